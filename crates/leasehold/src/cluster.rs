@@ -26,3 +26,11 @@ pub(crate) use own::{Own, named, own};
 pub(crate) use repair::{repair, repair_served};
 pub(crate) use status::{status, views, volumes};
 pub(crate) use trial::run as try_out;
+
+/// The reason for which an iod refuses changes, in words.
+pub(crate) fn words_of(error: leasehold_fs::FsError) -> String {
+    match error {
+        leasehold_fs::FsError::ReadOnly => "its file system is read-only".to_owned(),
+        error => error.to_string(),
+    }
+}

@@ -12,6 +12,7 @@ mod documents;
 mod events;
 mod failure;
 mod find;
+mod health;
 mod ids;
 mod leases;
 mod lending;

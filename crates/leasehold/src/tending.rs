@@ -9,6 +9,7 @@ use leasehold_shell::client::block_on;
 use leasehold_store_striped::{Removed, Tended};
 
 use crate::failure::{Failure, Kind};
+use crate::health::Healths;
 use crate::scrub::Scrubs;
 use crate::serving::Serving;
 
@@ -28,15 +29,17 @@ impl Tending {
     /// Begins, on threads of its own: a search for stripes of no file reads each metafile, and no
     /// lost copy waits for such a search.
     pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
-        let (all, searched) = (Arc::clone(serving), Arc::clone(serving));
+        let [all, searched, probed] = [(); 3].map(|()| Arc::clone(serving));
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
-        let mut scrubs = Scrubs::default();
+        let (mut scrubs, mut healths) = (Scrubs::default(), Healths::default());
         let tending = Periodic::start("tending", SOON, move || {
             tend(&all, &mut not_before);
             remove(&all, &mut put_off);
         });
         let scrubbing = Periodic::start("scrub", SOON, move || scrubs.run(&searched));
-        let periodic = [tending, scrubbing].into_iter().collect::<Result<_, _>>();
+        // No probe of an iod that hangs keeps a lost copy waiting.
+        let probing = Periodic::start("health", SOON, move || healths.run(&probed));
+        let periodic = [tending, scrubbing, probing].into_iter().collect::<Result<_, _>>();
         let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
         Ok(Self { serving: Arc::clone(serving), periodic: periodic.map_err(failed)? })
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
-use leasehold_store_striped::{Files as _, Mark};
+use leasehold_store_striped::{Files as _, Mark, probe};
 use serde_json::json;
 
 use super::options::Check;
@@ -55,7 +56,14 @@ async fn look(cluster: &Cluster, address: &IodAddress) -> Found {
     let free_bytes = files.space().await.ok().map(|room| room.space.available_bytes);
     match Mark::of(&files).await {
         Ok(None) => Found { what: "new", free_bytes, ..none },
-        Ok(Some(mark)) => Found { what: "iod", mark: Some(mark), free_bytes, ..none },
+        // An iod refuses all but its metaserver, so other errors say nothing of the disk.
+        Ok(Some(mark)) => match probe(&files).await {
+            Err(error @ FsError::ReadOnly) => {
+                let why = Some(format!("it refuses changes: {}", super::words_of(error)));
+                Found { what: "read-only", why, mark: Some(mark), free_bytes, ..none }
+            }
+            Ok(()) | Err(_) => Found { what: "iod", mark: Some(mark), free_bytes, ..none },
+        },
         Err(_) => Found { what: "other", why: Some("it holds no stripes".to_owned()), ..none },
     }
 }
@@ -79,6 +87,9 @@ impl Found {
             (None, Some(why)) => format!("{}: {why}", self.address),
             (None, None) => format!("{}: {}", self.address, self.what),
         };
+        if let (Some(_), Some(why)) = (&self.mark, &self.why) {
+            text += &format!(", {why}");
+        }
         if let Some(bytes) = self.free_bytes {
             text += &format!(", {} MiB free", bytes >> 20);
         }

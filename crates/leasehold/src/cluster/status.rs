@@ -48,7 +48,7 @@ pub(crate) fn views(serving: &Serving) -> Vec<VolumeView> {
 async fn view(name: &str, volume: &Volume) -> VolumeView {
     let Volume { striped, members, group } = volume;
     let options = striped.options();
-    let waiting = striped.waiting_removals();
+    let (waiting, refusing) = (striped.waiting_removals(), striped.refusing_iods());
     let iod = async |(number, member): (u16, &Member)| {
         let what = match (member.gone, options.used.contains(&number)) {
             (true, _) => "gone",
@@ -65,6 +65,7 @@ async fn view(name: &str, volume: &Volume) -> VolumeView {
             what: what.to_owned(),
             away: room.is_err(),
             free_bytes: room.ok().map(|room| room.space.available_bytes),
+            refuses: refusing.get(&number).map(|error| super::words_of(*error)),
             waiting_removals: waiting.get(&number).copied().unwrap_or_default(),
         }
     };
@@ -133,18 +134,22 @@ fn text(told: &VolumeView) -> String {
         let load = load.unwrap_or_default();
         text += &format!("  metaserver {number}, {address}: {how}{load}\n");
     }
-    for IodView { number, label, what, away, free_bytes, waiting_removals } in &told.iods {
+    for iod in &told.iods {
+        let IodView { number, label, what, away, free_bytes, refuses, waiting_removals } = iod;
         let how = match (what.as_str(), away, free_bytes) {
             ("gone", ..) => "gone for good".to_owned(),
             (_, true, _) => "away".to_owned(),
             (_, false, bytes) => format!("{} MiB free", bytes.unwrap_or_default() >> 20),
         };
         let drained = if what == "drained" { ", not to be used" } else { "" };
+        let refuses = refuses.as_ref().filter(|_| !away);
+        let refusing =
+            refuses.map_or_else(String::new, |error| format!(", refuses changes: {error}"));
         let waiting = match waiting_removals {
             0 => String::new(),
             count => format!(", {count} stripes of removed files wait for it"),
         };
-        text += &format!("  iod {number}, {label}: {how}{drained}{waiting}\n");
+        text += &format!("  iod {number}, {label}: {how}{drained}{refusing}{waiting}\n");
     }
     text
 }

@@ -10,7 +10,7 @@ use leasehold_shell::client::{Mounted, Runtime, block_on};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::cluster::{iod, meta, try_mount};
+use crate::cluster::{iod, iod_command, meta, started, try_mount};
 use crate::repair::objects;
 use crate::support::{Home, Serving, address, leasehold, put, run, who};
 
@@ -128,6 +128,39 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
     assert_eq!(world.objects().len(), kept + 20);
     world.start_iod(1);
     world.wait(|told| told["waiting_removals"] == 0);
+    assert_eq!(world.objects().len(), kept);
+    assert!(world.serving.end(Signal::TERM).success());
+}
+
+/// An iod whose file system is read-only answers, and passed for healthy. With two copies neither the
+/// status nor the log named the iod, and the stripes of files that clients removed meanwhile stayed.
+#[test]
+fn an_iod_with_a_read_only_file_system_is_named_and_removes_its_stripes_later() {
+    let mut world = World::new(&["--copies", "2", "--scrub-after", "0"]);
+    world.put("kept");
+    let kept = world.objects().len();
+    world.put("removed");
+    assert!(world.iods[1].end(Signal::KILL).code().is_none());
+    let command = iod_command(&world.home, IODS[1], "key", world.ports[1]);
+    let mut unshared = std::process::Command::new("unshare");
+    let script =
+        "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
+    unshared.args(["--mount", "sh", "-c", script, "sh", &world.home.path(IODS[1])]);
+    unshared.arg(command.get_program()).args(command.get_args());
+    world.iods[1] = started(unshared).0;
+    let told = world.wait(|told| told["iods"][1]["refuses"].is_string());
+    assert_eq!(told["iods"][1]["refuses"], "its file system is read-only");
+    assert!(told["iods"][0]["refuses"].is_null() && told["iods"][2]["refuses"].is_null());
+    assert!(world.status_text().contains("refuses changes: its file system is read-only"));
+    let mut check = leasehold(&["cluster", "check", "--cluster-key", &world.home.path("key")]);
+    check.args(world.ports.iter().map(|port| format!("--iod=127.0.0.1:{port}")));
+    let (code, said, error) = run(check);
+    assert!(code != 0 && said.contains("its file system is read-only"), "{said}{error}");
+    world.remove("removed");
+    assert_eq!(world.wait(|told| told["waiting_removals"] != 0)["waiting_removals"], 2);
+    assert!(world.iods[1].end(Signal::TERM).success());
+    world.start_iod(1);
+    world.wait(|told| told["waiting_removals"] == 0 && told["iods"][1]["refuses"].is_null());
     assert_eq!(world.objects().len(), kept);
     assert!(world.serving.end(Signal::TERM).success());
 }

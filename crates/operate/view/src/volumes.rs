@@ -53,6 +53,9 @@ pub struct IodView {
     pub away: bool,
     /// The room that it has left, where it says so.
     pub free_bytes: Option<u64>,
+    /// The reason for which the iod answers and refuses changes; none where it takes them.
+    #[serde(default)]
+    pub refuses: Option<String>,
     /// Objects of removed files that the iod is still to remove.
     #[serde(default)]
     pub waiting_removals: usize,

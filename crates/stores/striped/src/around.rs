@@ -52,6 +52,10 @@ impl<A: Around> Iod for A {
         self.around(move |iod| iod.write(object, offset, data, stability))
     }
 
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        self.around(move |iod| iod.probe())
+    }
+
     fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
         self.around(move |iod| iod.resize(object, size))
     }

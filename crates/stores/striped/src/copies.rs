@@ -61,7 +61,7 @@ impl Volume {
         if file.head.copies == 1 {
             let (iod, name) = file.head.copy(object, 0);
             let done = work(self.iod(iod), name).await;
-            let done = done.inspect_err(|error| self.full.heard(iod, *error))?;
+            let done = done.inspect_err(|error| self.heard_error(iod, *error))?;
             return Ok(vec![(iod, done)]);
         }
         let copies = self.good_copies(file, object);
@@ -76,7 +76,7 @@ impl Volume {
             match result {
                 Ok(said) => done.push((copy, iod, said)),
                 Err(error) => {
-                    self.full.heard(iod, error);
+                    self.heard_error(iod, error);
                     lost = Some(copy);
                     failed = if is_told(failed) { failed } else { error };
                 }
@@ -113,6 +113,15 @@ impl Volume {
         }
         let shape = self.shape(metafile).await?;
         Ok(!self.others_have_room(&shape, file.head.copies))
+    }
+
+    /// Takes note of the error of a change at an iod.
+    pub(crate) fn heard_error(&self, iod: u16, error: FsError) {
+        self.full.heard(iod, error);
+        // The call may have waited for an iod that is away meanwhile.
+        if !self.iod(iod).is_away() {
+            self.health.heard(iod, error);
+        }
     }
 
     /// The copies that are not behind: which, on what iod, by what name.

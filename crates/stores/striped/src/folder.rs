@@ -25,6 +25,9 @@ const MARK_BYTES_MAX: u32 = 64 << 10;
 /// The last line of a mark; what may follow is of a longer one that was there before.
 const END: &str = "end";
 
+/// The word that every mark begins with.
+const FIRST_WORD: &str = "volume";
+
 /// How often a WRITE is done again when the server restarts in its midst.
 const TRIES: u32 = 3;
 
@@ -95,7 +98,7 @@ impl Mark {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("volume {:016x}\niod {}\n", self.volume, self.number);
+        let mut text = format!("{FIRST_WORD} {:016x}\niod {}\n", self.volume, self.number);
         for Member { label, gone } in &self.members {
             let what = if *gone { "gone" } else { "member" };
             text.push_str(&format!("{what} {}\n", label.replace('\n', "?")));
@@ -106,7 +109,8 @@ impl Mark {
 
     fn parse(text: &[u8]) -> Option<Self> {
         let mut lines = core::str::from_utf8(text).ok()?.lines();
-        let volume = u64::from_str_radix(lines.next()?.strip_prefix("volume ")?, 16).ok()?;
+        let volume =
+            u64::from_str_radix(lines.next()?.strip_prefix(FIRST_WORD)?.trim_start(), 16).ok()?;
         let number = lines.next()?.strip_prefix("iod ")?.parse().ok()?;
         let mut members = Vec::new();
         for line in lines.take_while(|line| *line != END) {
@@ -417,6 +421,10 @@ impl<F: Files> Iod for Folder<F> {
         Answer::later(async move { self.files.commit(self.mark).await.map_err(ours) })
     }
 
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(async move { probe(&self.files).await.map_err(ours) })
+    }
+
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::later(async move { self.files.space().await.map_err(ours) })
     }
@@ -424,6 +432,17 @@ impl<F: Files> Iod for Folder<F> {
     fn traffic(&self) -> Traffic {
         self.files.traffic()
     }
+}
+
+/// Carries out a change that changes nothing: writes the first word of the mark once more. Where
+/// no mark is, nothing is written.
+///
+/// # Errors
+/// The error of the change, as where the file system is read-only.
+pub async fn probe(files: &impl Files) -> Result<(), FsError> {
+    let Some(mark) = files.lookup(files.root(), MARK).await? else { return Ok(()) };
+    let word = Bytes::from_static(FIRST_WORD.as_bytes());
+    files.write(mark, 0, word, Stability::FileSync).await.map(drop)
 }
 
 /// The meaning for a client of an error about a file or directory of this iod. The handle and the

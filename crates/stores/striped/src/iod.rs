@@ -65,6 +65,14 @@ pub trait Iod: Send + Sync {
     /// The verifier that a COMMIT would bring now.
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
 
+    /// Carries out a change that changes nothing.
+    ///
+    /// # Errors
+    /// The error that any change has, as where the file system is read-only.
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        Answer::now(Ok(()))
+    }
+
     /// Room for data.
     fn space(&self) -> Answer<'_, Result<Room, FsError>>;
 

@@ -28,6 +28,7 @@ mod files;
 mod folder;
 mod full;
 mod gone;
+mod health;
 mod iod;
 mod leftovers;
 mod local;
@@ -62,6 +63,7 @@ use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
 use crate::full::Full;
+use crate::health::Health;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::put_off::PutOff;
 use crate::removals::Removals;
@@ -72,7 +74,7 @@ use crate::upkeep::Upkeep;
 pub use absent::Absent;
 pub use around::Around;
 pub use files::Files;
-pub use folder::{Folder, MARK, Mark, MarkError, Member};
+pub use folder::{Folder, MARK, Mark, MarkError, Member, probe};
 pub use iod::{Extent, Iod, ObjectName, Room, Written};
 pub use leftovers::{LeftOf, Leftovers, Listed, list, remove};
 pub use local::Local;
@@ -170,6 +172,7 @@ pub struct Striped {
     /// Objects that no file has any more and that wait for their iod.
     removals: Removals,
     full: Full,
+    health: Health,
 }
 
 /// Why a volume cannot be opened.
@@ -238,6 +241,7 @@ impl Striped {
             upkeep,
             removals,
             full: Full::default(),
+            health: Health::default(),
         })
     }
 

@@ -307,6 +307,10 @@ impl Iod for Paced {
         self.iod.verifier()
     }
 
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        self.iod.probe()
+    }
+
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         self.iod.space()
     }

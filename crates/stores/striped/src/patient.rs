@@ -508,6 +508,11 @@ impl Iod for Patient {
         Answer::later(self.asked(None, Box::pin(async move { iod.verifier().await })))
     }
 
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        let iod = Arc::clone(&self.iod);
+        Answer::later(self.asked(None, Box::pin(async move { iod.probe().await })))
+    }
+
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::later(self.room())
     }

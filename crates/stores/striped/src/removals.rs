@@ -393,7 +393,11 @@ impl Volume {
         let asked = copies.map(async |(number, object)| {
             let iod = self.iod(number);
             let is_asked = iod.is_gone() || !iod.is_away();
-            let is_removed = is_asked && iod.remove(object).await.is_ok();
+            let removed = if is_asked { iod.remove(object).await } else { Err(FsError::Later) };
+            if let Err(error) = removed {
+                self.heard_error(number, error);
+            }
+            let is_removed = removed.is_ok();
             (!is_removed).then_some(Removal { iod: number, object })
         });
         join_all(asked).await.into_iter().flatten().collect()

@@ -5,6 +5,7 @@ mod copies;
 mod direct;
 mod folder;
 mod full;
+mod health;
 mod names;
 mod outage;
 mod paced;

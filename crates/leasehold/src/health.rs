@@ -1,0 +1,55 @@
+//! Probes whether iods take changes, and logs which iods do not.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use leasehold_fs::FsError;
+use leasehold_shell::client::block_on;
+
+use crate::cluster::words_of;
+use crate::serving::Serving;
+
+/// The time from one probe of all iods to the next, where all changes succeed.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// The time from one probe of all iods to the next, where changes fail.
+const SOON: Duration = Duration::from_secs(5);
+
+/// The iods that refuse changes, as the log has them.
+#[derive(Default)]
+pub(crate) struct Healths {
+    said: BTreeMap<(String, u16), FsError>,
+    probed: Option<Instant>,
+}
+
+impl Healths {
+    /// Probes the iods of all volumes when that is due, and logs what has changed.
+    pub(crate) fn run(&mut self, serving: &Serving) {
+        let volumes = serving.volumes();
+        let is_asked = volumes.iter().any(|(_, volume)| volume.striped.is_probe_due());
+        let pause = if is_asked { SOON } else { AGAIN };
+        let is_due = self.probed.is_none_or(|at| at.elapsed() >= pause);
+        if is_due {
+            self.probed = Some(Instant::now());
+        }
+        let mut refusing = BTreeMap::new();
+        for (name, volume) in volumes {
+            if is_due {
+                block_on(volume.striped.probe_iods());
+            }
+            for (number, error) in volume.striped.refusing_iods() {
+                let place = (name.clone(), number);
+                if !self.said.contains_key(&place) {
+                    let label = volume.members.get(usize::from(number)).map(|it| &it.label);
+                    let (iod, error) = (label.map_or("", |it| it.as_str()), words_of(error));
+                    tracing::warn!(name, number, iod, error, "an iod answers and refuses changes");
+                }
+                refusing.insert(place, error);
+            }
+        }
+        for (name, number) in self.said.keys().filter(|place| !refusing.contains_key(*place)) {
+            tracing::info!(name, number, "the iod takes changes again");
+        }
+        self.said = refusing;
+    }
+}

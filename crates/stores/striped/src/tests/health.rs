@@ -1,0 +1,161 @@
+//! Iods that answer and refuse changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{Answer, FsError, Stability, Store as _, Verifier};
+
+use super::volume::{Volume, data, make, put, text};
+use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
+
+/// Switches of the faults of an iod.
+#[derive(Default)]
+struct Faults {
+    /// Each change fails, as on a read-only file system.
+    is_read_only: AtomicBool,
+    /// Each WRITE to an object fails.
+    has_bad_objects: AtomicBool,
+}
+
+/// An iod with faults.
+struct Guarded {
+    iod: Arc<dyn Iod>,
+    faults: Arc<Faults>,
+}
+
+impl Guarded {
+    fn change<'a, T: Send + 'a>(
+        &self,
+        work: Answer<'a, Result<T, FsError>>,
+    ) -> Answer<'a, Result<T, FsError>> {
+        match self.faults.is_read_only.load(Ordering::Relaxed) {
+            true => Answer::now(Err(FsError::ReadOnly)),
+            false => work,
+        }
+    }
+}
+
+impl Iod for Guarded {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        self.iod.extent(object)
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        self.iod.read(object, offset, count)
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        match self.faults.has_bad_objects.load(Ordering::Relaxed) {
+            true => Answer::now(Err(FsError::Io)),
+            false => self.change(self.iod.write(object, offset, data, stability)),
+        }
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        self.change(self.iod.resize(object, size))
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        self.iod.commit(object)
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        self.change(self.iod.remove(object))
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        self.iod.verifier()
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        self.iod.space()
+    }
+
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        self.change(self.iod.probe())
+    }
+}
+
+fn start(volume: &mut Volume) -> (Striped, Arc<Faults>) {
+    let faults = Arc::<Faults>::default();
+    let store = volume.start_with(|number, iod| match number {
+        1 => Arc::new(Guarded { iod, faults: Arc::clone(&faults) }),
+        _ => iod,
+    });
+    (store, faults)
+}
+
+fn refusing(store: &Striped) -> Vec<(u16, FsError)> {
+    store.refusing_iods().into_iter().collect()
+}
+
+/// With two copies no client learns of the error, so the metaserver has to know the error.
+#[test]
+fn an_iod_that_refuses_a_change_is_known_until_it_is_well() {
+    let mut volume = Volume::new();
+    volume.copies = 2;
+    let (store, faults) = start(&mut volume);
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    assert_eq!(refusing(&store), []);
+    faults.is_read_only.store(true, Ordering::Relaxed);
+    put(&store, &file, 0, &text(50), Stability::FileSync);
+    assert_eq!(refusing(&store), [(1, FsError::ReadOnly)]);
+    block_on(store.probe_iods());
+    assert_eq!(refusing(&store), [(1, FsError::ReadOnly)]);
+    faults.is_read_only.store(false, Ordering::Relaxed);
+    block_on(store.probe_iods());
+    assert_eq!(refusing(&store), []);
+}
+
+/// Clients may write nothing for hours, and the administrator is to know before a client does.
+#[test]
+fn a_probe_finds_an_iod_that_refuses_changes_and_changes_nothing() {
+    for copies in [1, 2] {
+        let mut volume = Volume::new();
+        volume.copies = copies;
+        let (store, faults) = start(&mut volume);
+        let file = make(&store, "file");
+        put(&store, &file, 0, &text(100), Stability::FileSync);
+        faults.is_read_only.store(true, Ordering::Relaxed);
+        block_on(store.probe_iods());
+        assert_eq!(refusing(&store), [(1, FsError::ReadOnly)]);
+        faults.is_read_only.store(false, Ordering::Relaxed);
+        block_on(store.probe_iods());
+        assert_eq!(refusing(&store), []);
+        assert_eq!(data(&store, &file), text(100));
+        assert!(block_on(store.getattr(&file)).is_ok());
+        // The next start finds the mark of each iod as it was.
+        drop(store);
+        assert_eq!(data(&volume.start(), &file), text(100));
+    }
+}
+
+/// A single object may have an error of its own, as after its removal by another metaserver.
+#[test]
+fn an_error_of_one_object_has_the_iods_probed() {
+    let mut volume = Volume::new();
+    volume.copies = 2;
+    let (store, faults) = start(&mut volume);
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    assert!(!store.is_probe_due());
+    faults.has_bad_objects.store(true, Ordering::Relaxed);
+    put(&store, &file, 0, &text(50), Stability::FileSync);
+    assert_eq!((refusing(&store), store.is_probe_due()), (vec![], true));
+    block_on(store.probe_iods());
+    assert_eq!((refusing(&store), store.is_probe_due()), (vec![], false));
+}
