@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leasehold_serve::Service;
 use leasehold_shell::state::StateError;
-use leasehold_shell::{Changes, Notebook, clock};
+use leasehold_shell::{Changes, Notebook, clock, own};
 use leasehold_store_dir::DirStore;
 
 use crate::failure::{Failure, Kind};
@@ -28,7 +28,8 @@ pub(crate) fn begin(
         Durability::Memory => Changes::InMemory,
     };
     let now = clock::now();
-    let sync = || stores.iter().all(|store| store.sync_earlier_changes().is_ok());
+    let sync_all = || stores.iter().all(|store| store.sync_earlier_changes().is_ok());
+    let sync = || own::aside(sync_all).unwrap_or(false);
     match Notebook::open(state, changes, now, sync) {
         Ok((notebook, noted)) => {
             tracing::info!(replies = noted.len(), "known from before");
