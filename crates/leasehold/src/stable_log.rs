@@ -1,7 +1,7 @@
 //! The log of `--stable-log`: opening it, keeping it short, and telling how it is.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -200,11 +200,16 @@ struct Note {
 }
 
 impl Note {
-    /// Writes the note. It is on stable storage when this returns.
+    /// Writes the note, unless it is there: a full disk has no room for another file. It is on
+    /// stable storage when this returns.
     fn put(&self, standing: &[u8]) -> io::Result<()> {
         let (log, directory) = (self.log.as_os_str(), self.directory.as_os_str());
         let parts = [standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()];
-        shell_state::put(&self.state, NOTE, &parts)
+        match private::read(&self.state.join(NOTE), Secrecy::Readable) {
+            // The file was on stable storage before it had its name.
+            Ok(noted) if noted == parts.concat() => File::open(&self.state)?.sync_all(),
+            Ok(_) | Err(_) => shell_state::put(&self.state, NOTE, &parts),
+        }
     }
 }
 

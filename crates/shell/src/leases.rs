@@ -3,15 +3,18 @@
 //!
 //! The file `leases` has eight bytes that say what it is, the number of the start, and for each
 //! client its id and its instance, numbers in the order of the network. It is replaced in one step,
-//! and is on stable storage before a client on it is granted its first lease.
+//! and is on stable storage before a client on it is granted its first lease. A full disk has no room
+//! for a second file: a start then writes the number of the start over the number before.
 
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold_fs::Blocking;
 use leasehold_serve::{Ledger, Remembered};
+use rustix::fs::OFlags;
 
 use crate::private::{self, Secrecy};
 use crate::state::{self, StateError};
@@ -47,10 +50,12 @@ impl LeaseLedger {
     /// Begins a new epoch, which is on stable storage before a lease is granted in it; says what is
     /// left of the one before. Lists are written where it may block.
     ///
+    /// A server that cannot write the file starts, and grants no lease until it can. Clients on the
+    /// list of before could not tell this start from the next one, so none of them is let in before
+    /// all their leases have ended: the list that the call returns has only a client that nobody is.
+    ///
     /// # Errors
-    /// When the file cannot be read, is none of ours, or cannot be written though it lists clients:
-    /// those could not tell two starts apart then. With nobody on it a server that cannot write
-    /// starts, and grants no lease for as long.
+    /// When the file cannot be read, or is none of ours; when the system has no random numbers.
     pub fn open(
         directory: &Path,
         blocking: Arc<dyn Blocking>,
@@ -59,14 +64,22 @@ impl LeaseLedger {
             let path = directory.join(NAME);
             move |error| StateError { task, path, error }
         };
-        let before = read(&directory.join(NAME)).map_err(failed("use the list of leases"))?;
-        let epoch = before.epoch.saturating_add(1).max(this_hour());
+        let Remembered { epoch: before, mut list } =
+            read(&directory.join(NAME)).map_err(failed("use the list of leases"))?;
+        let epoch = before.saturating_add(1).max(this_hour());
         let place = Place { directory: directory.to_path_buf(), epoch, written: Mutex::default() };
-        match place.put(&before.list) {
-            Err(error) if before.list.is_empty() => tracing::warn!(%error, "no lease is granted"),
-            put => put.map_err(failed("write the list of leases"))?,
+        if let Err(error) = place.put(&list)
+            && (list.is_empty() || place.put_epoch().is_err())
+        {
+            let shown = directory.display();
+            let reason = "the list of clients with leases cannot be written: no client is granted \
+                          leases until it can";
+            tracing::error!(%error, clients = list.len(), directory = %shown, "{reason}");
+            if !list.is_empty() {
+                list = vec![(state::random().map_err(failed("draw a name like those in"))?, 1)];
+            }
         }
-        Ok((Self { place: Arc::new(place), blocking }, Remembered { epoch, ..before }))
+        Ok((Self { place: Arc::new(place), blocking }, Remembered { epoch, list }))
     }
 }
 
@@ -118,6 +131,15 @@ impl Place {
             bytes.extend_from_slice(&instance.to_be_bytes());
         }
         state::put(&self.directory, NAME, &[&bytes])
+    }
+
+    /// Puts the epoch in the file that is there, which takes no room on most file systems. Eight
+    /// bytes of one sector are written whole or not at all.
+    fn put_epoch(&self) -> io::Result<()> {
+        let path = self.directory.join(NAME);
+        let file = private::open(&path, OFlags::WRONLY, Secrecy::Readable)?;
+        file.write_all_at(&self.epoch.to_be_bytes(), MAGIC.len() as u64)?;
+        file.sync_all()
     }
 }
 
@@ -194,6 +216,20 @@ mod tests {
         fs::create_dir(&away).expect("the directory can be made");
         assert!(write(3), "the directory is there");
         assert_eq!(open(&away).1.list, [([1; 16], 7)]);
+    }
+
+    /// A full disk has no room for a second file.
+    #[test]
+    fn the_number_of_a_start_is_written_over_the_number_before() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let (ledger, first) = open(home.path());
+        let list = [([1; 16], 7)];
+        ledger.write(1, &list, Box::new(|is_written| assert!(is_written)));
+        let (directory, epoch) = (home.path().to_path_buf(), first.epoch + 1);
+        let place = Place { directory, epoch, written: Mutex::default() };
+        place.put_epoch().expect("the file is there");
+        let read = read(&home.path().join(NAME)).expect("it is a list");
+        assert_eq!((read.epoch, read.list), (first.epoch + 1, list.to_vec()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Leases of a running server: a holder on a connection of its own, plain clients beside it, and
 //! an administrator.
 
+mod full;
 mod starved;
 
 use std::fs;

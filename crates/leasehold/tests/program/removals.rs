@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::cluster::{iod, iod_command, meta, started, try_mount};
 use crate::repair::objects;
-use crate::support::{Home, Serving, address, leasehold, put, run, who};
+use crate::support::{Home, Serving, SmallDisk, address, leasehold, put, run, who};
 
 const IODS: [&str; 3] = ["one", "two", "three"];
 
@@ -162,6 +162,50 @@ fn an_iod_with_a_read_only_file_system_is_named_and_removes_its_stripes_later() 
     world.start_iod(1);
     world.wait(|told| told["waiting_removals"] == 0 && told["iods"][1]["refuses"].is_null());
     assert_eq!(world.objects().len(), kept);
+    assert!(world.serving.end(Signal::TERM).success());
+}
+
+/// The parts of a cluster start with the state that they had, on disks without room for a byte.
+#[test]
+fn a_cluster_starts_on_full_disks_and_keeps_its_list_of_removals() {
+    let (home, runtime) = (Home::new(), Runtime::start().unwrap());
+    let disks = ["state", "state-one", "state-two"].map(|name| SmallDisk::at(home.path(name)));
+    let start_iod = |name, port| iod(&home, name, "key", port);
+    let (mut one, first) = start_iod("one", 0);
+    let (mut two, second) = start_iod("two", 0);
+    let (ports, options) = ([first, second], ["--copies", "2", "--scrub-after", "0"]);
+    let (mut serving, server) = start(&home, &runtime, &ports, &options);
+    let data = Bytes::from(vec![7; 100_000]);
+    for name in ["first", "second"] {
+        block_on(put(&server, name.as_bytes(), &data));
+    }
+    for part in [&mut one, &mut two, &mut serving] {
+        part.end(Signal::KILL);
+    }
+    disks.iter().for_each(SmallDisk::fill);
+    let ((_one, _), (mut two, _)) = (start_iod("one", first), start_iod("two", second));
+    let (serving, server) = start(&home, &runtime, &ports, &options);
+    let mut world = World {
+        home,
+        runtime,
+        iods: Vec::new(),
+        ports: ports.to_vec(),
+        serving,
+        server,
+        options: options.to_vec(),
+    };
+    // A disk is to be gone before the directory of its place.
+    let _disks = disks;
+    world.put("third");
+    two.end(Signal::KILL);
+    world.wait(|told| told["iods"][1]["away"] == true);
+    world.remove("first");
+    let waiting = world.wait(|told| told["waiting_removals"] != 0)["waiting_removals"].clone();
+    world.serving.end(Signal::KILL);
+    world.start();
+    assert_eq!(world.status()["waiting_removals"], waiting);
+    let _two = iod(&world.home, "two", "key", second);
+    world.wait(|told| told["waiting_removals"] == 0);
     assert!(world.serving.end(Signal::TERM).success());
 }
 

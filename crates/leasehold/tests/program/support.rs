@@ -1,7 +1,7 @@
 //! A server that is run as a user runs it, and calls to it.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -59,6 +59,55 @@ pub(crate) fn with_mounted(directory: &str, other: &str, command: &Command) -> C
     mounted.args(["--mount", "sh", "-c", script, "sh", directory, other]);
     mounted.arg(command.get_program()).args(command.get_args());
     mounted
+}
+
+/// A small disk of its own in the place of a directory that the owner alone may write; needs root.
+pub(crate) struct SmallDisk(String);
+
+impl SmallDisk {
+    pub(crate) fn at(place: String) -> Self {
+        fs::create_dir(&place).unwrap();
+        let disk = Self(place);
+        disk.mount("size=512k,mode=700");
+        disk
+    }
+
+    fn mount(&self, options: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "none", &self.0]);
+        assert!(mount.status().unwrap().success());
+    }
+
+    /// Has the disk take changes, or refuse them, from now on.
+    pub(crate) fn set_read_only(&self, is_read_only: bool) {
+        self.mount(if is_read_only { "remount,ro" } else { "remount,rw" });
+    }
+
+    fn filler(&self) -> String {
+        format!("{}/filler", self.0)
+    }
+
+    /// Takes all the room of the disk, to the last byte.
+    pub(crate) fn fill(&self) {
+        let mut filler = fs::File::create(self.filler()).unwrap();
+        let error = loop {
+            if let Err(error) = filler.write_all(&[1; 4096]) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+    }
+
+    /// Gives the room back.
+    pub(crate) fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["--lazy", &self.0]).status();
+    }
 }
 
 /// Runs a program that ends at once; its exit code, and what it wrote to stdout and stderr.

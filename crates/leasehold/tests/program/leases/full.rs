@@ -1,0 +1,136 @@
+//! Starts of a server whose state directory is on a disk that takes no changes.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold_wire::lease::{Answer, Kind};
+use leasehold_wire::nfs3::Handle;
+use rustix::process::Signal;
+
+use super::{Holder, file, served};
+use crate::support::{
+    Home, PATIENCE, Serving, SmallDisk, address, call_of_user, leasehold, opaque, over_stream,
+    root, run, success,
+};
+
+const MKDIR: u32 = 9;
+
+/// Starts a server, with its log in a file.
+fn start(home: &Home) -> (Serving, SocketAddr) {
+    start_with(home, &["--json", "--no-local-coherence"])
+}
+
+fn start_with(home: &Home, options: &[&str]) -> (Serving, SocketAddr) {
+    let log = File::create(home.path("log")).unwrap();
+    let command = home.command(options);
+    let serving = Serving::logging(command, log.into());
+    let address = address(&serde_json::from_str(&serving.line()).unwrap());
+    (serving, address)
+}
+
+/// Waits until the log has a text.
+fn logged(home: &Home, text: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !fs::read_to_string(home.path("log")).unwrap().contains(text) {
+        assert!(Instant::now() < end, "{}", fs::read_to_string(home.path("log")).unwrap());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A state with all its files, as a server leaves it that is killed: a client holds a lease, and a
+/// reply is noted. Returns the file with the lease, the call, and its reply.
+fn leave_state(home: &Home) -> (Handle, Vec<u8>, Vec<u8>) {
+    let (mut serving, address) = start(home);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    let leased = file(address);
+    holder.granted(leased, Kind::Write);
+    let no_attributes = [0; 24];
+    let arguments = [opaque(&root(address)), opaque(b"folder"), no_attributes.to_vec()].concat();
+    let mkdir = call_of_user(7, MKDIR, &arguments);
+    let reply = over_stream(address, &mkdir);
+    assert!(reply.starts_with(&success()) && reply[24..28] == [0; 4], "{reply:?}");
+    serving.end(Signal::KILL);
+    (leased, mkdir, reply)
+}
+
+/// Such a start was refused: clients that held leases could not have told it from the next start.
+#[test]
+fn a_server_starts_on_a_full_disk_and_grants_leases_once_there_is_room() {
+    let home = served();
+    let disk = SmallDisk::at(home.path("state"));
+    let (leased, mkdir, reply) = leave_state(&home);
+    disk.fill();
+    // The second start has another number, though neither wrote a new file.
+    let mut epochs = Vec::new();
+    for signal in [Signal::KILL, Signal::TERM] {
+        let (mut serving, address) = start(&home);
+        let state = home.path("state");
+        let (code, page, error) = run(leasehold(&["leases", "--state", &state]));
+        assert!(code == 0 && page.contains("waited for since the start"), "{page}{error}");
+        assert_eq!(over_stream(address, &mkdir), reply, "the call is not done again");
+        if signal == Signal::KILL {
+            epochs.push(Holder::connect(address).hello().epoch);
+            serving.end(signal);
+            continue;
+        }
+        let (code, said, error) = run(leasehold(&["forget", "6120", "--state", &state]));
+        assert_eq!(code, 0, "{said}{error}");
+        let mut holder = Holder::connect(address);
+        epochs.push(holder.hello().epoch);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match holder.wanted(leased, Kind::Write) {
+                Answer::Done(done) => break assert_eq!(done.results.held.0.len(), 0),
+                // Calls that began before the first HELLO may still run.
+                Answer::Later if Instant::now() < end => {}
+                answer => panic!("{answer:?}"),
+            }
+        }
+        logged(&home, "new clients are granted no leases until it can");
+        disk.empty();
+        holder.granted(leased, Kind::Write);
+        logged(&home, "new clients are granted leases again");
+        assert!(serving.end(signal).success());
+    }
+    assert!(epochs[0] < epochs[1], "{epochs:?}");
+}
+
+/// The state notes the stable log, and a full disk has no room for another note.
+#[test]
+fn a_server_with_a_stable_log_starts_again_on_a_full_disk() {
+    let home = served();
+    let disk = SmallDisk::at(home.path("state"));
+    let stable_log = home.path("stable-log");
+    let options = ["--json", "--stable-log", &stable_log];
+    let (mut serving, _) = start_with(&home, &options);
+    serving.end(Signal::KILL);
+    disk.fill();
+    let (mut serving, address) = start_with(&home, &options);
+    file(address);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+/// Neither the list of clients nor its number can be written: no client of before is let in, as it
+/// could not tell this start from the next one.
+#[test]
+fn a_server_starts_on_a_read_only_disk_and_waits_for_the_leases_of_before() {
+    let home = served();
+    let disk = SmallDisk::at(home.path("state"));
+    let (leased, ..) = leave_state(&home);
+    disk.set_read_only(true);
+    let (mut serving, address) = start(&home);
+    logged(&home, "no client is granted leases until it can");
+    logged(&home, "waiting for clients with leases from before");
+    let mut holder = Holder::connect(address);
+    assert!(holder.hello().recovering);
+    let answer = holder.wanted(leased, Kind::Write);
+    assert!(matches!(answer, Answer::Later), "{answer:?}");
+    serving.end(Signal::KILL);
+    disk.set_read_only(false);
+    let (_serving, _) = start(&home);
+    let (_, page, _) = run(leasehold(&["leases", "--state", &home.path("state")]));
+    assert!(page.contains("client 6120"), "the list of before is as it was: {page}");
+}
