@@ -35,6 +35,9 @@
 //!     that call was sent. Of a server that has forgotten the client nothing is reclaimed.
 //! 15. A read lease that is renewed with a later modrev is of an object that was changed past all
 //!     leases, as by a program on the server: what is cached is dropped.
+//! 16. The answer to a change by a call says what was true under the last lease that was granted before
+//!     the call was sent. Others may have changed the object before a later grant, so under that
+//!     lease nothing of the answer is cached.
 
 mod state;
 
@@ -174,6 +177,8 @@ pub enum Mutant {
     VacatesDirty,
     /// A lease that is wanted back never is returned.
     NeverVacates,
+    /// The answer to a change by a call is cached under whatever lease is held.
+    KeepsOwn,
 }
 
 /// What is under way while a state changes.
@@ -355,6 +360,23 @@ impl Holder {
     #[must_use]
     pub fn base(&self, object: Object) -> Option<(Serial, Modrev)> {
         self.states.get(&object)?.made_from()
+    }
+
+    /// The last lease that what is cached of an object was good under, if anything may be cached.
+    #[must_use]
+    pub fn last_lease(&self, object: Object) -> Option<Serial> {
+        self.base(object).map(|(serial, _)| serial)
+    }
+
+    /// Rule 16: true if the answer to a change by a call may be cached, where `since` is what
+    /// [`Holder::last_lease`] told when the call was sent.
+    #[must_use]
+    pub fn may_keep(&self, object: Object, since: Option<Serial>) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(Mutant::KeepsOwn) {
+            return true;
+        }
+        self.last_lease(object).is_none_or(|last| Some(last) == since)
     }
 
     /// Whether something was changed in the cache that is not known to be with the server.

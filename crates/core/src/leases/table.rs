@@ -46,6 +46,9 @@
 //! 19. A client that holds other callers up for too long is granted nothing, and neither is any
 //!     client of an origin whose clients together do so. `delays` has the rules of these bounds.
 //! 20. A holder whose report is overdue is evicted.
+//! 21. A change of an object by a call is the call's own, from the moment when the call began to run,
+//!     only if the client of the call has held one lease on the object since that moment. Otherwise
+//!     other callers may have changed the object meanwhile, here or by another server.
 //!
 //! Rules 18 and 19 hold only where holders are not trusted. Together the rules bound the wait of a
 //! call that is made again soon enough: to the longest term for leases to read, and to a slack more
@@ -321,6 +324,8 @@ pub enum Mutant {
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
+    /// A change is a call's own whatever lease the client of the call has held.
+    OwnsAllChanges,
 }
 
 /// Serials of one epoch: a trillion, so that those of the next are greater.
@@ -479,6 +484,24 @@ impl Table {
     #[must_use]
     pub fn leases(&self, object: Object) -> &[Lease] {
         self.records.get(&object).map_or(&[], |record| record.leases())
+    }
+
+    /// The lease that a client caches an object under, if the client holds one.
+    #[must_use]
+    pub fn cached_under(&self, object: Object, client: Client) -> Option<Serial> {
+        let own = self.leases(object).iter().find(|lease| lease.client == client);
+        own.filter(|lease| lease.cachable).map(|lease| lease.serial)
+    }
+
+    /// Rule 21: true if nobody else changed an object since a client cached the object under this
+    /// lease.
+    #[must_use]
+    pub fn is_own_change(&self, object: Object, client: Client, since: Option<Serial>) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.common.has(Mutant::OwnsAllChanges) {
+            return true;
+        }
+        since.is_some() && self.cached_under(object, client) == since
     }
 
     /// How many objects there are leases on, or calls.

@@ -8,6 +8,10 @@
 //! much as the terms allow for; hosts are paused, and find what came meanwhile when they go on;
 //! clients and the server crash, the server also at the points where it has half done something.
 //!
+//! In some worlds another server of the same files changes names, once all leases on the directory are
+//! given back, and this server looks at a directory some time before and some time after it changes a
+//! name, as metaservers do. A name that such a change takes from a client's cache is seen no more.
+//!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! holder of a write lease has changed, and otherwise what the server has.
 //!
@@ -87,6 +91,11 @@ pub enum LeaseMutant {
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
+    /// The server says of a change of a name that it was the client's alone, whatever lease the client
+    /// has held.
+    OwnsAllChanges,
+    /// A client caches a name that its call has changed under a lease that was granted since.
+    KeepsOwn,
 }
 
 impl LeaseMutant {
@@ -113,6 +122,8 @@ impl LeaseMutant {
         Self::YieldsToNobody,
         Self::BarsNobody,
         Self::AwaitsReports,
+        Self::OwnsAllChanges,
+        Self::KeepsOwn,
     ];
 
     /// The promises of which it breaks one.
@@ -130,6 +141,7 @@ impl LeaseMutant {
             | Self::UsesWhileChanging
             | Self::KeepsLost
             | Self::KeepsOld => &["fresh-data", "fresh-names", "fresh-attributes"],
+            Self::OwnsAllChanges | Self::KeepsOwn => &["fresh-names", "fresh-attributes"],
             Self::PushesLate => &["late-data"],
             Self::NeverEnds => &["progress"],
             Self::KeepsNoPlace | Self::YieldsToNobody | Self::AwaitsReports => &["bounded-wait"],
@@ -151,6 +163,7 @@ impl LeaseMutant {
             Self::YieldsToNobody => Some(table::Mutant::YieldsToNobody),
             Self::BarsNobody => Some(table::Mutant::BarsNobody),
             Self::AwaitsReports => Some(table::Mutant::AwaitsReports),
+            Self::OwnsAllChanges => Some(table::Mutant::OwnsAllChanges),
             Self::IgnoresEpochs
             | Self::KeepsEpochs
             | Self::TakesOvertaken
@@ -159,6 +172,7 @@ impl LeaseMutant {
             | Self::UsesWhileChanging
             | Self::KeepsOld
             | Self::KeepsLost
+            | Self::KeepsOwn
             | Self::VacatesDirty
             | Self::LiesAboutCommits => None,
         }
@@ -173,6 +187,7 @@ impl LeaseMutant {
             Self::UsesWhileChanging => Some(holder::Mutant::UsesWhileChanging),
             Self::KeepsOld => Some(holder::Mutant::KeepsOld),
             Self::KeepsLost => Some(holder::Mutant::KeepsLost),
+            Self::KeepsOwn => Some(holder::Mutant::KeepsOwn),
             Self::VacatesDirty => Some(holder::Mutant::VacatesDirty),
             Self::NeverEnds => Some(holder::Mutant::NeverVacates),
             Self::KeepsReaders
@@ -186,6 +201,7 @@ impl LeaseMutant {
             | Self::YieldsToNobody
             | Self::BarsNobody
             | Self::AwaitsReports
+            | Self::OwnsAllChanges
             | Self::LiesAboutCommits => None,
         }
     }

@@ -12,6 +12,7 @@ use leasehold_base::attributes::Wcc;
 use leasehold_base::random::Random;
 use leasehold_base::units::{FileTime, Time};
 use leasehold_core::cache::{Asked, Cache, Counters, Effect, Event, ObjectKey, Ticket, Times};
+use leasehold_core::leases::Serial;
 use leasehold_session::leases::Leases;
 use leasehold_session::nfs::{Bounds, Nfs};
 use leasehold_session::{Credential, Error, spawn};
@@ -345,16 +346,21 @@ impl Client {
             state.step(now, Event::BeginChange { object: node.key() }, doings);
             state.changing(now, node, doings);
         });
+        self.change_of(node, true)
+    }
+
+    fn change_of(&self, node: NodeId, is_cached: bool) -> Change {
+        let (asked, lease) =
+            self.with(|state, now, _| (state.cache.ask(now), state.last_lease(node)));
         let sent = (self.shared.options.time_of_day)();
-        Change { client: self.clone(), node: Some(node), is_cached: true, sent }
+        Change { client: self.clone(), node: Some(node), is_cached, sent, asked, lease }
     }
 
     /// Has a change of an object begun that its cache hears of otherwise, as of its names, until
     /// the guard is finished or dropped.
     pub(crate) fn begin_touch(&self, node: NodeId) -> Change {
         self.with(|state, now, doings| state.changing(now, node, doings));
-        let sent = (self.shared.options.time_of_day)();
-        Change { client: self.clone(), node: Some(node), is_cached: false, sent }
+        self.change_of(node, false)
     }
 
     /// Waits until all that was written of a file is at the server, and keeps it so until the
@@ -637,13 +643,25 @@ pub(crate) struct Change {
     is_cached: bool,
     /// The time at which the client sent the change, by this machine's clock.
     sent: FileTime,
+    /// When the change began, for the cache.
+    asked: Asked,
+    /// The last lease on the object at that time.
+    lease: Option<Serial>,
 }
 
 impl Change {
-    /// It was answered; the object was at this place of the call.
-    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) {
+    /// It was answered; the object was at this place of the call. Gives the moment to remember by
+    /// what the answer says of names: now, or a moment that is over if another lease was granted
+    /// since the change began, as others may have changed the names before that grant.
+    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
+        let (client, asked, lease) = (self.client.clone(), self.asked, self.lease);
+        let node = self.node;
         self.end(convert::wcc(wcc), ride.change(place));
+        client.with(|state, now, _| match node {
+            Some(node) if !state.may_keep(node, lease) => asked,
+            Some(_) | None => state.cache.ask(now),
+        })
     }
 
     /// The same of one that the cache hears of otherwise.

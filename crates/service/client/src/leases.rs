@@ -292,6 +292,18 @@ impl State {
         Some(Base { serial: serial.0, modrev: modrev.0 })
     }
 
+    /// The last lease on a node, if what is cached of the node hangs on leases.
+    pub(crate) fn last_lease(&self, node: NodeId) -> Option<Serial> {
+        self.leases.as_ref()?.holder.last_lease(object_of(node))
+    }
+
+    /// True if the answer to a change of a node may be cached, where `since` was the last lease when
+    /// the change began.
+    pub(crate) fn may_keep(&self, node: NodeId, since: Option<Serial>) -> bool {
+        let holder = self.leases.as_ref().map(|leased| &leased.holder);
+        holder.is_none_or(|holder| holder.may_keep(object_of(node), since))
+    }
+
     /// A lease was granted: what is cached from before there was any is not good. Where it is
     /// another than before, the attributes that came with it, if nothing of ours has changed the
     /// object since they were asked for.

@@ -204,14 +204,14 @@ impl Client {
                 return Err(self.failed(directory, status));
             }
         };
-        change.finish(&made.directory, (&ride, FIRST));
+        let named = change.finish(&made.directory, (&ride, FIRST));
         self.note_searched(who, directory);
         let Some(object) = &made.object else {
             self.unname(directory, name);
             return self.ask_lookup(who, directory, name).await;
         };
         let now = self.ask();
-        let told = (Source::Asked, now, now);
+        let told = (Source::Asked, now, named);
         let node = self.learn((directory, name), (object, made.attributes.as_ref()), told);
         if let Some(grant) = ride.grant(SECOND) {
             self.take_grant((who, node), grant, (now, made.attributes.as_ref()));

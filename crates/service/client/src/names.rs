@@ -252,7 +252,7 @@ impl Client {
             nfs3::Reply::Done(done) => (Ok(()), done),
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
-        change.finish(&done.directory, (&ride, SECOND));
+        let named = change.finish(&done.directory, (&ride, SECOND));
         touch.touched((&ride, FIRST));
         match &done.attributes {
             Some(attributes) => self.observe(node, asked, Some(attributes)),
@@ -263,7 +263,7 @@ impl Client {
             return Err(self.failed(directory, status));
         }
         self.shared.state().nodes.refer(node);
-        self.name((directory, name), Some(node), (Source::Asked, self.ask()));
+        self.name((directory, name), Some(node), (Source::Asked, named));
         self.found_made(who, node, (directory, name), done.attributes.as_ref()).await
     }
 
@@ -382,10 +382,10 @@ impl Client {
             nfs3::Reply::Done(wcc) => (None, wcc),
             nfs3::Reply::Failed(status, wcc) => (Some(*status), wcc),
         };
-        change.finish(wcc, (ride, FIRST));
+        let named = change.finish(wcc, (ride, FIRST));
         match status {
             None | Some(Status::NotFound) => {
-                self.name((directory, name), None, (Source::Asked, self.ask()));
+                self.name((directory, name), None, (Source::Asked, named));
             }
             Some(_) => self.unname(directory, name),
         }
@@ -496,10 +496,9 @@ impl Client {
                 touch.touched((&ride, place));
             }
         }
-        changes.0.finish(&done.from, (&ride, FIRST));
-        if let Some(change) = changes.1 {
-            change.finish(&done.to, (&ride, SECOND));
-        }
+        let from_named = changes.0.finish(&done.from, (&ride, FIRST));
+        let to_named =
+            changes.1.map_or(from_named, |change| change.finish(&done.to, (&ride, SECOND)));
         if result.is_err() || moved.is_none() || replaced == moved {
             self.unname(from.0, from.1);
             self.unname(to.0, to.1);
@@ -515,11 +514,10 @@ impl Client {
             self.step(Event::Distrust { object: node.key() });
             if result.is_ok() {
                 self.shared.state().nodes.seen_at(node, to.0, to.1);
-                let asked = self.ask();
                 if replaced != moved {
-                    self.name(from, None, (Source::Asked, asked));
+                    self.name(from, None, (Source::Asked, from_named));
                 }
-                self.name(to, Some(node), (Source::Asked, asked));
+                self.name(to, Some(node), (Source::Asked, to_named));
             }
         }
         result.map_err(|status| self.failed(from.0, status))

@@ -29,6 +29,7 @@ fn dialogues() {
                     let reserved = table.reserved_bytes(FileSystemId(0));
                     return vec![format!("{} reserved {reserved}", table.len())];
                 }
+                "cached" | "own" => return vec![cached(&table, words)],
                 _ => {}
             }
             let mut effects = Vec::new();
@@ -44,7 +45,8 @@ fn dialogues() {
 /// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
 /// `met CLIENT ORIGIN`, `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
 /// `opened` and `tick`;
-/// each may end with `of OBJECT`. `restart`, `full-at LEASES` and `leases` are no events.
+/// each may end with `of OBJECT`. `restart`, `full-at LEASES`, `leases`, `cached CLIENT` and `own CLIENT [since
+/// SERIAL]` are no events.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     let client = || Client(words[1].parse().expect("a client"));
@@ -82,6 +84,15 @@ fn event(words: &[&str]) -> Event {
         "opened" => Event::Opened,
         "tick" => Event::Tick,
         other => panic!("no such event: {other}"),
+    }
+}
+
+/// What the table says of the lease that a client caches an object under.
+fn cached(table: &Table, words: &[&str]) -> String {
+    let client = Client(words[1].parse().expect("a client"));
+    match words[0] {
+        "cached" => format!("{:?}", table.cached_under(object(1), client).map(|serial| serial.0)),
+        _ => table.is_own_change(object(1), client, value(words, "since").map(Serial)).to_string(),
     }
 }
 

@@ -92,10 +92,12 @@ enum Purpose {
     Look {
         program: usize,
     },
+    /// It changes a cell, and was made when this was the last lease.
     Change {
         program: usize,
         cell: usize,
         id: Id,
+        since: Option<Serial>,
     },
     Push {
         object: usize,
@@ -433,7 +435,8 @@ impl Client {
     /// Changes by a call.
     fn change(&mut self, program: usize, at: usize, cell: usize) {
         let id = self.fresh();
-        let purpose = Purpose::Change { program, cell, id };
+        let since = self.holder.last_lease(object(at));
+        let purpose = Purpose::Change { program, cell, id, since };
         if !self.plain {
             self.step(holder::Event::Changing(object(at)));
         }
@@ -556,12 +559,15 @@ impl Client {
                 }
                 self.finish(program);
             }
-            (Purpose::Change { program, cell, id }, Answer::Changed { before, after, .. }) => {
+            (Purpose::Change { program, cell, id, since }, Answer::Changed { modrevs, .. }) => {
                 let Body::Change(file, _) = body else { unreachable!("it is changed") };
-                self.changed(*file, cell, id, (before, after));
+                self.changed(*file, (cell, id), since, modrevs);
                 self.finish(program);
             }
-            (Purpose::Push { object: at }, Answer::Changed { before, after, boot }) => {
+            (
+                Purpose::Push { object: at },
+                Answer::Changed { modrevs: Some((before, after)), boot },
+            ) => {
                 self.caches[at].changes += 1;
                 self.step(holder::Event::Wrote(object(at), before, after));
                 let Body::Change(_, Change { base: Some((serial, _)), .. }) = body else {
@@ -617,17 +623,27 @@ impl Client {
         }
     }
 
-    fn changed(&mut self, file: Object, cell: usize, id: Id, modrevs: (Modrev, Modrev)) {
+    fn changed(
+        &mut self,
+        file: Object,
+        (cell, id): (usize, Id),
+        since: Option<Serial>,
+        modrevs: Option<(Modrev, Modrev)>,
+    ) {
+        let kept = self.holder.may_keep(file, since).then_some(id);
         let cache = &mut self.caches[index(file)];
         cache.changes += 1;
         if !self.plain {
             if cache.cells[cell].is_some() && !cache.dirty[cell] {
-                cache.cells[cell] = Some(id);
+                cache.cells[cell] = kept;
             }
             if cache.attributes.is_some() && !cache.is_dirty() {
-                cache.attributes = Some(id);
+                cache.attributes = kept;
             }
-            self.step(holder::Event::Changed(file, Some(modrevs)));
+            // The server does not say that the change was the client's alone: what is cached is good
+            // at the modrev that it was good at.
+            let base = self.holder.base(file).map(|(_, modrev)| (modrev, modrev));
+            self.step(holder::Event::Changed(file, modrevs.or(base)));
         }
     }
 

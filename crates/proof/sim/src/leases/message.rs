@@ -90,9 +90,10 @@ pub(super) enum Answer {
     Content(Content),
     /// As the server has them, or as the holder of a write lease told.
     Attributes(Option<Told>),
+    /// The modrevs of the object before and after are missing where others may have changed it
+    /// between those.
     Changed {
-        before: Modrev,
-        after: Modrev,
+        modrevs: Option<(Modrev, Modrev)>,
         boot: u64,
     },
     Committed {

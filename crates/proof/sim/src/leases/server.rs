@@ -7,13 +7,13 @@ use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
 use leasehold_core::leases::table::{self, Access, Outcome, Run, Standing, Table};
-use leasehold_core::leases::{Client, Kind, Modrev, Object, Terms, Ticket};
+use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial, Terms, Ticket};
 
 use crate::clock::Clock;
 use crate::faults::{in_thousand, upto};
 
 use super::message::{Answer, Body, Call, Change, Message};
-use super::store::{self, Content, OBJECTS, Stored};
+use super::store::{self, CELLS, Content, DIRECTORY, Id, OBJECTS, Stored};
 use super::{LeaseMutant, LeaseOptions};
 
 /// Short, so that a world of a minute sees many terms; drift is what [`super::world`] draws.
@@ -36,6 +36,15 @@ const LIST_SEED: u64 = 0x6c69_7374;
 /// kept were found in such worlds.
 const GOOD_LISTS: u64 = 100;
 
+/// A separate random sequence draws what makes changes of names slow.
+const NAMES_SEED: u64 = 0x6e61_6d65;
+
+/// The host of another server of the same files, which has no link to this server.
+const ELSEWHERE: usize = usize::MAX;
+
+/// The ids of changes that another server makes are above those of all clients.
+const ELSEWHERE_IDS: Id = 1 << 60;
+
 /// How long a plain call waits before it is to be made again.
 const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -44,6 +53,8 @@ const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Chore {
     /// A call that runs has its effect.
     Execute(Ticket),
+    /// The server looks at an object that a call has changed, and answers the call.
+    Settle(Ticket),
     /// A write of the stable list ends.
     Listed(Name, u64),
     /// A call without leases has waited long enough.
@@ -78,8 +89,19 @@ pub(super) enum Out {
 
 struct Pending {
     call: Call,
+    /// The client of the call, if that may hold leases.
+    client: Option<Client>,
     /// How it runs, and since when.
     run: Option<(Run, Time)>,
+    /// The modrev of the object when the call began to run, and the lease that the client cached the
+    /// object under.
+    begun: (Modrev, Option<Serial>),
+}
+
+impl Pending {
+    const fn new(call: Call) -> Self {
+        Self { call, client: None, run: None, begun: (Modrev(0), None) }
+    }
 }
 
 pub(super) struct Server {
@@ -101,6 +123,13 @@ pub(super) struct Server {
     disk: Random,
     /// The share of writes of the stable list that fail, in thousandths.
     list_fails: u64,
+    /// The random sequence that decides how long changes of names take, and what another server of
+    /// the same files changes.
+    names: Random,
+    /// True if the server looks at a directory some time before and after it changes a name, and if
+    /// another server changes names as well.
+    pub(super) has_slow_names: bool,
+    elsewhere_ids: Id,
     /// The points at which it may crash, in thousandths.
     crash_points: u64,
     crashes_now: bool,
@@ -127,6 +156,8 @@ impl Server {
         let mut disk = Random::from_seed(seed ^ LIST_SEED);
         let list_fails =
             if seed >= GOOD_LISTS && disk.one_in(4) { 300 + disk.below(700) } else { 0 };
+        let mut names = Random::from_seed(seed ^ NAMES_SEED);
+        let has_slow_names = seed >= GOOD_LISTS && names.one_in(2);
         let mut objects = vec![Stored::default(); OBJECTS];
         objects.iter_mut().for_each(|object| object.modrev = Modrev(1));
         objects.iter_mut().for_each(Stored::commit);
@@ -145,6 +176,9 @@ impl Server {
             next_ticket: 0,
             disk,
             list_fails,
+            names,
+            has_slow_names,
+            elsewhere_ids: ELSEWHERE_IDS,
             crash_points: if random.one_in(2) { 0 } else { random.below(3) },
             crashes_now: false,
             objects,
@@ -245,8 +279,9 @@ impl Server {
         let mut outs = Vec::new();
         match chore {
             Chore::Execute(ticket) => self.execute(ticket, random, &mut outs),
+            Chore::Settle(ticket) => self.settle(ticket, random, &mut outs),
             Chore::GiveUp(ticket) => {
-                if let Some(Pending { call, run: None }) = self.calls.get(&ticket)
+                if let Some(Pending { call, run: None, .. }) = self.calls.get(&ticket)
                     && let Some(object) = call.body.object()
                 {
                     let event = table::Event::GivenUp(object, ticket);
@@ -264,6 +299,37 @@ impl Server {
             }
         }
         outs
+    }
+
+    /// Another server of the same files changes a name, once all leases on the directory are given
+    /// back; until then, and until the change is done, this server grants none.
+    pub(super) fn change_elsewhere(&mut self, now: Time, random: &mut Random) -> Vec<Out> {
+        self.tell(now);
+        let (ticket, object) = (Ticket(self.next_ticket), store::object(DIRECTORY));
+        self.next_ticket += 1;
+        self.elsewhere_ids += 1;
+        let id = self.elsewhere_ids;
+        let cells = u64::try_from(CELLS).expect("there are few");
+        let cell = usize::try_from(self.names.below(cells)).expect("there are few");
+        let change = Change {
+            cells: vec![(cell, id)],
+            attributes: id,
+            stable: true,
+            ask: None,
+            base: None,
+            made_from: 0,
+        };
+        let (host, body) = (ELSEWHERE, Body::Change(object, change));
+        let call = Call { host, leases: false, instance: 0, epoch: 0, xid: id, body };
+        self.calls.insert(ticket, Pending::new(call));
+        let mut outs = Vec::new();
+        self.table(shard(object), table::Event::Vacate(object, ticket), random, &mut outs);
+        outs
+    }
+
+    /// How long it is until another server changes the next name.
+    pub(super) fn next_elsewhere(&mut self) -> Duration {
+        upto(&mut self.names, Duration::from_secs(1))
     }
 
     fn tell(&mut self, now: Time) {
@@ -322,7 +388,7 @@ impl Server {
                 self.next_ticket += 1;
                 self.running.insert(key);
                 let asks = call.body.asks();
-                self.calls.insert(ticket, Pending { call, run: None });
+                self.calls.insert(ticket, Pending::new(call));
                 match client {
                     Some(client) if asks => {
                         self.registry(clients::Event::Asks(client, ticket), random, outs);
@@ -373,6 +439,7 @@ impl Server {
             return;
         };
         let ask = ask.filter(|_| may_ask);
+        self.calls.get_mut(&ticket).into_iter().for_each(|pending| pending.client = client);
         let event = table::Event::Call(table::Call { ticket, object, client, access, under, ask });
         self.table(shard(object), event, random, outs);
     }
@@ -380,12 +447,14 @@ impl Server {
     fn end(&mut self, ticket: Ticket, answer: Answer, outs: &mut Vec<Out>) {
         if let Some(Pending { call, .. }) = self.calls.remove(&ticket) {
             self.running.remove(&(call.host, call.instance, call.xid));
-            outs.push(answered(&call, answer));
+            if call.host != ELSEWHERE {
+                outs.push(answered(&call, answer));
+            }
         }
     }
 
     fn execute(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
-        let Pending { call, run: Some((run, since)) } = &self.calls[&ticket] else {
+        let Pending { call, run: Some((run, since)), .. } = &self.calls[&ticket] else {
             unreachable!("what is executed runs")
         };
         let (call, run, since) = (call.clone(), *run, *since);
@@ -409,6 +478,11 @@ impl Server {
             Body::Change(object, ref change) => {
                 self.point(random);
                 let answer = self.change(call.host, object, change, run.standing, outs);
+                if self.has_slow_names && store::is_directory(store::index(object)) {
+                    let time = upto(&mut self.names, self.wait);
+                    outs.push(Out::Chore(time, Chore::Settle(ticket)));
+                    return;
+                }
                 outcome.void = matches!(answer, Answer::Late);
                 self.kept.insert((call.host, call.instance, call.xid), answer.clone());
                 self.registry(clients::Event::Wrote, random, outs);
@@ -422,6 +496,24 @@ impl Server {
         };
         self.end(ticket, answer, outs);
         self.table(shard(object), table::Event::Done(object, ticket, outcome), random, outs);
+    }
+
+    /// Answers a call that has changed a name. Others may have changed the directory since the call
+    /// began to run, before its change and after it.
+    fn settle(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
+        let Pending { call, client, begun: (before, cached), .. } = &self.calls[&ticket];
+        let Some(object) = call.body.object() else { return };
+        let table = &self.tables[shard(object)];
+        let is_own = client.is_some_and(|client| table.is_own_change(object, client, *cached));
+        let after = self.objects[store::index(object)].modrev;
+        let modrevs = is_own.then_some((*before, after));
+        let (answer, key) =
+            (Answer::Changed { modrevs, boot: self.boot }, (call.host, call.instance, call.xid));
+        self.kept.insert(key, answer.clone());
+        self.registry(clients::Event::Wrote, random, outs);
+        self.end(ticket, answer, outs);
+        let done = table::Event::Done(object, ticket, Outcome::default());
+        self.table(shard(object), done, random, outs);
     }
 
     fn read(&self, (host, since): (usize, Time), object: Object, outs: &mut Vec<Out>) -> Content {
@@ -459,7 +551,7 @@ impl Server {
         if change.stable {
             stored.commit();
         }
-        Answer::Changed { before, after: stored.modrev, boot: self.boot }
+        Answer::Changed { modrevs: Some((before, stored.modrev)), boot: self.boot }
     }
 
     fn registry(&mut self, event: clients::Event, random: &mut Random, outs: &mut Vec<Out>) {
@@ -516,6 +608,12 @@ impl Server {
                 table::Effect::Run(run) => {
                     let pending = self.calls.get_mut(&run.ticket).expect("it waits");
                     pending.run = Some((run, self.true_now));
+                    if let Some(object) = pending.call.body.object() {
+                        let table = &self.tables[shard];
+                        let cached = |client| table.cached_under(object, client);
+                        let modrev = self.objects[store::index(object)].modrev;
+                        pending.begun = (modrev, pending.client.and_then(cached));
+                    }
                     if let (Some(grant), Body::Lease(object, ..)) = (run.grant, &pending.call.body)
                         && grant.cachable
                     {

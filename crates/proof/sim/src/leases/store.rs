@@ -16,6 +16,9 @@ pub(super) const CELLS: usize = 2;
 /// Objects of a world; the last is a directory.
 pub(super) const OBJECTS: usize = 3;
 
+/// The directory.
+pub(super) const DIRECTORY: usize = OBJECTS - 1;
+
 pub(super) fn object(index: usize) -> Object {
     let file = FileId(u64::try_from(index).expect("there are few"));
     Object { file_system: FileSystemId(1), file }
@@ -26,7 +29,7 @@ pub(super) fn index(object: Object) -> usize {
 }
 
 pub(super) const fn is_directory(index: usize) -> bool {
-    index == OBJECTS - 1
+    index == DIRECTORY
 }
 
 /// What an object holds and shows.

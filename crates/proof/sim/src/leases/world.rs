@@ -86,6 +86,7 @@ enum Happening {
     Restart,
     ClientCrash,
     ClientRestart(usize),
+    Elsewhere,
     Heal,
 }
 
@@ -146,6 +147,7 @@ impl World {
         world.schedule(faults.crashes, Happening::Crash);
         world.schedule(faults.client_crashes, Happening::ClientCrash);
         world.queue.schedule(Time::ZERO + FAULTS_TIME, Happening::Heal);
+        world.schedule_elsewhere();
         world
     }
 
@@ -250,6 +252,7 @@ impl World {
             | Happening::Restart
             | Happening::ClientCrash
             | Happening::ClientRestart(_)
+            | Happening::Elsewhere
             | Happening::Heal => self.fault(&happening),
         }
     }
@@ -300,6 +303,13 @@ impl World {
                     self.clients[host].end();
                 }
             }
+            Happening::Elsewhere => {
+                if self.server_is_awake() {
+                    let outs = self.server.change_elsewhere(self.now, &mut self.random);
+                    self.serve(outs);
+                }
+                self.schedule_elsewhere();
+            }
             Happening::Heal => {
                 self.faults = Faults::NONE;
                 self.links.fill(Link::default());
@@ -318,6 +328,16 @@ impl World {
             let at = self.now + about(&mut self.random, mean);
             if at < Time::ZERO + FAULTS_TIME {
                 self.queue.schedule(at, fault);
+            }
+        }
+    }
+
+    /// Another server of the same files changes names in some worlds.
+    fn schedule_elsewhere(&mut self) {
+        if self.server.has_slow_names {
+            let at = self.now + self.server.next_elsewhere();
+            if at < Time::ZERO + FAULTS_TIME {
+                self.queue.schedule(at, Happening::Elsewhere);
             }
         }
     }

@@ -7,6 +7,9 @@
 //!   before, and once more then.
 //! - What the holder of a write lease knows better than the store stands for size, times and mode.
 //! - A call of the lease program has what it asks for granted on the way, and late data refused.
+//! - A change of names is told to a client as the client's own only if the client held one lease on
+//!   the object all the while: nothing else keeps other callers, and other servers of the same
+//!   files, from the object between the state before that is told and the change.
 
 mod asks;
 mod data;
@@ -71,6 +74,8 @@ struct Held {
     changed: FileTime,
     modrev: Modrev,
     place: Option<u32>,
+    /// The lease that the caller cached the object under when the turn began.
+    cached: Option<Serial>,
     /// Whether the store has other rights than a client has set.
     is_behind: bool,
     /// That nobody who serves the same files elsewhere is at it, where that matters before it is used.
@@ -126,6 +131,7 @@ impl Gate {
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
+        let cached = self.serial(turn.object);
         self.recall_before(turn.object, &id, place).await?;
         let may_be_late = (access, standing) == (Access::Write, Standing::Free)
             && is_first(place)
@@ -163,6 +169,7 @@ impl Gate {
             changed,
             modrev,
             place,
+            cached: cached.filter(|_| is_guarded),
             is_behind,
             _alone: alone,
             is_known,
@@ -383,6 +390,37 @@ impl Gate {
         done: bool,
         after: Option<Attributes>,
     ) -> Option<(Modrev, Modrev)> {
+        let change = self.settle_untold(held, done, after).await?;
+        self.tell(held, change);
+        Some(change)
+    }
+
+    /// The same of names, and of objects that lost or got names, which other callers may have
+    /// changed since the turn began. A client that is told nothing drops what it has cached of the
+    /// object when the client is granted the next lease, which has another modrev.
+    async fn settle_names(&self, held: &Held, done: bool, after: Option<Attributes>) {
+        let change = self.settle_untold(held, done, after).await;
+        let client = self.client();
+        let is_own = client
+            .is_some_and(|client| self.leases.is_own_change(held.turn.object, client, held.cached));
+        change.filter(|_| is_own).into_iter().for_each(|change| self.tell(held, change));
+    }
+
+    fn tell(&self, held: &Held, (before, after): (Modrev, Modrev)) {
+        if let (Some(asked), Some(place)) = (self.asked(), held.place) {
+            let change = Change { place, before: before.0, after: after.0 };
+            asked.changed(held.turn.object, change);
+        }
+    }
+
+    /// Moves the modrev of an object that an operation was to change, and gives the modrevs before
+    /// and after, where the operation has changed the object.
+    async fn settle_untold(
+        &self,
+        held: &Held,
+        done: bool,
+        after: Option<Attributes>,
+    ) -> Option<(Modrev, Modrev)> {
         let after = match after {
             Some(after) => after.changed,
             // Whatever else of it has to be waited for.
@@ -392,10 +430,6 @@ impl Gate {
             return None;
         }
         let modrev = held.turn.changed(self.client(), held.modrev, after);
-        if let (Some(asked), Some(place)) = (self.asked(), held.place) {
-            let change = Change { place, before: held.modrev.0, after: modrev.0 };
-            asked.changed(held.turn.object, change);
-        }
         Some((held.modrev, modrev))
     }
 

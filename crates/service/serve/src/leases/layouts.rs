@@ -87,6 +87,16 @@ impl Leases {
         let mut own = leases.filter(|lease| lease.client == client && lease.cachable);
         own.find(|lease| lease.kind == kind).map(|lease| lease.serial)
     }
+
+    /// True if nobody else changed an object since a client cached the object under this lease.
+    pub(super) fn is_own_change(
+        &self,
+        object: Object,
+        client: Client,
+        since: Option<Serial>,
+    ) -> bool {
+        self.lock().table.is_own_change(object, client, since)
+    }
 }
 
 impl State {

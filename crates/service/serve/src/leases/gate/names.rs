@@ -86,7 +86,7 @@ impl Gate {
             if after == Err(FsError::Stale) {
                 one.turn.gone();
             } else {
-                self.settle(one, done, after.ok()).await;
+                self.settle_names(one, done, after.ok()).await;
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Cookie, FileId, FileSystemId, FileTime, Time};
 use leasehold_core::leases::table::{self, Access};
-use leasehold_core::leases::{Client, Modrev, Object, Serial, clients};
+use leasehold_core::leases::{Client, Modrev, Object, Open, Serial, clients};
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
     Access as Rights, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId,
@@ -127,7 +127,11 @@ struct Away {
     /// Whether others, who serve the same files, change one before they are kept from it.
     others_come: AtomicBool,
     upkeep: Mutex<Option<(FileTime, FileTime)>>,
+    /// What others do while a file is being made.
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 fn superuser() -> Caller {
     Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
@@ -272,6 +276,8 @@ impl Store for Away {
         place: Place<'a>,
         file: &'a NewFile,
     ) -> Answer<'a, Changed<Found>> {
+        let others = self.meanwhile.lock().expect("nobody panicked").take();
+        others.into_iter().for_each(|others| others());
         self.store.create(caller, place, file)
     }
 
@@ -380,6 +386,7 @@ impl Writer {
             is_away: AtomicBool::default(),
             others_come: AtomicBool::default(),
             upkeep: Mutex::default(),
+            meanwhile: Mutex::default(),
         });
         let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
         let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
@@ -490,6 +497,50 @@ fn what_others_change_while_a_call_waits_is_not_told_as_its_own() {
     let [change] = asked.outcome().changes[..] else { panic!("it has changed one file") };
     assert!(writer.base.modrev < change.before, "others have changed it before");
     assert!(change.before < change.after && change.after == writer.now());
+}
+
+/// A call of a client makes a name in a directory, and another caller takes a name away there before
+/// the call has made its own: the client gives the lease on the directory back for that. If the client
+/// was told of one change from the state before both, the client would go on showing the name that
+/// is gone.
+#[test]
+fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
+    let at = |writer: &Writer, name: &'static [u8]| {
+        let Ok(Step::Child(name)) = Step::parse(name) else { panic!("it is a name") };
+        Place { directory: writer.store.root(), name }
+    };
+    let new = NewFile::Guarded(SetAttributes::default());
+    for others_come in [false, true] {
+        let writer = Writer::new();
+        let (root, client) = (writer.store.root(), writer.client);
+        let made = block_on(writer.store.create(&superuser(), at(&writer, b"theirs"), &new));
+        made.result.expect("there is room");
+        let terms = Terms { kind: Kind::Read, term_ms: 0, opportune: false, space: 0 };
+        let (gate, asked) = writer.call(Asks::first(&terms, false), None);
+        block_on(gate.lease(&root)).expect("nobody is in its way");
+        let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
+        writer.store.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
+        if others_come {
+            let (store, leases) = (Arc::<Away>::clone(&writer.store), Arc::clone(&writer.leases));
+            let plain = Gate::new(store, ExportId(1), Arc::clone(&leases), None);
+            let theirs = at(&writer, b"theirs");
+            *writer.store.meanwhile.lock().expect("nobody panicked") = Some(Box::new(move || {
+                leases.returned(client, (ExportId(1), root), Serial(granted.serial), Open::No);
+                block_on(plain.remove(&superuser(), theirs)).result.expect("it is there");
+            }));
+        }
+        let (gate, asked) = writer.call(Asks::default(), None);
+        let made = block_on(gate.create(&superuser(), at(&writer, b"own"), &new));
+        made.result.expect("there is room");
+        let changes = asked.outcome().changes;
+        if others_come {
+            assert_eq!(changes, [], "another caller has changed the directory as well");
+        } else {
+            let [change] = changes[..] else { panic!("it has changed one directory") };
+            assert_eq!((change.place, change.before), (place::FIRST, granted.modrev));
+            assert!(change.before < change.after);
+        }
+    }
 }
 
 /// Who asks where a file is to be written, or for COMMIT, names no lease; and is told nothing where
