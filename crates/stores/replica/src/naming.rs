@@ -261,6 +261,7 @@ impl Metaserver {
             metafile.keep_verifier(verifier);
         }
         let to = Some(at.clone());
+        let born = metafile.clone();
         let answer = self.run(|node, ticket| {
             node.births.insert(object, metafile);
             let over = None;
@@ -274,7 +275,11 @@ impl Metaserver {
             node.view(object)
         });
         match answer {
-            Answer::Version(_) => made.ok_or(FsError::Stale),
+            // Somebody else may have removed it since; it was made all the same. A client that hears
+            // that it is gone makes another, and then others see one more than the program has made.
+            Answer::Version(version) => {
+                Ok(made.unwrap_or(Metafile { version, places: vec![at.clone()], ..born }))
+            }
             Answer::Exists => Err(FsError::AlreadyExists),
             Answer::Gone => Err(FsError::Stale),
             _ => Err(self.not_named_yet(at).await),

@@ -631,10 +631,12 @@ impl Client {
         modrevs: Option<(Modrev, Modrev)>,
     ) {
         let kept = self.holder.may_keep(file, since).then_some(id);
+        // A name is cached where nothing was known of it before.
+        let is_known = is_directory(index(file)) && self.holder.base(file).is_some();
         let cache = &mut self.caches[index(file)];
         cache.changes += 1;
         if !self.plain {
-            if cache.cells[cell].is_some() && !cache.dirty[cell] {
+            if (cache.cells[cell].is_some() || is_known) && !cache.dirty[cell] {
                 cache.cells[cell] = kept;
             }
             if cache.attributes.is_some() && !cache.is_dirty() {
