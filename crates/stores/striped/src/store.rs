@@ -226,11 +226,21 @@ impl Striped {
                 // A file that was there and has data keeps its data.
                 _ => self.true_found(found).await,
             };
-            // A CREATE that may find a file starts again where the file is gone; any other CREATE
-            // has made the file that is gone, and the client has to know of the loss.
-            let may_be_there = matches!(file, NewFile::Unchecked(_));
-            if !may_be_there || !self.failed_for_gone(&object, &result).await {
-                return Changed { result: self.unless_gone(&object, result).await, wcc };
+            // A CREATE that may find a file starts again where the file is gone. Any other CREATE has made
+            // the file, even if the file is gone or in use already: a client that hears of a failure
+            // makes another file, and other clients see one file more than the program has made.
+            let is_gone = self.failed_for_gone(&object, &result).await;
+            if !matches!(file, NewFile::Unchecked(_)) {
+                let attributes = Attributes { size: 0, used: 0, ..found.attributes };
+                let is_made = is_gone || found.attributes.size > 0;
+                let made = result.or_else(|error| match is_made {
+                    true => Ok(Found { attributes, ..found }),
+                    false => Err(error),
+                });
+                return Changed { result: made, wcc };
+            }
+            if !is_gone {
+                return Changed { result, wcc };
             }
         }
         Changed::failed(FsError::Later)

@@ -152,9 +152,8 @@ impl Gate {
             (self.store.getattr(&id).await?, true)
         };
         let modrev = self.seen(turn.object, &id, attributes.changed);
-        if let Some(asked) = asked.filter(|_| may_be_late) {
-            self.refuse_late(turn.object, asked, modrev)?;
-        }
+        let late = asked.filter(|_| may_be_late);
+        late.map_or(Ok(()), |asked| self.refuse_late(turn.object, asked, modrev))?;
         turn.outcome.void = !is_guarded;
         if let (Some(asked), Some(grant), Some(place)) = (asked, grant, place) {
             asked.granted(place, &grant, modrev);

@@ -1,9 +1,12 @@
 //! A metaserver removes a file while another metaserver uses the file's objects.
 
+use core::time::Duration;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use bytes::Bytes;
+use futures_util::future::join;
 use leasehold_fs::{Answer, FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
 use leasehold_store_striped::{Around, Iod, Striped};
 
@@ -203,4 +206,37 @@ fn a_create_that_may_find_a_file_makes_one_where_the_file_is_gone() {
     let made = made.expect("the name is free");
     assert!(world.is_removed());
     assert!(made.object != file && made.attributes.size == 0);
+}
+
+/// Lets all other work go on once.
+async fn give_way() {
+    let mut has_waited = false;
+    core::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if core::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Another client removes a file when the file is on stable storage, and before the CREATE of the file
+/// is answered. The CREATE has made the file all the same: a client that heard of a failure would make
+/// another file.
+#[test]
+fn a_create_has_made_a_file_that_is_gone_before_the_answer() {
+    let lan = Lan::strict(2, |_, _| Bytes::from_static(b"head"));
+    let store = lan.at(0);
+    lan.slow(0, Duration::from_millis(50));
+    let (root, who) = (store.root(), who());
+    let place = Place { directory: root, name: name("file") };
+    let remove = async {
+        while store.lookup(&who, &root, place.name).await.is_err() {
+            give_way().await;
+        }
+        // The removal takes no time from here.
+        lan.quick(0);
+        store.remove(&who, place).await.result
+    };
+    let file = NewFile::Guarded(SetAttributes::default());
+    let (removed, made) = lan.run(join(remove, store.create(&who, place, &file)));
+    assert_eq!((removed, made.result.map(drop)), (Ok(()), Ok(())));
 }
