@@ -171,7 +171,10 @@ impl Volume {
         }
         let file = self.file(object);
         self.catch_up(object, &file, attributes.changed).await?;
-        let data = self.shared(object, &file).await?;
+        let data = match self.shared(object, &file).await {
+            Ok(data) => data,
+            Err(error) => return self.attributes_amid_cut(object, attributes).await.ok_or(error),
+        };
         let attributes = match &*data {
             // The look itself may have changed it, or who had the file in hand.
             Data::OnIods(objects) if objects.has_shown_since(attributes.changed) => {
@@ -182,6 +185,19 @@ impl Volume {
             }
         };
         Ok(apparent(&data, attributes))
+    }
+
+    /// The attributes of a file that SETATTR has begun to cut, where an iod refuses its part: the size
+    /// is the one that SETATTR asked for. The cut goes on once the iod takes changes, and no data is
+    /// read or written before. None for any other file.
+    async fn attributes_amid_cut(
+        &self,
+        object: &ObjectId,
+        attributes: Attributes,
+    ) -> Option<Attributes> {
+        let (head, _, change, _) = self.whole_head(object).await.ok()??;
+        let size = change.cut.filter(|_| !head.inline && !self.options.shared)?;
+        Some(Attributes { size, ..attributes })
     }
 
     /// The same with no iod asked, nor anybody waited for who may ask one; and whether all is true.

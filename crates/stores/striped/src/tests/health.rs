@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, Stability, Store as _, Verifier};
+use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store as _, Verifier};
 
-use super::volume::{Volume, data, make, put, text};
+use super::volume::{Volume, data, make, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
 
 /// Switches of the faults of an iod.
@@ -158,4 +158,30 @@ fn an_error_of_one_object_has_the_iods_probed() {
     assert_eq!((refusing(&store), store.is_probe_due()), (vec![], true));
     block_on(store.probe_iods());
     assert_eq!((refusing(&store), store.is_probe_due()), (vec![], false));
+}
+
+/// The name of such a file was shown with an input/output error, and neither a listing nor a removal
+/// by programs that look at a file first could go on.
+#[test]
+fn a_file_has_attributes_while_an_iod_refuses_a_part_of_a_cut() {
+    let mut volume = Volume::new();
+    let (store, faults) = start(&mut volume);
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    faults.is_read_only.store(true, Ordering::Relaxed);
+    let size = SetAttributes { size: Some(10), ..SetAttributes::default() };
+    let cut = block_on(store.setattr(&superuser(), &file, &size, None));
+    assert_eq!(cut.result, Err(FsError::ReadOnly));
+    let shown = |store: &Striped| block_on(store.getattr(&file)).map(|seen| seen.size);
+    assert_eq!(shown(&store), Ok(10));
+    // So it is after a start.
+    drop(store);
+    let (store, faults) = start(&mut volume);
+    faults.is_read_only.store(true, Ordering::Relaxed);
+    assert_eq!(shown(&store), Ok(10));
+    assert!(block_on(store.read(&superuser(), &file, 0, 10)).is_err(), "no data amid a cut");
+    faults.is_read_only.store(false, Ordering::Relaxed);
+    assert_eq!(data(&store, &file), text(10));
+    put(&store, &file, 20, &text(1), Stability::FileSync);
+    assert_eq!(data(&store, &file)[10..20], [0; 10], "nothing is left behind the cut");
 }
