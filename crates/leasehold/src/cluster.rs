@@ -14,6 +14,8 @@ mod repair;
 mod status;
 mod trial;
 
+use leasehold_fs::FsError;
+
 pub(crate) use address::IodAddress;
 pub(crate) use distant::{Asker, Cluster, Names, Part};
 pub(crate) use epochs::noted as noted_epochs;
@@ -28,9 +30,9 @@ pub(crate) use status::{status, views, volumes};
 pub(crate) use trial::run as try_out;
 
 /// The reason for which an iod refuses changes, in words.
-pub(crate) fn words_of(error: leasehold_fs::FsError) -> String {
-    match error {
-        leasehold_fs::FsError::ReadOnly => "its file system is read-only".to_owned(),
-        error => error.to_string(),
+pub(crate) fn words_of(error: FsError) -> String {
+    if error == FsError::ReadOnly {
+        return "its file system is read-only".to_owned();
     }
+    error.to_string()
 }
