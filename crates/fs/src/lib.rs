@@ -19,6 +19,7 @@ mod others_first;
 pub mod permission;
 mod store;
 pub mod suite;
+mod turn;
 pub mod unsettled;
 
 pub use answer::Answer;
@@ -37,3 +38,4 @@ pub use store::{
     Found, Guard, LaidOut, Layout, Linked, NewFile, NewNode, Owner, Page, Place, Properties,
     Purpose, ReadDone, Renamed, Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
 };
+pub use turn::{NotedTurns, TURN_NOTE, TURN_NOTE_BYTES, noted_turn};

@@ -1,6 +1,7 @@
 //! Volumes over I/O daemons on other machines: where those are, and the key of their cluster.
 
 mod address;
+mod believe;
 mod distant;
 mod epochs;
 pub(crate) mod group;
@@ -17,6 +18,7 @@ mod trial;
 use leasehold_fs::FsError;
 
 pub(crate) use address::IodAddress;
+pub(crate) use believe::{believe, believe_served};
 pub(crate) use distant::{Asker, Cluster, Names, Part};
 pub(crate) use epochs::noted as noted_epochs;
 pub(crate) use group::Group;

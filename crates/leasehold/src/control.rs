@@ -57,6 +57,13 @@ pub(crate) enum Request {
         /// Also where most of all are of no file.
         even_most: bool,
     },
+    /// To use the data of an iod that is older than its metaserver knows it.
+    Believe {
+        /// The directory of the names of the volume.
+        path: String,
+        /// The number of the iod.
+        iod: u16,
+    },
     /// Asks for all leases, their holders and the clients that wait for them.
     Leases,
     /// To wait no more for a client with leases.
@@ -102,6 +109,9 @@ impl Desk {
                 let path = Path::new(path);
                 let found = cluster::repair_served(&self.serving, path, *remove, *even_most)?;
                 serde_json::to_value(found).map_err(|error| error.to_string())
+            }
+            Request::Believe { path, iod } => {
+                cluster::believe_served(&self.serving, Path::new(path), *iod).map(Value::from)
             }
             Request::Leases => {
                 let told = leases::Told::of(&self.source.service);

@@ -77,6 +77,7 @@ fn main() -> ExitCode {
         Command::Cluster(Cluster::Check(options)) => cluster::check(&options),
         Command::Cluster(Cluster::Status(options)) => cluster::status(&options),
         Command::Cluster(Cluster::Repair(options)) => cluster::repair(&options),
+        Command::Cluster(Cluster::Believe(options)) => cluster::believe(&options),
         Command::Cluster(Cluster::MoveHome(options)) => cluster::move_home(&options),
         Command::Layout(options) => cluster::layout(&options),
         Command::Mount(options) => mount::run(&options),

@@ -411,6 +411,7 @@ impl How {
         if let Some(volume) = &volume {
             let sync = self.durability != dir::Durability::Memory;
             stripes::removals::keep(&volume.striped, &export.directory, state, sync);
+            stripes::turns::keep(volume, &export.directory, state)?;
         }
         let store: Arc<dyn Store> = match &volume {
             Some(volume) => Arc::<Striped>::clone(&volume.striped),

@@ -3,6 +3,7 @@
 mod members;
 pub(crate) mod names;
 pub(crate) mod removals;
+pub(crate) mod turns;
 
 use std::fs::File;
 use std::io;
@@ -19,7 +20,8 @@ use leasehold_shell::{own, state};
 use leasehold_store_dir::DirStore;
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Absent, Files, Folder, Iod, Local, Mark, MarkError, Member, OpenError, Options, Striped,
+    Absent, Files, Folder, Iod, Judged, Local, Mark, MarkError, Member, OpenError, Options,
+    Striped, Turns,
 };
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -107,6 +109,8 @@ pub(crate) struct Volume {
     pub(crate) members: Vec<Member>,
     /// Its metaservers, where there are several, and this one among them.
     pub(crate) group: Option<(Group, Metaserver)>,
+    /// The turns of its iods.
+    turns: Arc<Turns>,
 }
 
 impl Layout {
@@ -176,10 +180,13 @@ pub(crate) fn open(
         label: path.display().to_string(),
         files: Some(Local::new(Arc::<DirStore>::clone(disk))),
     });
-    let present = |_: usize, _: Mark, folder: Option<Folder<Local>>| -> Result<Arc<dyn Iod>, _> {
-        Ok(Arc::new(folder.expect("a directory of this machine is there")))
+    let turns = Arc::new(Turns::default());
+    let present = |_: usize, mark: Mark, folder: Option<Folder<Local>>| {
+        let folder = folder.expect("a directory of this machine is there");
+        let judged = Judged::new(Arc::new(folder), mark.number, Arc::clone(&turns));
+        Ok(Arc::new(judged) as Arc<dyn Iod>)
     };
-    let joined = join(layout, names, parts.collect(), None, present, |_| Ok(None));
+    let joined = join((layout, &turns), names, parts.collect(), None, present, |_| Ok(None));
     joined.map(|(store, _)| store)
 }
 
@@ -207,7 +214,8 @@ pub(crate) fn open_iods(
             cluster.pause().await?;
         }
     })?;
-    let iod = |at: usize, mark, folder| cluster.iod(&layout.iods[at], mark, folder);
+    let turns = Arc::new(Turns::default());
+    let iod = |at: usize, mark, folder| cluster.iod(&layout.iods[at], mark, folder, &turns);
     let join_group = |laid_out: &Options| {
         let joined = layout
             .group
@@ -215,7 +223,7 @@ pub(crate) fn open_iods(
             .map(|group| cluster.join(group, directory, how, laid_out.clone()));
         joined.transpose()
     };
-    join(layout, names, parts, Some(&cluster), iod, join_group)
+    join((layout, &turns), names, parts, Some(&cluster), iod, join_group)
 }
 
 /// How often it is looked whether the first metaserver has made the volume.
@@ -255,7 +263,7 @@ async fn new_volume(names: &Arc<DirStore>) -> Result<u64, Failure> {
 /// Joins the places of a volume into one store. The stores do their work aside: the calling thread
 /// opens files of the server's state too.
 fn join<F: Files + 'static>(
-    layout: &Layout,
+    (layout, turns): (&Layout, &Arc<Turns>),
     names: &Arc<DirStore>,
     parts: Vec<Part<F>>,
     cluster: Option<&Cluster>,
@@ -319,7 +327,8 @@ fn join<F: Files + 'static>(
     let striped = Striped::open(names, iods, laid_out);
     let striped = opened(async { striped.await.map_err(|error| not_opened(error, &members)) })?;
     let group = layout.group.clone().zip(joined.clone());
-    Ok((Volume { striped: Arc::new(striped), members, group }, joined))
+    let turns = Arc::clone(turns);
+    Ok((Volume { striped: Arc::new(striped), members, group, turns }, joined))
 }
 
 /// Waits for work of stores, which may act as callers, while the calling thread keeps its identity.

@@ -12,6 +12,7 @@ use crate::failure::{Failure, Kind};
 use crate::health::Healths;
 use crate::scrub::Scrubs;
 use crate::serving::Serving;
+use crate::stripes::turns::Work;
 
 /// How soon it is seen that there is something to do, or that an iod is back.
 const SOON: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ impl Tending {
         let [all, searched, probed] = [(); 3].map(|()| Arc::clone(serving));
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
         let (mut scrubs, mut healths) = (Scrubs::default(), Healths::default());
+        let (mut turns, judged) = (Work::default(), Arc::clone(serving));
         let tending = Periodic::start("tending", SOON, move || {
             tend(&all, &mut not_before);
             remove(&all, &mut put_off);
@@ -39,7 +41,10 @@ impl Tending {
         let scrubbing = Periodic::start("scrub", SOON, move || scrubs.run(&searched));
         // No probe of an iod that hangs keeps a lost copy waiting.
         let probing = Periodic::start("health", SOON, move || healths.run(&probed));
-        let periodic = [tending, scrubbing, probing].into_iter().collect::<Result<_, _>>();
+        // No turn waits for a file that moves.
+        let judging = Periodic::start("turns", SOON, move || turns.run(&judged));
+        let periodic = [tending, scrubbing, probing, judging];
+        let periodic = periodic.into_iter().collect::<Result<_, _>>();
         let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
         Ok(Self { serving: Arc::clone(serving), periodic: periodic.map_err(failed)? })
     }

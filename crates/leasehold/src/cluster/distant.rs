@@ -13,7 +13,8 @@ use leasehold_session::{Credential, Options as Calling, Session, Traffic};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Around, Folder, Iod, Mark, Options as Laid, Pace, Paced, Patience, Patient, Remote,
+    Around, Folder, Iod, Judged, Mark, Options as Laid, Pace, Paced, Patience, Patient, Remote,
+    Turns,
 };
 use tokio::sync::OnceCell;
 
@@ -101,7 +102,8 @@ impl Cluster {
             Some(group) => pace.one_of(group.me as usize, group.peers.len()),
             None => pace,
         };
-        let (epoch, pace) = (Arc::default(), Arc::new(pace));
+        let epoch = Arc::new(OwnEpoch::of(key.map(Key::of_epochs)));
+        let pace = Arc::new(pace);
         Ok(Self { runtime, who, member, key, epoch, patience, pace })
     }
 
@@ -164,7 +166,9 @@ impl Cluster {
         address: &IodAddress,
         mark: Mark,
         found: Option<Folder<Remote>>,
+        turns: &Arc<Turns>,
     ) -> Result<Arc<dyn Iod>, Failure> {
+        let number = mark.number;
         let iod: Arc<dyn Iod> = match found {
             Some(folder) => Arc::new(folder),
             None => {
@@ -174,8 +178,9 @@ impl Cluster {
                 Arc::new(Distant { runtime, who, epoch, target, mark, mounted })
             }
         };
+        let judged = Arc::new(Judged::new(iod, number, Arc::clone(turns)));
         // Whose turn is yet to come waits for no iod.
-        let patient = Patient::new(iod, clock(&self.runtime)?, self.patience);
+        let patient = Patient::new(judged, clock(&self.runtime)?, self.patience);
         Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
     }
 
@@ -288,5 +293,9 @@ impl Around for Distant {
 
     fn traffic_so_far(&self) -> Traffic {
         self.mounted.get().map_or_else(Traffic::default, Iod::traffic)
+    }
+
+    fn connections_so_far(&self) -> u64 {
+        self.mounted.get().map_or(0, Iod::connections)
     }
 }

@@ -35,6 +35,8 @@ const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The epoch of a metaserver, from when it has begun.
 pub(super) struct OwnEpoch {
+    /// The key of words at iods of the cluster; none for other servers.
+    key: Option<EpochKey>,
     /// The name of its note, and the word in it; none where iods know a later one.
     note: OnceLock<[String; 2]>,
     /// Who says it.
@@ -53,14 +55,25 @@ impl Default for OwnEpoch {
                 "iods refuse this metaserver, since a later one has its place: end this one"
             );
         };
-        Self { note: OnceLock::new(), who: Arc::default(), complain: Arc::new(complain) }
+        let complain = Arc::new(complain);
+        Self { key: None, note: OnceLock::new(), who: Arc::default(), complain }
     }
 }
 
 impl OwnEpoch {
-    /// Files of an iod, which hears of the epoch in each call once it has begun.
+    /// An epoch that iods of the cluster with this key hear of.
+    pub(super) fn of(key: Option<EpochKey>) -> Self {
+        Self { key, ..Self::default() }
+    }
+
+    /// Files of an iod, which hears of the epoch in each call once it has begun, and lets clients in
+    /// when the metaserver has judged the iod.
     pub(super) fn said_to(&self, iod: Remote) -> Remote {
-        iod.later_as(Arc::clone(&self.who), Arc::clone(&self.complain))
+        let iod = iod.later_as(Arc::clone(&self.who), Arc::clone(&self.complain));
+        match self.key {
+            Some(key) => iod.letting_in(Arc::new(move |turn| key.turn_word(turn))),
+            None => iod,
+        }
     }
 
     /// Has the epoch noted at an iod, if it has begun.

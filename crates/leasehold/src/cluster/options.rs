@@ -26,6 +26,7 @@ pub(crate) enum Cluster {
     Check(Check),
     Status(Status),
     Repair(Repair),
+    Believe(Believe),
     MoveHome(MoveHome),
 }
 
@@ -151,6 +152,28 @@ pub(crate) struct Repair {
     pub(crate) even_most: bool,
 
     /// The directory with the metaserver's state, where one runs [default: that of the server of DIR]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// Use the data of an iod that is older than its metaserver knows it
+///
+/// The metaserver uses no data of an iod that was restored from a backup: files with a second copy are
+/// made whole again, and other files of the iod fail with EIO. This command has the metaserver that
+/// serves DIR use the data all the same, with what the backup lacks read as old bytes or as zeros. To
+/// have no old bytes, put the present data of the iod back instead, or remove the files.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Believe {
+    /// The metaserver's directory for names
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The number of the iod, as `leasehold cluster status` says it
+    #[arg(value_name = "IOD")]
+    pub(crate) iod: u16,
+
+    /// The directory with the metaserver's state [default: that of the server of DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }

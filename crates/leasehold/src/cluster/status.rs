@@ -46,9 +46,10 @@ pub(crate) fn views(serving: &Serving) -> Vec<VolumeView> {
 }
 
 async fn view(name: &str, volume: &Volume) -> VolumeView {
-    let Volume { striped, members, group } = volume;
+    let Volume { striped, members, group, .. } = volume;
     let options = striped.options();
     let (waiting, refusing) = (striped.waiting_removals(), striped.refusing_iods());
+    let older = striped.older_iods();
     let iod = async |(number, member): (u16, &Member)| {
         let what = match (member.gone, options.used.contains(&number)) {
             (true, _) => "gone",
@@ -66,6 +67,8 @@ async fn view(name: &str, volume: &Volume) -> VolumeView {
             away: room.is_err(),
             free_bytes: room.ok().map(|room| room.space.available_bytes),
             refuses: refusing.get(&number).map(|error| super::words_of(*error)),
+            older: older.contains(&number),
+            older_files: striped.files_of_older(number),
             waiting_removals: waiting.get(&number).copied().unwrap_or_default(),
         }
     };
@@ -135,7 +138,7 @@ fn text(told: &VolumeView) -> String {
         text += &format!("  metaserver {number}, {address}: {how}{load}\n");
     }
     for iod in &told.iods {
-        let IodView { number, label, what, away, free_bytes, refuses, waiting_removals } = iod;
+        let IodView { number, label, what, away, free_bytes, refuses, waiting_removals, .. } = iod;
         let how = match (what.as_str(), away, free_bytes) {
             ("gone", ..) => "gone for good".to_owned(),
             (_, true, _) => "away".to_owned(),
@@ -149,9 +152,22 @@ fn text(told: &VolumeView) -> String {
             0 => String::new(),
             count => format!(", {count} stripes of removed files wait for it"),
         };
-        text += &format!("  iod {number}, {label}: {how}{drained}{refusing}{waiting}\n");
+        let older = older(iod);
+        text += &format!("  iod {number}, {label}: {how}{drained}{refusing}{waiting}{older}\n");
     }
     text
+}
+
+/// The words on an iod that is older than its metaserver knows it.
+fn older(iod: &IodView) -> String {
+    let needed = match (iod.older, iod.older_files) {
+        (false, _) => return String::new(),
+        (true, None) => "its data is not used".to_owned(),
+        (true, Some(files)) => format!(
+            "{files} files have no other copy and fail with EIO, see leasehold cluster believe"
+        ),
+    };
+    format!(", OLDER than its metaserver knows it, restored from a backup? {needed}")
 }
 
 /// The lines about objects that no file has.

@@ -117,9 +117,10 @@ pub(crate) fn begin(
 const fn refusal(request: &Request) -> &'static str {
     match request {
         Request::Leases | Request::Forget { .. } => "a mount has no clients; ask the server",
-        Request::Layout { .. } | Request::Repair { .. } | Request::Volumes => {
-            "a mount has no volume; ask the server"
-        }
+        Request::Layout { .. }
+        | Request::Repair { .. }
+        | Request::Believe { .. }
+        | Request::Volumes => "a mount has no volume; ask the server",
         Request::About
         | Request::Facts
         | Request::Reload

@@ -56,6 +56,13 @@ pub struct IodView {
     /// The reason for which the iod answers and refuses changes; none where it takes them.
     #[serde(default)]
     pub refuses: Option<String>,
+    /// True if the iod is older than its metaserver knows it, as after a restore from a backup: its
+    /// data is not used.
+    #[serde(default)]
+    pub older: bool,
+    /// The files whose only good copy lies on the older iod, as the last walk found them.
+    #[serde(default)]
+    pub older_files: Option<u64>,
     /// Objects of removed files that the iod is still to remove.
     #[serde(default)]
     pub waiting_removals: usize,

@@ -110,9 +110,9 @@ impl Context {
             (Authority::Rules, _) => (self.decided(rule).await?, None),
             // An iod has one rule, whose anonymous user is the user that runs the iod.
             (Authority::Cluster, _) => (rule.identity.anonymous(Because::Claimed), None),
-            (Authority::Client(key), purpose) => {
+            (Authority::Client(key, is_open), purpose) => {
                 let (guesses, now) = (&self.service.guesses, self.arrival.now);
-                // Rule 7 of `iods`
+                // Rule 8 of `iods`
                 if guesses.are_held(now, from.ip()) {
                     return Err(FsError::Later);
                 }
@@ -125,6 +125,10 @@ impl Context {
                 if !sent.may(purpose) {
                     self.stranger(FsError::Access);
                     return Err(FsError::Access);
+                }
+                // Rule 7 of `iods`
+                if !is_open {
+                    return Err(FsError::Later);
                 }
                 (Decided { caller, because: Because::Claimed }, Some(sent))
             }

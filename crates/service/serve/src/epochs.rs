@@ -35,6 +35,11 @@ const MEMBER: &str = "leasehold-member";
 
 /// The length of the word of a member: [`MEMBER`], a space and a sum in 16 digits.
 const MEMBER_BYTES: usize = MEMBER.len() + 17;
+/// The beginning of the word that lets clients in.
+const LETS_IN: &str = "leasehold-turn";
+
+/// The bytes of the word that lets clients in.
+const LETS_IN_BYTES: usize = 48;
 
 /// The key of the sums in words of epochs; whoever knows it can begin one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,16 +55,39 @@ impl EpochKey {
         format!("{MEMBER} {:016x}", hasher.finish())
     }
 
+    /// The word of a metaserver that lets clients in where this turn is noted. An iod of an earlier
+    /// version takes the word for the name of a machine.
+    #[must_use]
+    pub fn turn_word(self, turn: u64) -> String {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(LETS_IN.as_bytes());
+        hasher.write(&turn.to_be_bytes());
+        format!("{LETS_IN} {turn:016x} {:016x}", hasher.finish())
+    }
+
+    /// The turn in a word that lets clients in; none where no holder of the key has written it.
+    fn turn_of(self, word: &[u8]) -> Option<u64> {
+        if word.len() != LETS_IN_BYTES || !word.starts_with(LETS_IN.as_bytes()) {
+            return None;
+        }
+        let said = core::str::from_utf8(word).ok()?.split(' ').nth(1)?;
+        let turn = u64::from_str_radix(said, 16).ok()?;
+        is_same(self.turn_word(turn).as_bytes(), word).then_some(turn)
+    }
+
     /// Returns true if this is the word of a member.
     fn is_member(self, word: &[u8]) -> bool {
         // The words of most callers are names of machines, which need no sum.
-        if word.len() != MEMBER_BYTES || !word.starts_with(MEMBER.as_bytes()) {
-            return false;
-        }
-        let own = self.member_word();
-        let differing = own.bytes().zip(word).fold(0, |all, (one, other)| all | (one ^ other));
-        differing == 0
+        word.len() == MEMBER_BYTES
+            && word.starts_with(MEMBER.as_bytes())
+            && is_same(self.member_word().as_bytes(), word)
     }
+}
+
+/// Compares two words in a time that does not depend on the first difference.
+fn is_same(own: &[u8], word: &[u8]) -> bool {
+    let differing = own.iter().zip(word).fold(0, |all, (one, other)| all | (one ^ other));
+    own.len() == word.len() && differing == 0
 }
 
 /// An epoch of a metaserver.
@@ -130,6 +158,8 @@ struct State {
 enum Said {
     Epoch(Xid, Epoch),
     Member,
+    /// The turn that lets clients in.
+    Turn(u64),
     Nothing,
 }
 
@@ -167,6 +197,16 @@ impl Fence {
         let (xid, epoch) = match self.said(&message) {
             Said::Epoch(xid, epoch) => (xid, epoch),
             Said::Member => return service.answer_any(arrival, message, writer, true),
+            Said::Turn(turn) => {
+                let from = arrival.from.ip();
+                let answered = service.answer_any(arrival, message, writer, false);
+                let service = Arc::clone(service);
+                let reply = Answer::later(async move {
+                    service.heard_turn(from, turn).await;
+                    answered.reply.await
+                });
+                return Response { reply, must_end: answered.must_end };
+            }
             Said::Nothing => return service.answer_any(arrival, message, writer, false),
         };
         match self.admit(epoch) {
@@ -215,7 +255,7 @@ impl Fence {
         match Epoch::of_word(word, self.key) {
             Some(epoch) => Said::Epoch(xid, epoch),
             None if self.key.is_member(word) => Said::Member,
-            None => Said::Nothing,
+            None => self.key.turn_of(word).map_or(Said::Nothing, Said::Turn),
         }
     }
 
@@ -323,6 +363,21 @@ mod tests {
             assert!(!KEY.is_member(other.as_bytes()), "{other}");
         }
         assert!(!EpochKey([4; 16]).is_member(word.as_bytes()));
+    }
+
+    #[test]
+    fn the_word_that_lets_clients_in_has_the_key() {
+        for turn in [0, 17, u64::MAX] {
+            let word = KEY.turn_word(turn);
+            assert_eq!(KEY.turn_of(word.as_bytes()), Some(turn));
+            assert_eq!(EpochKey([4; 16]).turn_of(word.as_bytes()), None);
+            assert!(!KEY.is_member(word.as_bytes()));
+            for other in ["", LETS_IN, &word[1..], &word[..word.len() - 1], &format!("{word}0")] {
+                assert_eq!(KEY.turn_of(other.as_bytes()), None, "{other}");
+            }
+        }
+        let other = KEY.turn_word(17).replace("11 ", "12 ");
+        assert_eq!(KEY.turn_of(other.as_bytes()), None);
     }
 
     #[test]

@@ -20,21 +20,28 @@
 //! 5. No client gets attributes of an object: attributes have the owner, from which the next owner
 //!    follows.
 //! 6. An iod that cannot give objects to users has no clients.
-//! 7. An address that tries many numbers has to come again later. See [`crate::guesses`].
+//! 7. After its start an iod has clients retry until a metaserver says the turn that the iod has
+//!    noted, with a keyed word: the objects may be an older state, as of a backup, and the metaserver
+//!    alone knows so. Turn 0 is the word of a metaserver that keeps no turns. A turn that the iod has
+//!    not noted lets no client in any more. See [`leasehold_fs::NotedTurns`].
+//! 8. An address that tries many numbers has to come again later. See [`crate::guesses`].
 //!
 //! These rules do not hide data on the wire, nor do they tell the users of one client machine
 //! apart.
 
-use leasehold_fs::{Access, Caller, ClientKey, FsError, Layout, ObjectId, Owner, Store};
+use leasehold_fs::{
+    Access, Caller, ClientKey, FsError, Layout, Name, NotedTurns, ObjectId, Owner, Step, Store,
+    TURN_NOTE, TURN_NOTE_BYTES,
+};
 
 use crate::table::Use;
 
 /// The authority by which a server answers a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authority {
-    /// A client of an iod, with the key that checks the client's numbers; no key where the iod has
-    /// no clients.
-    Client(Option<ClientKey>),
+    /// A client of an iod, with the key that checks the client's numbers, no key where the iod has
+    /// no clients; and true if the iod lets clients in.
+    Client(Option<ClientKey>, bool),
     /// A metaserver or a command of an iod's cluster.
     Cluster,
     /// The rules of an export, which choose the caller.
@@ -74,6 +81,22 @@ impl Sent {
             Use::Reads => self.reads,
             Use::Writes => self.writes,
         }
+    }
+}
+
+/// Reads the turns that are noted beside the objects of a store.
+pub(crate) async fn noted_turns(store: &dyn Store, caller: &Caller) -> NotedTurns {
+    let read = async {
+        let found = store.lookup(caller, &store.root(), note()?).await.ok()?;
+        Some(store.read(caller, &found.object, 0, TURN_NOTE_BYTES).await.ok()?.data)
+    };
+    NotedTurns::read(&read.await.unwrap_or_default())
+}
+
+fn note() -> Option<Name<'static>> {
+    match Step::parse(TURN_NOTE.as_bytes()) {
+        Ok(Step::Child(name)) => Some(name),
+        Ok(Step::This | Step::Parent) | Err(_) => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a message to its reply.
 
 use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
@@ -11,6 +12,7 @@ use leasehold_base::xdr::{Encode as _, Reader, Writer};
 use leasehold_fs::{Answer, Caller, ClientKey, Disturbance, Export, ExportId, ObjectId};
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
+use crate::access::{Because, Decided};
 use crate::context::Context;
 use crate::epochs::{Epoch, EpochKey, Fence};
 use crate::events::{Event, Observer};
@@ -48,6 +50,8 @@ pub struct Service {
     clients: Option<ClientKey>,
     /// The misses of clients, where this is an iod.
     pub(crate) guesses: Guesses,
+    /// True if an iod has heard the turn that is noted beside its objects.
+    lets_clients_in: AtomicBool,
     /// Held while what is offered is replaced.
     offering: Mutex<()>,
 }
@@ -76,6 +80,7 @@ impl Service {
             is_iod: false,
             clients: None,
             guesses: Guesses::default(),
+            lets_clients_in: AtomicBool::new(false),
             offering: Mutex::new(()),
         }
     }
@@ -270,7 +275,10 @@ impl Service {
         let authority = match (self.is_iod, has_word) {
             (false, _) => Authority::Rules,
             (true, true) => Authority::Cluster,
-            (true, false) => Authority::Client(self.clients),
+            (true, false) => {
+                let is_open = self.lets_clients_in.load(Ordering::Acquire);
+                Authority::Client(self.clients, is_open)
+            }
         };
         let by = (authority, row.by_client);
         let claimed = credential::claimed(&call.credential).and_then(|claimed| {
@@ -317,6 +325,22 @@ impl Service {
         }
     }
 
+    /// A metaserver says this turn. Clients are let in from now on if that is the last turn which is
+    /// noted beside the objects, and no more otherwise.
+    pub(crate) async fn heard_turn(&self, from: IpAddr, turn: u64) {
+        if !self.is_iod {
+            return;
+        }
+        let exports = self.exports.load_full();
+        let mut is_noted = true;
+        for offer in exports.found_by(from).filter(|_| turn > 0) {
+            let Some(rule) = offer.access.rule(from) else { continue };
+            let Decided { caller, .. } = rule.identity.anonymous(Because::Claimed);
+            is_noted &= iods::noted_turns(&*offer.export.store, &caller).await.last == turn;
+        }
+        self.lets_clients_in.store(is_noted, Ordering::Release);
+    }
+
     /// Returns true if a caller may be any user at all here; reports a caller that may not.
     fn is_heard(
         &self,
@@ -328,7 +352,7 @@ impl Service {
         let from = arrival.from;
         let (is_heard, event) = match authority {
             Authority::Cluster => return true,
-            Authority::Client(_) => {
+            Authority::Client(..) => {
                 let may_be = match by_client {
                     Use::Never => false,
                     Use::Refused => true,

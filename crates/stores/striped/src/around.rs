@@ -1,7 +1,7 @@
 //! Iods that do the same around each call of another iod, whatever the call is.
 
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, NotedTurns, Owner, Spot, Stability, Verifier};
 use leasehold_session::Traffic;
 
 use crate::{Extent, Iod, ObjectName, Room, Written};
@@ -25,6 +25,11 @@ pub trait Around: Send + Sync {
     /// See [`Iod::traffic`].
     fn traffic_so_far(&self) -> Traffic {
         Traffic::default()
+    }
+
+    /// See [`Iod::connections`].
+    fn connections_so_far(&self) -> u64 {
+        0
     }
 }
 
@@ -90,5 +95,21 @@ impl<A: Around> Iod for A {
 
     fn traffic(&self) -> Traffic {
         self.traffic_so_far()
+    }
+
+    fn connections(&self) -> u64 {
+        self.connections_so_far()
+    }
+
+    fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
+        self.around(|iod| iod.turns())
+    }
+
+    fn note_turn(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
+        self.around(move |iod| iod.note_turn(turn))
+    }
+
+    fn let_clients_in(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
+        self.around(move |iod| iod.let_clients_in(turn))
     }
 }

@@ -42,7 +42,9 @@ impl Volume {
         let mut failed = FsError::Io;
         for (_, iod, name) in copies {
             match ask(self.iod(iod), name).await {
-                Err(error) => failed = error,
+                // A copy that is away may be back, and the other may be lost.
+                Err(error) if failed != FsError::Later => failed = error,
+                Err(_) => {}
                 done => return done,
             }
         }
@@ -143,7 +145,7 @@ impl Volume {
     }
 
     /// Notes on stable storage that a copy lacks something.
-    async fn note_behind(
+    pub(crate) async fn note_behind(
         &self,
         metafile: &ObjectId,
         file: &Objects,

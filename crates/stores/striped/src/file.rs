@@ -300,6 +300,12 @@ impl FileTable {
         Arc::clone(files.entry(identity).or_default())
     }
 
+    /// All files that are in mind.
+    pub(crate) fn all(&self) -> Vec<Arc<File>> {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.values().map(Arc::clone).collect()
+    }
+
     /// Forgets a file that is gone.
     pub(crate) fn forget(&self, identity: &ObjectId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);

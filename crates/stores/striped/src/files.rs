@@ -132,6 +132,17 @@ pub trait Files: Send + Sync {
         async { Ok(None) }
     }
 
+    /// Has the server of the files answer clients if this is the turn that is noted there, and answer
+    /// no client otherwise.
+    fn let_clients_in(&self, _turn: u64) -> impl Future<Output = Result<(), FsError>> + Send {
+        async { Ok(()) }
+    }
+
+    /// The number of times that a connection to the files was opened or lost.
+    fn connections(&self) -> u64 {
+        0
+    }
+
     /// Room for data.
     fn space(&self) -> impl Future<Output = Result<Room, FsError>> + Send;
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{
+    Answer, FsError, NotedTurns, Owner, Spot, Stability, TURN_NOTE, TURN_NOTE_BYTES, Verifier,
+    noted_turn,
+};
 use leasehold_session::Traffic;
 
 use crate::files::Files;
@@ -431,6 +434,31 @@ impl<F: Files> Iod for Folder<F> {
 
     fn traffic(&self) -> Traffic {
         self.files.traffic()
+    }
+
+    fn connections(&self) -> u64 {
+        self.files.connections()
+    }
+
+    fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
+        Answer::later(async move {
+            let note = self.files.note(TURN_NOTE, TURN_NOTE_BYTES).await.map_err(ours)?;
+            Ok(NotedTurns::read(&note.unwrap_or_default()))
+        })
+    }
+
+    fn note_turn(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(async move {
+            let file = self.files.make_file(self.files.root(), TURN_NOTE).await.map_err(ours)?;
+            let (place, text) = noted_turn(turn);
+            let text = Bytes::from(text);
+            self.write_all(file, place, &text, Stability::FileSync).await.map_err(ours)?;
+            Ok(())
+        })
+    }
+
+    fn let_clients_in(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(self.files.let_clients_in(turn))
     }
 }
 

@@ -4,7 +4,9 @@ use core::fmt;
 
 use bytes::Bytes;
 use leasehold_base::units::{FileSystemId, FileTime};
-use leasehold_fs::{Answer, Attributes, FsError, Owner, Space, Spot, Stability, Verifier};
+use leasehold_fs::{
+    Answer, Attributes, FsError, NotedTurns, Owner, Space, Spot, Stability, Verifier,
+};
 use leasehold_session::Traffic;
 
 /// What an I/O daemon (iod) keeps: objects of bytes by name.
@@ -90,6 +92,53 @@ pub trait Iod: Send + Sync {
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
+
+    /// The number of times that a connection to the iod was opened or lost: the number is another
+    /// one when another process serves the iod. Zero where there are no connections.
+    fn connections(&self) -> u64 {
+        0
+    }
+
+    /// Returns true if the present connection is to be judged. Any call has it judged.
+    fn needs_judgement(&self) -> bool {
+        false
+    }
+
+    /// The turns that the iod has noted beside its objects. See [`crate::Judged`].
+    fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
+        Answer::now(Err(FsError::NotSupported))
+    }
+
+    /// Notes a turn on stable storage.
+    fn note_turn(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
+        Answer::now(Err(FsError::NotSupported))
+    }
+
+    /// Has the iod answer clients if this is the turn that it has noted, and answer no client
+    /// otherwise.
+    fn let_clients_in(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
+        Answer::now(Ok(()))
+    }
+
+    /// Judges the iod once more, and gives it the next turn where `step` says so.
+    fn take_turn(&self, _step: Step) -> Answer<'_, Result<(), FsError>> {
+        Answer::now(Ok(()))
+    }
+
+    /// Returns true if the iod is older than its metaserver knows it.
+    fn is_older(&self) -> bool {
+        false
+    }
+}
+
+/// When an iod gets its next turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// If the iod is not older, and its objects changed since the last turn.
+    IfChanged,
+    /// Also if the iod is older: no file depends on its objects, or an administrator believes it.
+    /// The number is that of [`Iod::connections`] when the iod was found older.
+    Believed(Option<u64>),
 }
 
 /// The name of an object: of all stripes that a file has on one iod. No two files ever have the

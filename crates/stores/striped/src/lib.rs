@@ -30,12 +30,14 @@ mod full;
 mod gone;
 mod health;
 mod iod;
+mod judged;
 mod leftovers;
 mod local;
 mod look;
 mod metafile;
 mod moving;
 mod objects;
+mod older;
 mod paced;
 mod patient;
 mod put_off;
@@ -50,10 +52,11 @@ mod tending;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod walk;
 
 use core::hash::Hasher as _;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -75,10 +78,12 @@ pub use absent::Absent;
 pub use around::Around;
 pub use files::Files;
 pub use folder::{Folder, MARK, Mark, MarkError, Member, probe};
-pub use iod::{Extent, Iod, ObjectName, Room, Written};
+pub use iod::{Extent, Iod, ObjectName, Room, Step, Written};
+pub use judged::{Judged, TurnKeeper, TurnNotice, Turns};
 pub use leftovers::{LeftOf, Leftovers, Listed, list, remove};
 pub use local::Local;
 pub use metafile::{Damaged, Placed};
+pub use older::Mended;
 pub use paced::{Pace, Paced};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
@@ -173,6 +178,8 @@ pub struct Striped {
     removals: Removals,
     full: Full,
     health: Health,
+    /// The files that depend on each older iod, as the last walk found them.
+    needed: Mutex<BTreeMap<u16, u64>>,
 }
 
 /// Why a volume cannot be opened.
@@ -242,6 +249,7 @@ impl Striped {
             removals,
             full: Full::default(),
             health: Health::default(),
+            needed: Mutex::default(),
         })
     }
 

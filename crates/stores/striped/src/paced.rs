@@ -33,7 +33,7 @@ use leasehold_core::flow::Flow;
 use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::Session;
 
-use crate::iod::{Extent, Iod, ObjectName, Room, Written};
+use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
 /// How long one READ counts.
 const HELD_MAX: Duration = Duration::from_secs(1);
@@ -317,5 +317,21 @@ impl Iod for Paced {
 
     fn is_away(&self) -> bool {
         self.iod.is_away()
+    }
+
+    fn connections(&self) -> u64 {
+        self.iod.connections()
+    }
+
+    fn take_turn(&self, step: Step) -> Answer<'_, Result<(), FsError>> {
+        self.iod.take_turn(step)
+    }
+
+    fn needs_judgement(&self) -> bool {
+        self.iod.needs_judgement()
+    }
+
+    fn is_older(&self) -> bool {
+        self.iod.is_older()
     }
 }

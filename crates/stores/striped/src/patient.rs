@@ -36,7 +36,7 @@ use leasehold_base::units::Time;
 use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::{Session, Traffic, spawn};
 
-use crate::iod::{Extent, Iod, ObjectName, Room, Written};
+use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
 /// Changes that nobody waits for: with more of them new calls are told to come again at once.
 const LEFT_MAX: usize = 1024;
@@ -518,6 +518,23 @@ impl Iod for Patient {
     }
 
     fn is_away(&self) -> bool {
-        self.state().silent_since.is_some()
+        self.state().silent_since.is_some() || self.iod.is_away()
+    }
+
+    fn connections(&self) -> u64 {
+        self.iod.connections()
+    }
+
+    fn take_turn(&self, step: Step) -> Answer<'_, Result<(), FsError>> {
+        let iod = Arc::clone(&self.iod);
+        Answer::later(self.asked(None, Box::pin(async move { iod.take_turn(step).await })))
+    }
+
+    fn needs_judgement(&self) -> bool {
+        self.iod.needs_judgement()
+    }
+
+    fn is_older(&self) -> bool {
+        self.iod.is_older()
     }
 }

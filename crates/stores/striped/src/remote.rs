@@ -37,7 +37,13 @@ pub struct Remote {
     machine: u64,
     /// Where clients reach the server, where they can.
     reached_at: Option<SocketAddr>,
+    /// The word that lets clients in where a turn is noted; none at a server that knows no such
+    /// word.
+    lets_in: Option<Arc<Word>>,
 }
+
+/// The word for a turn.
+type Word = dyn Fn(u64) -> String + Send + Sync;
 
 impl Remote {
     /// The files below a directory, of a server with these bounds; `machine` is one number for all
@@ -45,7 +51,7 @@ impl Remote {
     #[must_use]
     pub fn new(nfs: Nfs, who: Credential, root: Handle, bounds: Bounds, machine: u64) -> Self {
         let (later, over) = (Arc::default(), None);
-        Self { nfs, who, later, over, root, bounds, machine, reached_at: None }
+        Self { nfs, who, later, over, root, bounds, machine, reached_at: None, lets_in: None }
     }
 
     /// The same, with another credential as soon as that is known; `over` is told each time that the
@@ -63,6 +69,13 @@ impl Remote {
     #[must_use]
     pub fn reached_at(self, address: SocketAddr) -> Self {
         Self { reached_at: Some(address), ..self }
+    }
+
+    /// The same, at a server that answers clients once it has heard the word for the turn that is
+    /// noted there.
+    #[must_use]
+    pub fn letting_in(self, word: Arc<dyn Fn(u64) -> String + Send + Sync>) -> Self {
+        Self { lets_in: Some(word), ..self }
     }
 
     fn who(&self) -> &Credential {
@@ -247,6 +260,18 @@ impl Files for Remote {
             Err(status) => return Err(meaning(status)),
         };
         Ok(is_given(&self.told(&file, after).await?).then(spot))
+    }
+
+    async fn let_clients_in(&self, turn: u64) -> Result<(), FsError> {
+        let Some(word) = &self.lets_in else { return Ok(()) };
+        let who = Credential::system(&word(turn), self.who.uid(), self.who.gid(), &[]);
+        self.nfs.null(&who).await.map_err(lost)
+    }
+
+    fn connections(&self) -> u64 {
+        let session = self.nfs.session();
+        // Each opening adds one to the number, and each loss.
+        (2 * session.counters().connections).saturating_sub(session.open_connections() as u64)
     }
 
     async fn space(&self) -> Result<Room, FsError> {

@@ -26,19 +26,19 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
-use leasehold_fs::{FileType, FsError, ObjectId, Step};
+use leasehold_fs::{FsError, ObjectId};
 use tokio::sync::{RwLock, RwLockReadGuard};
 
 use crate::Striped as Volume;
 use crate::file::Data;
 use crate::iod::{Extent, Iod, ObjectName};
 use crate::leftovers::{self, AT_ONCE, Leftovers, Listed};
-use crate::look::superuser;
-use crate::metafile::{Damaged, HEAD_BYTES, Head, Placed};
+use crate::metafile::{Head, Placed};
+use crate::walk::{Visitor, Walk};
 
 /// What gets other names is kept in mind so far; where there is more at once the search fails, and
 /// where more directories do in all.
-const NOTED_MAX: usize = 65_536;
+pub(crate) const NOTED_MAX: usize = 65_536;
 
 /// Names of objects of which it is in doubt whose they are; with more nothing is searched for.
 const DOUBTS_MAX: usize = 65_536;
@@ -47,7 +47,7 @@ const DOUBTS_MAX: usize = 65_536;
 const NUMBERS_MAX: u64 = 1 << 63;
 
 /// How often all names are walked.
-const WALKS: u32 = 2;
+pub(crate) const WALKS: u32 = 2;
 
 /// What is known of files, and of names, that a search has to know.
 #[derive(Debug, Default)]
@@ -149,8 +149,8 @@ impl Drop for Making<'_> {
     }
 }
 
-/// A search that goes on.
-struct UnderWay<'a>(&'a Search);
+/// A walk over all names that goes on.
+pub(crate) struct UnderWay<'a>(&'a Search);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
@@ -171,6 +171,22 @@ impl State {
 impl Search {
     fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has what gets other names be noted until this is dropped.
+    pub(crate) fn begin(&self) -> Result<UnderWay<'_>, SearchError> {
+        self.state(|state| match &state.noted {
+            Some(_) => Err(SearchError::Busy),
+            None => {
+                state.noted = Some(Noted::default());
+                Ok(UnderWay(self))
+            }
+        })
+    }
+
+    /// Waits until all have noted the object who give an object another name now.
+    pub(crate) async fn all_have_noted(&self) {
+        drop(self.naming.write().await);
     }
 
     /// Something is given another name until this is dropped; what it is is to be noted before.
@@ -198,7 +214,7 @@ impl Search {
     }
 
     /// What was noted since this was asked before.
-    fn noted(&self) -> Result<BTreeSet<ObjectId>, SearchError> {
+    pub(crate) fn noted(&self) -> Result<BTreeSet<ObjectId>, SearchError> {
         self.state(|state| match &mut state.noted {
             Some(Noted { has_lost_some: true, .. }) => Err(SearchError::Restless),
             Some(noted) => Ok(core::mem::take(&mut noted.objects)),
@@ -268,15 +284,14 @@ impl Volume {
                 && !kept.contains(&object)
                 && !kept.contains(&object.second())
         });
-        let (small, directories) = (BTreeMap::new(), Vec::new());
-        let mut walk = Walk { volume: self, listed, small, directories, renamed: 0 };
+        let mut walk = Walk::new(self, OfFiles { listed, small: BTreeMap::new() });
         for _ in 0..WALKS {
             walk.all().await?;
-            if walk.listed.is_empty() {
+            if walk.visitor.listed.is_empty() {
                 break;
             }
         }
-        let Walk { listed, small, .. } = walk;
+        let OfFiles { listed, small } = walk.visitor;
         let iods: Vec<&dyn Iod> = self.iods.iter().map(|iod| &**iod).collect();
         Ok(Found { leftovers: listed.measured(&iods).await, small })
     }
@@ -349,125 +364,17 @@ impl Volume {
             Data::Inline(_) | Data::OnIods(_) | Data::Nowhere | Data::Unknown | Data::Gone => false,
         }
     }
-
-    /// What lies in a directory, and cannot be passed by.
-    async fn all_children(
-        &self,
-        directory: &ObjectId,
-    ) -> Result<Vec<(ObjectId, FileType)>, SearchError> {
-        let listed = self.children(directory).await;
-        let (mut children, unknown) = listed.map_err(|error| self.unread(directory, error))?;
-        for name in unknown {
-            let Ok(Step::Child(child)) = Step::parse(&name) else {
-                return Err(self.unread(directory, FsError::Io));
-            };
-            match self.names.lookup(&superuser(), directory, child).await {
-                Ok(found) => children.push((found.object, found.attributes.file_type)),
-                Err(FsError::NotFound | FsError::Stale) => {}
-                Err(error) => {
-                    let above = self.names.path(directory);
-                    let path = above.map(|above| [&above[..], b"/", &name].concat());
-                    return Err(SearchError::Names(path, error));
-                }
-            }
-        }
-        Ok(children)
-    }
-
-    /// What the metafile of a file says.
-    async fn read_placed(&self, object: &ObjectId) -> Result<Option<Placed>, FsError> {
-        let length = u32::try_from(HEAD_BYTES).expect("it is small");
-        let caller = superuser();
-        let read = async || {
-            let done = self.names.read(&caller, object, 0, length).await?;
-            Placed::read(&done.data).map_err(|Damaged| FsError::Io)
-        };
-        match read().await {
-            // It may just be written.
-            Err(FsError::Io) => {
-                let file = self.file(object);
-                let _data = file.read().await;
-                read().await
-            }
-            read => read,
-        }
-    }
-
-    fn unread(&self, object: &ObjectId, error: FsError) -> SearchError {
-        SearchError::Names(self.names.path(object), error)
-    }
 }
 
-/// A walk over all names.
-struct Walk<'a> {
-    volume: &'a Volume,
-    /// What iods have, without what files were found to have.
+/// Takes out what files have of what iods have.
+struct OfFiles {
     listed: Listed,
     small: BTreeMap<ObjectName, ObjectId>,
-    /// Directories that are to be looked at.
-    directories: Vec<ObjectId>,
-    /// How many directories got other names.
-    renamed: usize,
 }
 
-impl Walk<'_> {
-    /// Takes out what files have, all there are.
-    async fn all(&mut self) -> Result<(), SearchError> {
-        self.directories.push(self.volume.names.root());
-        while !self.directories.is_empty() {
-            while let Some(directory) = self.directories.pop() {
-                for (object, file_type) in self.volume.all_children(&directory).await? {
-                    self.visit(object, file_type).await?;
-                    self.visit_renamed().await?;
-                }
-                if self.volume.tending.is_ending() {
-                    return Err(SearchError::Ending);
-                }
-            }
-            // Whoever is at it takes note first. What is renamed later was looked at, but for what
-            // is in a directory that was noted.
-            drop(self.volume.search.naming.write().await);
-            self.visit_renamed().await?;
-        }
-        Ok(())
-    }
-
-    /// Looks at what got another name.
-    async fn visit_renamed(&mut self) -> Result<(), SearchError> {
-        for object in self.volume.search.noted()? {
-            match self.volume.names.getattr(&object).await {
-                Ok(attributes) => {
-                    self.renamed += usize::from(attributes.file_type == FileType::Directory);
-                    self.visit(object, attributes.file_type).await?;
-                }
-                // Somebody removed it.
-                Err(FsError::Stale) => {}
-                Err(error) => return Err(self.volume.unread(&object, error)),
-            }
-        }
-        if self.renamed > NOTED_MAX { Err(SearchError::Restless) } else { Ok(()) }
-    }
-
-    async fn visit(&mut self, object: ObjectId, file_type: FileType) -> Result<(), SearchError> {
-        match file_type {
-            FileType::Directory => self.directories.push(object),
-            FileType::Regular => match self.volume.read_placed(&object).await {
-                Ok(Some(placed)) => self.found(object, &placed),
-                // Somebody removed it, where it is stale.
-                Ok(None) | Err(FsError::Stale) => {}
-                Err(error) => return Err(self.volume.unread(&object, error)),
-            },
-            FileType::BlockDevice
-            | FileType::CharacterDevice
-            | FileType::Symlink
-            | FileType::Socket
-            | FileType::Fifo => {}
-        }
-        Ok(())
-    }
-
-    fn found(&mut self, object: ObjectId, placed: &Placed) {
-        self.listed.found(placed);
+impl Visitor for OfFiles {
+    async fn visit(&mut self, object: ObjectId, placed: Placed) {
+        self.listed.found(&placed);
         let name = placed.object;
         let is_small = placed.iods.is_empty();
         if is_small && (self.listed.has(name) || self.listed.has(name.second())) {

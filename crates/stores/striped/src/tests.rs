@@ -6,6 +6,7 @@ mod direct;
 mod folder;
 mod full;
 mod health;
+mod judged;
 mod names;
 mod outage;
 mod paced;

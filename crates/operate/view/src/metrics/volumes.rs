@@ -56,12 +56,18 @@ pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
 }
 
 fn iods(page: &mut Page, volumes: &[VolumeView]) {
-    let told: [Told<'_, IodView>; 3] = [
+    let told: [Told<'_, IodView>; 4] = [
         ("leasehold_iod_away", "Whether an iod does not answer.", |iod| Some(truth(iod.away))),
         (
             "leasehold_iod_refuses_changes",
             "Whether an iod answers and refuses changes, as with a read-only disk.",
             |iod| Some(truth(iod.refuses.is_some())),
+        ),
+        (
+            "leasehold_iod_older",
+            "Whether an iod is older than its metaserver knows it, as after a restore from a backup: \
+             its data is not used.",
+            |iod| Some(truth(iod.older)),
         ),
         ("leasehold_iod_free_bytes", "The room that an iod has left, while it answers.", |iod| {
             iod.free_bytes.map(number)
@@ -138,7 +144,18 @@ mod tests {
     fn iod(number: u16, what: &str, free_bytes: Option<u64>) -> IodView {
         let (label, what) = (format!("iod{number}:2049"), what.to_owned());
         let (away, waiting_removals, refuses) = (free_bytes.is_none(), 0, None);
-        IodView { number, label, what, away, free_bytes, refuses, waiting_removals }
+        let (older, older_files) = (away, None);
+        IodView {
+            number,
+            label,
+            what,
+            away,
+            free_bytes,
+            refuses,
+            older,
+            older_files,
+            waiting_removals,
+        }
     }
 
     /// What nobody knows is not told, rather than told as nothing: no room is an alarm.
@@ -172,6 +189,8 @@ mod tests {
             r#"leasehold_iod_away{export="/files",iod="1",place="iod1:2049"} 1"#,
             r#"leasehold_iod_refuses_changes{export="/files",iod="0",place="iod0:2049"} 0"#,
             r#"leasehold_iod_refuses_changes{export="/files",iod="1",place="iod1:2049"} 0"#,
+            r#"leasehold_iod_older{export="/files",iod="0",place="iod0:2049"} 0"#,
+            r#"leasehold_iod_older{export="/files",iod="1",place="iod1:2049"} 1"#,
             r#"leasehold_iod_free_bytes{export="/files",iod="0",place="iod0:2049"} 4096"#,
         ];
         assert_eq!(lines, expected);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::xdr::Encode;
-use leasehold_fs::{ClientKey, Layout, Owner};
+use leasehold_fs::{ClientKey, Layout, Owner, TURN_NOTE, noted_turn};
 use leasehold_serve::access::{Access, Clients, Identity, Rule, Squash, User};
 use leasehold_serve::{Deaf, Epoch, EpochKey, HandleKey, Offer, Service};
 use leasehold_wire::mount::{self, Path, mnt};
@@ -62,7 +62,43 @@ impl Iod {
         let owner = CLIENTS.owner([1; 16], user);
         let mut iod = Self { server, root, object, owner };
         iod.give(owner);
+        iod.hears(&KEY.turn_word(0));
         iod
+    }
+
+    /// A call with a word in the name of the machine, of procedure 0, which an iod answers to all.
+    fn hears(&mut self, word: &str) {
+        self.server.machine = word.to_owned();
+        assert_eq!(self.status(0, &()), ReplyStatus::Success);
+    }
+
+    /// Writes a turn to the note of the iod, as a metaserver does.
+    fn notes(&mut self, turn: u64) {
+        self.server.machine = KEY.member_word();
+        self.server.uid = 0;
+        let name = Name(TURN_NOTE.as_bytes());
+        let place = DirectoryArgs { directory: self.root, name };
+        let args = create::Args { place, how: create::How::Unchecked(SetAttributes::default()) };
+        let made = self.server.call((PROGRAM, VERSION, create::NUMBER), &args);
+        let create::Reply::Done(made) = made.read() else { panic!("there is room") };
+        let file = made.object.expect("a handle");
+        let (offset, text) = noted_turn(turn);
+        let data = Bytes::from(text);
+        let count = u32::try_from(data.len()).expect("it is small");
+        let stability = write::Stability::FileSync;
+        let args = write::Args { file, offset, count, stability, data };
+        assert!(self.is_done(write::NUMBER, &args));
+    }
+
+    /// The error of a READ by a client, if it fails.
+    fn read_status(&mut self, caller: Owner) -> Option<Status> {
+        self.calls_as(caller);
+        let args = read::Args { file: self.object, offset: 0, count: 4 };
+        let told = self.server.call((PROGRAM, VERSION, read::NUMBER), &args);
+        match told.read() {
+            read::Reply::Done(_) => None,
+            read::Reply::Failed(status, _) => Some(status),
+        }
     }
 
     /// Gives the object to another owner.
@@ -238,4 +274,40 @@ fn an_iod_without_clients_has_none() {
     let owner = iod.owner;
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
+}
+
+/// The objects of an iod that has just started may be those of a backup.
+#[test]
+fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
+    let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
+    let (reader, stranger) = (CLIENTS.reader(iod.owner), iod.owner);
+    let service = |iod: &mut Iod| {
+        iod.server.service = Arc::new(service(&iod.server).as_iod(KEY, &[], Some(CLIENTS)));
+    };
+    service(&mut iod);
+    assert_eq!(iod.may(reader), NONE);
+    assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
+    assert_eq!(iod.read_status(stranger), Some(Status::Access));
+    for turn in 1..=4 {
+        iod.notes(turn);
+    }
+    assert_eq!(iod.read_status(reader), Some(Status::Jukebox), "the note alone lets no client in");
+    for word in [KEY.turn_word(3), KEY.turn_word(5), EpochKey([8; 16]).turn_word(4)] {
+        iod.hears(&word);
+        assert_eq!(iod.read_status(reader), Some(Status::Jukebox), "{word}");
+    }
+    iod.hears(&KEY.turn_word(4));
+    assert_eq!(iod.may(reader), READS);
+    iod.hears("leasehold-turn of no key");
+    assert_eq!(iod.may(reader), READS);
+    // The metaserver finds the iod older.
+    iod.hears(&KEY.turn_word(u64::MAX));
+    assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
+    // A word for an older state reaches the iod, whose note is no more in order.
+    iod.notes(7);
+    iod.hears(&KEY.turn_word(7));
+    assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
+    // Another start knows nothing of the word.
+    service(&mut iod);
+    assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
 }

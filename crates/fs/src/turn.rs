@@ -1,0 +1,100 @@
+//! The note by which an iod shows that its objects are not an older state of themselves.
+//!
+//! The note has two places, one for even and one for odd turns. A turn counts only if the turn before
+//! it stands in the other place: a WRITE of a turn that reaches an older state of the iod, as after a
+//! restart in its midst, leaves a turn without the one before.
+
+/// The file of the note, beside the objects: of the only metaserver of a volume.
+pub const TURN_NOTE: &str = "leasehold-turn-ffffffff";
+
+/// The bytes of one place.
+const PLACE_BYTES: usize = 32;
+
+/// The bytes of a note.
+pub const TURN_NOTE_BYTES: u32 = 2 * PLACE_BYTES as u32;
+
+const FIRST: &str = "turn ";
+
+/// The turns that stand in a note.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotedTurns {
+    /// The last turn that counts; zero where there is none.
+    pub last: u64,
+    /// The greatest number that stands there, whether it counts or not.
+    pub greatest: u64,
+}
+
+impl NotedTurns {
+    /// The turns in the bytes of a note; none in bytes that are no note.
+    #[must_use]
+    pub fn read(note: &[u8]) -> Self {
+        let mut places = note.chunks(PLACE_BYTES).map(turn);
+        let places = [0, 1].map(|_| places.next().flatten().unwrap_or_default());
+        let (greatest, other) = (places[0].max(places[1]), places[0].min(places[1]));
+        let last = if other.checked_add(1) == Some(greatest) { greatest } else { 0 };
+        Self { last, greatest }
+    }
+}
+
+/// Where a turn stands in a note, and its bytes there.
+#[must_use]
+pub fn noted_turn(turn: u64) -> (u64, String) {
+    let place = (turn % 2) * PLACE_BYTES as u64;
+    let text = format!("{FIRST}{turn:016x}");
+    (place, format!("{text:<width$}\n", width = PLACE_BYTES - 1))
+}
+
+/// The turn in one place.
+fn turn(place: &[u8]) -> Option<u64> {
+    let text = core::str::from_utf8(place).ok()?.trim_end();
+    u64::from_str_radix(text.strip_prefix(FIRST)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A note after turns were written to it, in this order.
+    fn note(turns: &[u64]) -> Vec<u8> {
+        let mut note = Vec::new();
+        for &turn in turns {
+            let (place, text) = noted_turn(turn);
+            let place = usize::try_from(place).expect("it is small");
+            note.resize(note.len().max(place + text.len()), 0);
+            note[place..place + text.len()].copy_from_slice(text.as_bytes());
+        }
+        assert!(note.len() <= TURN_NOTE_BYTES as usize);
+        note
+    }
+
+    #[test]
+    fn the_last_of_consecutive_turns_counts() {
+        let read = |turns: &[u64]| NotedTurns::read(&note(turns));
+        assert_eq!(read(&[]), NotedTurns::default());
+        assert_eq!(read(&[1]), NotedTurns { last: 1, greatest: 1 });
+        assert_eq!(read(&[1, 2]), NotedTurns { last: 2, greatest: 2 });
+        assert_eq!(read(&[1, 2, 3, 4, 5]), NotedTurns { last: 5, greatest: 5 });
+        // The turn after both counts again.
+        assert_eq!(read(&[1, 2, 3, 8, 9]), NotedTurns { last: 9, greatest: 9 });
+        assert_eq!(read(&[1, 2, 3, 9, 10]), NotedTurns { last: 10, greatest: 10 });
+        assert_eq!(read(&[u64::MAX - 1, u64::MAX]).last, u64::MAX);
+    }
+
+    /// A WRITE that waited while the iod came to be an older state.
+    #[test]
+    fn a_turn_without_the_turn_before_does_not_count() {
+        for later in [6, 7, 8] {
+            let noted = NotedTurns::read(&note(&[1, 2, 3, 4, later]));
+            assert_eq!(noted, NotedTurns { last: 0, greatest: later });
+        }
+        assert_eq!(NotedTurns::read(&note(&[2])).last, 0);
+    }
+
+    #[test]
+    fn bytes_that_are_no_note_have_no_turn() {
+        let whole = note(&[1, 2]);
+        for wrong in [&b"turn"[..], b"turn x", &[0xff; 64], &whole[1..], b"leasehold"] {
+            assert_eq!(NotedTurns::read(wrong).last, 0, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The turns of the iods of volumes, in the state directory, and the work on iods that are older than
+//! their metaserver knows them.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+use leasehold_fs::{Answer, FsError};
+use leasehold_shell::client::block_on;
+use leasehold_shell::private::{self, Secrecy};
+use leasehold_shell::{own, state as shell_state};
+use leasehold_store_striped::{Mended, SearchError, TurnKeeper, TurnNotice};
+
+use super::Volume;
+use crate::failure::{Failure, Kind};
+use crate::serving::Serving;
+
+/// The file of a volume's turns, before the number of the volume.
+const NAME: &str = "turns-";
+
+/// The first line of the file, with the version of its format.
+const FIRST: &str = "leasehold turns 1";
+
+/// The time from one turn of an iod to the next, while its objects change.
+const TURN_AFTER: Duration = Duration::from_secs(60);
+
+/// The time from one walk for an older iod that files depend on to the next. A walk reads each metafile.
+const MEND_AFTER: Duration = Duration::from_secs(600);
+
+/// The time to another walk where one failed.
+const MEND_AGAIN: Duration = Duration::from_secs(10);
+
+/// Keeps turns in a file, on a thread that acts as no caller.
+struct Keeper {
+    /// None at the end.
+    sender: Option<Sender<Order>>,
+    writing: Option<JoinHandle<()>>,
+    directory: String,
+    labels: Vec<String>,
+}
+
+/// Turns to be kept, and the way to the caller.
+type Order = (String, oneshot::Sender<io::Result<()>>);
+
+impl Keeper {
+    fn label(&self, iod: u16) -> &str {
+        self.labels.get(usize::from(iod)).map_or("?", String::as_str)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(writing) = self.writing.take() {
+            drop(writing.join());
+        }
+    }
+}
+
+impl TurnKeeper for Keeper {
+    fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>> {
+        let (done, stored) = oneshot::channel();
+        if let Some(sender) = &self.sender {
+            drop(sender.send((text(turns), done)));
+        }
+        Answer::later(async move { stored.await.ok().and_then(Result::ok).ok_or(FsError::Io) })
+    }
+
+    fn notice(&self, notice: &TurnNotice) {
+        let directory = &self.directory;
+        match *notice {
+            TurnNotice::Older { iod, noted, kept } => tracing::error!(
+                directory,
+                iod,
+                place = self.label(iod),
+                noted_turn = noted,
+                kept_turn = kept,
+                "an iod is older than its metaserver knows it, as one that was restored from a \
+                 backup: its data is not used, and files without a second copy fail with EIO"
+            ),
+            TurnNotice::Current(iod) => tracing::info!(
+                directory,
+                iod,
+                place = self.label(iod),
+                "an iod is not older than its metaserver knows it any more"
+            ),
+            TurnNotice::NotNoted(iod, error) => tracing::warn!(
+                directory,
+                iod,
+                place = self.label(iod),
+                %error,
+                "an iod cannot note its next turn: a backup of it may not be told from its present \
+                 state"
+            ),
+        }
+    }
+}
+
+fn text(turns: &BTreeMap<u16, u64>) -> String {
+    let lines = turns.iter().map(|(iod, turn)| format!("iod {iod} {turn}\n"));
+    format!("{FIRST}\n{}", lines.collect::<String>())
+}
+
+fn parse(text: &str) -> Option<BTreeMap<u16, u64>> {
+    let mut lines = text.lines();
+    lines.next().filter(|first| *first == FIRST)?;
+    let turn = |line: &str| {
+        let (iod, turn) = line.strip_prefix("iod ")?.split_once(' ')?;
+        Some((iod.parse().ok()?, turn.parse().ok()?))
+    };
+    lines.map(turn).collect()
+}
+
+/// Has the iods of a volume judged by the turns that are kept in a state directory.
+///
+/// # Errors
+/// The turns cannot be read, or the system has no thread left.
+pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Failure> {
+    if volume.group.is_some() {
+        // No metaserver of several knows all names, so none could make up for an older iod.
+        volume.turns.begin(None, BTreeMap::new());
+        return Ok(());
+    }
+    let name = format!("{NAME}{:016x}", volume.striped.options().volume);
+    let path = state.join(&name);
+    let kept = read(&path).map_err(|error| {
+        let shown = path.display();
+        let text = format!(
+            "cannot read {shown}, which tells current iods from old backups of them: {error}; \
+             if the iods are current, remove the file"
+        );
+        Kind::Directory.because(text)
+    })?;
+    let (sender, orders) = mpsc::channel::<Order>();
+    let place = state.to_owned();
+    let writing = own::spawn("turns", move || {
+        for (text, done) in orders {
+            let stored = shell_state::put(&place, &name, &[text.as_bytes()]);
+            if let Err(error) = &stored {
+                tracing::error!(
+                    state = %place.display(),
+                    %error,
+                    "turns of iods cannot be kept: backups of iods may not be told from current iods"
+                );
+            }
+            // The caller may have gone.
+            drop(done.send(stored));
+        }
+    });
+    let writing = writing.map_err(|error| {
+        Kind::Running.because(format!("cannot keep the turns of iods: {error}"))
+    })?;
+    let keeper = Keeper {
+        sender: Some(sender),
+        writing: Some(writing),
+        directory: names.display().to_string(),
+        labels: volume.members.iter().map(|member| member.label.clone()).collect(),
+    };
+    volume.turns.begin(Some(Arc::new(keeper)), kept);
+    Ok(())
+}
+
+fn read(path: &Path) -> io::Result<BTreeMap<u16, u64>> {
+    let text = match private::read(path, Secrecy::Readable) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error),
+    };
+    let unknown = || io::Error::new(ErrorKind::InvalidData, "it is damaged, or of a later version");
+    core::str::from_utf8(&text).ok().and_then(parse).ok_or_else(unknown)
+}
+
+/// The work on the turns of all volumes, in the background.
+#[derive(Default)]
+pub(crate) struct Work {
+    next_turns: Option<Instant>,
+    /// The older iods of the last walk, and the time of the next.
+    walks: BTreeMap<PathBuf, (Vec<u16>, Instant)>,
+}
+
+impl Work {
+    /// Does what is due.
+    pub(crate) fn run(&mut self, serving: &Serving) {
+        let are_due = self.next_turns.is_none_or(|next| next <= Instant::now());
+        for (directory, _, volume) in serving.homes() {
+            block_on(volume.striped.judge_new_connections());
+            if are_due && volume.group.is_none() {
+                block_on(volume.striped.take_turns());
+            }
+            self.mend(&directory, &volume);
+        }
+        if are_due {
+            self.next_turns = Some(Instant::now() + TURN_AFTER);
+        }
+    }
+
+    /// Has the files leave the iods that are older.
+    fn mend(&mut self, directory: &Path, volume: &Volume) {
+        let older = volume.striped.older_iods();
+        let known = self.walks.get(directory);
+        if known.is_some_and(|(of, next)| *of == older && Instant::now() < *next) {
+            return;
+        }
+        let after = match block_on(volume.striped.mend_older()) {
+            Ok(None) => {
+                self.walks.remove(directory);
+                return;
+            }
+            Ok(Some(mended)) => {
+                told(directory, volume, &mended);
+                MEND_AFTER
+            }
+            Err(SearchError::Busy | SearchError::Ending) => return,
+            Err(error) => {
+                let directory = directory.display();
+                tracing::warn!(%directory, %error, "cannot look at the files of an older iod");
+                MEND_AGAIN
+            }
+        };
+        self.walks.insert(directory.to_owned(), (older, Instant::now() + after));
+    }
+}
+
+fn told(directory: &Path, volume: &Volume, mended: &Mended) {
+    let Mended { behind, current, needed } = mended;
+    let directory = directory.display();
+    let label = |iod: u16| volume.members[usize::from(iod)].label.as_str();
+    for &iod in current {
+        tracing::info!(
+            %directory,
+            iod,
+            place = label(iod),
+            files = behind,
+            "no file depends on an older iod any more: the copies on it are made again"
+        );
+    }
+    for (&iod, files) in needed {
+        tracing::error!(
+            %directory,
+            iod,
+            place = label(iod),
+            files,
+            "files have their only good copy on an older iod, and fail with EIO: put the present data \
+             of the iod back, or remove the files, or run leasehold cluster believe"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_read_at_the_next_start() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("turns-5");
+        assert_eq!(read(&path).expect("no file has no turns"), BTreeMap::new());
+        let turns = BTreeMap::from([(0, 7), (47, u64::MAX)]);
+        shell_state::put(folder.path(), "turns-5", &[text(&turns).as_bytes()]).expect("room");
+        assert_eq!(read(&path).expect("it was written whole"), turns);
+    }
+
+    #[test]
+    fn turns_of_another_version_are_refused() {
+        for wrong in ["", "leasehold turns 2\niod 0 7\n", "leasehold turns 1\niod x 7\n"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse(&text(&BTreeMap::new())), Some(BTreeMap::new()));
+    }
+}

@@ -1,0 +1,413 @@
+//! Iods that are older than their metaserver knows them: judged before a call has an effect.
+//!
+//! Criteria, in order of weight:
+//! - No byte of an older iod reaches a caller, and no caller learns that such an iod took a change.
+//! - An iod that is not older is never called so.
+//! - A call of a judged connection costs no message.
+//!
+//! Rules:
+//! 1. The iod notes its turn before the metaserver keeps the turn. So an iod whose noted turn is less
+//!    than the kept turn is older: a backup, a snapshot, an old disk.
+//! 2. Each connection is judged: before the first call, and behind a call during which there came
+//!    another connection. Only the judgement of the last connection counts.
+//! 3. An iod that is not older gets its next turn when it is judged, so that a backup of before
+//!    the connection is told apart, and each minute if its objects changed.
+//! 4. An older iod stays so, also over a restart, until it shows a turn that is not less, or until it
+//!    gets a turn because no file depends on its objects or an administrator believes it.
+//!
+//! See `docs/design/0031-iod-turn.md`.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use leasehold_fs::{Answer, FsError, NotedTurns, Owner, Spot, Stability, Verifier};
+use leasehold_session::Traffic;
+use tokio::sync::Mutex as Turnstile;
+
+use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
+
+/// How often an iod is judged while it gets other connections.
+const TRIES: u32 = 16;
+
+/// A note on the turns of iods, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnNotice {
+    /// An iod is older than its metaserver knows it.
+    Older {
+        /// The number of the iod.
+        iod: u16,
+        /// The last turn that the iod has noted.
+        noted: u64,
+        /// The turn that the metaserver has kept.
+        kept: u64,
+    },
+    /// An iod that was older is not any more.
+    Current(u16),
+    /// An iod cannot note its next turn: an older state of it is not told apart.
+    NotNoted(u16, FsError),
+}
+
+/// Where a metaserver keeps the turns of its iods.
+pub trait TurnKeeper: Send + Sync {
+    /// Keeps the turns of all iods on stable storage, in place of the turns before. The order of
+    /// the calls counts, and not that of the answers.
+    ///
+    /// # Errors
+    /// The turns cannot be stored.
+    fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>>;
+
+    /// Tells an administrator.
+    fn notice(&self, notice: &TurnNotice);
+}
+
+/// The turns of the iods of a volume, as its metaserver has kept them.
+#[derive(Default)]
+pub struct Turns {
+    kept: Mutex<BTreeMap<u16, u64>>,
+    /// None where a metaserver keeps no turns, and nothing before it has begun.
+    keeper: OnceLock<Option<Arc<dyn TurnKeeper>>>,
+}
+
+impl Turns {
+    /// Has iods be judged from now on, by the turns that were kept before; once. Without a keeper
+    /// all iods are believed.
+    pub fn begin(&self, keeper: Option<Arc<dyn TurnKeeper>>, kept: BTreeMap<u16, u64>) {
+        *self.kept() = kept;
+        drop(self.keeper.set(keeper));
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<u16, u64>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, iod: u16) -> u64 {
+        self.kept().get(&iod).copied().unwrap_or_default()
+    }
+
+    /// Keeps a turn that the iod has noted.
+    async fn keep(&self, keeper: &dyn TurnKeeper, iod: u16, turn: u64) {
+        let stored = {
+            let mut kept = self.kept();
+            let known = kept.entry(iod).or_default();
+            *known = turn.max(*known);
+            // In the order of the changes.
+            keeper.keep(&kept)
+        };
+        // The keeper tells of a failure, and an older state of the iod may not be told apart.
+        let _ = stored.await;
+    }
+}
+
+/// The judgement of an iod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Believed,
+    Older,
+}
+
+/// An iod that is judged.
+pub struct Judged {
+    iod: Arc<dyn Iod>,
+    number: u16,
+    turns: Arc<Turns>,
+    /// The last verdict, and the number of connections that it is of.
+    last: Mutex<Option<(Verdict, u64)>>,
+    /// One judges at a time.
+    judging: Turnstile<()>,
+    /// True if objects changed since the last turn.
+    is_changed: AtomicBool,
+    /// True if clients were let write an object since the start: their changes do not show here.
+    is_given_out: AtomicBool,
+}
+
+impl Judged {
+    /// Judges the iod of a number by the turns of its volume.
+    #[must_use]
+    pub fn new(iod: Arc<dyn Iod>, number: u16, turns: Arc<Turns>) -> Self {
+        let (last, judging) = (Mutex::default(), Turnstile::default());
+        let (is_changed, is_given_out) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { iod, number, turns, last, judging, is_changed, is_given_out }
+    }
+
+    fn last(&self) -> Option<(Verdict, u64)> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The verdict of the present connection, if it is judged.
+    fn present(&self) -> Option<(Verdict, u64)> {
+        self.last().filter(|(_, connections)| *connections == self.iod.connections())
+    }
+
+    /// The verdict of the present connection, and the number of connections that it is of.
+    async fn judge(&self) -> Result<(Verdict, u64), FsError> {
+        let keeper = match self.turns.keeper.get() {
+            // No call for data comes before the start.
+            None => return Ok((Verdict::Believed, self.iod.connections())),
+            Some(keeper) => keeper.as_deref(),
+        };
+        if let Some(verdict) = self.present() {
+            return Ok(verdict);
+        }
+        let _alone = self.judging.lock().await;
+        self.judge_alone(keeper).await
+    }
+
+    async fn judge_alone(
+        &self,
+        keeper: Option<&dyn TurnKeeper>,
+    ) -> Result<(Verdict, u64), FsError> {
+        for _ in 0..TRIES {
+            if let Some(verdict) = self.present() {
+                return Ok(verdict);
+            }
+            let connections = self.iod.connections();
+            let Some(keeper) = keeper else {
+                self.let_clients_in(0).await;
+                self.judged(None, (Verdict::Believed, connections));
+                continue;
+            };
+            let noted = self.noted().await?;
+            if self.iod.connections() != connections {
+                continue;
+            }
+            match self.compare(keeper, noted, connections) {
+                Verdict::Believed => {
+                    self.move_on(keeper, noted).await?;
+                    self.judged(Some(keeper), (Verdict::Believed, connections));
+                }
+                Verdict::Older => self.let_clients_in(u64::MAX).await,
+            }
+        }
+        Err(FsError::Later)
+    }
+
+    /// The turns that the iod has noted; none at an iod that notes none.
+    async fn noted(&self) -> Result<NotedTurns, FsError> {
+        match self.iod.turns().await {
+            Err(FsError::NotSupported) => Ok(NotedTurns::default()),
+            noted => noted,
+        }
+    }
+
+    /// Compares the turns (rule 1), and takes note of an older iod.
+    fn compare(&self, keeper: &dyn TurnKeeper, noted: NotedTurns, connections: u64) -> Verdict {
+        let (number, kept) = (self.number, self.turns.of(self.number));
+        if noted.last >= kept {
+            return Verdict::Believed;
+        }
+        let before = self.judged(Some(keeper), (Verdict::Older, connections));
+        if before != Some(Verdict::Older) {
+            keeper.notice(&TurnNotice::Older { iod: number, noted: noted.last, kept });
+        }
+        Verdict::Older
+    }
+
+    /// Takes note of a verdict; returns the verdict before.
+    fn judged(&self, keeper: Option<&dyn TurnKeeper>, verdict: (Verdict, u64)) -> Option<Verdict> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.replace(verdict).map(|(before, _)| before);
+        drop(last);
+        if let (Some(keeper), Some(Verdict::Older), Verdict::Believed) = (keeper, before, verdict.0)
+        {
+            keeper.notice(&TurnNotice::Current(self.number));
+        }
+        before
+    }
+
+    /// Gives an iod that is not older its next turn.
+    async fn move_on(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
+        let was_changed = self.is_changed.swap(false, Ordering::AcqRel);
+        let turn = noted.greatest.saturating_add(1);
+        match self.iod.note_turn(turn).await {
+            Ok(()) => {
+                self.turns.keep(keeper, self.number, turn).await;
+                self.let_clients_in(turn).await;
+                Ok(())
+            }
+            Err(FsError::Later) => {
+                self.is_changed.fetch_or(was_changed, Ordering::AcqRel);
+                Err(FsError::Later)
+            }
+            // Its objects can be read.
+            Err(error) => {
+                keeper.notice(&TurnNotice::NotNoted(self.number, error));
+                self.let_clients_in(noted.last).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn let_clients_in(&self, turn: u64) {
+        // Clients that are not let in go by the metaserver.
+        let _ = self.iod.let_clients_in(turn).await;
+    }
+
+    /// Judges the present connection once more, and gives the iod a turn where `step` says so.
+    async fn step(&self, step: Step) -> Result<(), FsError> {
+        let Some(Some(keeper)) = self.turns.keeper.get() else { return Ok(()) };
+        let keeper = &**keeper;
+        let _alone = self.judging.lock().await;
+        self.judge_alone(Some(keeper)).await?;
+        let connections = self.iod.connections();
+        let noted = self.noted().await?;
+        if self.iod.connections() != connections {
+            return Err(FsError::Later);
+        }
+        match (self.compare(keeper, noted, connections), step) {
+            (Verdict::Believed, _) => {
+                let is_given_out = self.is_given_out.load(Ordering::Acquire);
+                if self.is_changed.load(Ordering::Acquire) || is_given_out {
+                    self.move_on(keeper, noted).await?;
+                }
+                if self.iod.connections() == connections {
+                    self.judged(Some(keeper), (Verdict::Believed, connections));
+                }
+                Ok(())
+            }
+            (Verdict::Older, Step::Believed(found)) if found.is_none_or(|it| it == connections) => {
+                // Both places of the note, so that the last turn counts.
+                let turn = noted.greatest.max(self.turns.of(self.number)).saturating_add(1);
+                self.iod.note_turn(turn).await?;
+                self.iod.note_turn(turn.saturating_add(1)).await?;
+                if self.iod.connections() != connections {
+                    return Err(FsError::Later);
+                }
+                self.turns.keep(keeper, self.number, turn.saturating_add(1)).await;
+                self.judged(Some(keeper), (Verdict::Believed, connections));
+                self.let_clients_in(turn.saturating_add(1)).await;
+                Ok(())
+            }
+            (Verdict::Older, _) => {
+                self.let_clients_in(u64::MAX).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a call of an iod that is not older (rule 2).
+    async fn asked<'a, T>(
+        &'a self,
+        call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
+    ) -> Result<T, FsError> {
+        let (Verdict::Believed, connections) = self.judge().await? else { return Err(FsError::Io) };
+        let done = call(&*self.iod).await?;
+        let after = self.iod.connections();
+        if after == connections {
+            return Ok(done);
+        }
+        match self.judge().await? {
+            (Verdict::Believed, judged) if judged == after => Ok(done),
+            // The answer may be that of a connection in between.
+            (Verdict::Believed, _) => Err(FsError::Later),
+            (Verdict::Older, _) => Err(FsError::Io),
+        }
+    }
+
+    /// The same for a change of objects.
+    async fn changed<'a, T>(
+        &'a self,
+        call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
+    ) -> Result<T, FsError> {
+        // A call that nobody waits for any more may change the object all the same.
+        self.is_changed.store(true, Ordering::Release);
+        let done = self.asked(call).await;
+        // A turn in the midst of the call is of before the change.
+        self.is_changed.store(true, Ordering::Release);
+        done
+    }
+}
+
+impl Iod for Judged {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        Answer::later(self.asked(move |iod| iod.extent(object)))
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        Answer::later(self.asked(move |iod| iod.read(object, offset, count)))
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        Answer::later(self.changed(move |iod| iod.write(object, offset, data, stability)))
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        Answer::later(self.changed(move |iod| iod.resize(object, size)))
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        Answer::later(self.asked(move |iod| iod.commit(object)))
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(self.changed(move |iod| iod.remove(object)))
+    }
+
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        if owner.is_given_out() {
+            self.is_given_out.store(true, Ordering::Release);
+        }
+        Answer::later(self.changed(move |iod| iod.give(object, owner)))
+    }
+
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        Answer::later(self.asked(move |iod| iod.list(first)))
+    }
+
+    /// An older iod has a verifier, too: the iod is there.
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        Answer::later(async move {
+            self.judge().await?;
+            self.iod.verifier().await
+        })
+    }
+
+    /// An older iod has room, too.
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        Answer::later(async move {
+            self.judge().await?;
+            self.iod.space().await
+        })
+    }
+
+    /// Whoever can do without an older iod should.
+    fn is_away(&self) -> bool {
+        self.is_older() || self.iod.is_away()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.iod.is_gone()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.iod.traffic()
+    }
+
+    fn connections(&self) -> u64 {
+        self.iod.connections()
+    }
+
+    fn needs_judgement(&self) -> bool {
+        self.turns.keeper.get().is_some() && self.present().is_none()
+    }
+
+    fn take_turn(&self, step: Step) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(self.step(step))
+    }
+
+    fn is_older(&self) -> bool {
+        self.last().is_some_and(|(verdict, _)| verdict == Verdict::Older)
+    }
+}

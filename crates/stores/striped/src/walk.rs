@@ -1,0 +1,139 @@
+//! A walk over all files of a volume, while files are used.
+//!
+//! Whoever gives something another name takes note of it, and a walk ends when everybody has who was
+//! at that, and all that was noted was looked at. See [`crate::search`].
+
+use leasehold_fs::{FileType, FsError, ObjectId, Step};
+
+use crate::Striped as Volume;
+use crate::look::superuser;
+use crate::metafile::{Damaged, HEAD_BYTES, Placed};
+use crate::search::{NOTED_MAX, SearchError};
+
+/// The work of a walk at each file.
+pub(crate) trait Visitor: Send {
+    /// Looks at a file that has a head. A file with several names, or with another name, may come more
+    /// than once.
+    fn visit(&mut self, file: ObjectId, placed: Placed) -> impl Future<Output = ()> + Send;
+}
+
+impl Volume {
+    /// What lies in a directory, and cannot be passed by.
+    async fn all_children(
+        &self,
+        directory: &ObjectId,
+    ) -> Result<Vec<(ObjectId, FileType)>, SearchError> {
+        let listed = self.children(directory).await;
+        let (mut children, unknown) = listed.map_err(|error| self.unread(directory, error))?;
+        for name in unknown {
+            let Ok(Step::Child(child)) = Step::parse(&name) else {
+                return Err(self.unread(directory, FsError::Io));
+            };
+            match self.names.lookup(&superuser(), directory, child).await {
+                Ok(found) => children.push((found.object, found.attributes.file_type)),
+                Err(FsError::NotFound | FsError::Stale) => {}
+                Err(error) => {
+                    let above = self.names.path(directory);
+                    let path = above.map(|above| [&above[..], b"/", &name].concat());
+                    return Err(SearchError::Names(path, error));
+                }
+            }
+        }
+        Ok(children)
+    }
+
+    /// What the metafile of a file says.
+    async fn read_placed(&self, object: &ObjectId) -> Result<Option<Placed>, FsError> {
+        let length = u32::try_from(HEAD_BYTES).expect("it is small");
+        let caller = superuser();
+        let read = async || {
+            let done = self.names.read(&caller, object, 0, length).await?;
+            Placed::read(&done.data).map_err(|Damaged| FsError::Io)
+        };
+        match read().await {
+            // It may just be written.
+            Err(FsError::Io) => {
+                let file = self.file(object);
+                let _data = file.read().await;
+                read().await
+            }
+            read => read,
+        }
+    }
+
+    fn unread(&self, object: &ObjectId, error: FsError) -> SearchError {
+        SearchError::Names(self.names.path(object), error)
+    }
+}
+
+/// A walk over all names.
+pub(crate) struct Walk<'a, V> {
+    volume: &'a Volume,
+    pub(crate) visitor: V,
+    /// Directories that are to be looked at.
+    directories: Vec<ObjectId>,
+    /// How many directories got other names.
+    renamed: usize,
+}
+
+impl<'a, V: Visitor> Walk<'a, V> {
+    /// A walk over the names of a volume, whose notes have begun.
+    pub(crate) const fn new(volume: &'a Volume, visitor: V) -> Self {
+        Self { volume, visitor, directories: Vec::new(), renamed: 0 }
+    }
+
+    /// Visits all files there are.
+    pub(crate) async fn all(&mut self) -> Result<(), SearchError> {
+        self.directories.push(self.volume.names.root());
+        while !self.directories.is_empty() {
+            while let Some(directory) = self.directories.pop() {
+                for (object, file_type) in self.volume.all_children(&directory).await? {
+                    self.visit(object, file_type).await?;
+                    self.visit_renamed().await?;
+                }
+                if self.volume.tending.is_ending() {
+                    return Err(SearchError::Ending);
+                }
+            }
+            // Whoever is at it takes note first. What is renamed later was looked at, but for what
+            // is in a directory that was noted.
+            self.volume.search.all_have_noted().await;
+            self.visit_renamed().await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what got another name.
+    async fn visit_renamed(&mut self) -> Result<(), SearchError> {
+        for object in self.volume.search.noted()? {
+            match self.volume.names.getattr(&object).await {
+                Ok(attributes) => {
+                    self.renamed += usize::from(attributes.file_type == FileType::Directory);
+                    self.visit(object, attributes.file_type).await?;
+                }
+                // Somebody removed it.
+                Err(FsError::Stale) => {}
+                Err(error) => return Err(self.volume.unread(&object, error)),
+            }
+        }
+        if self.renamed > NOTED_MAX { Err(SearchError::Restless) } else { Ok(()) }
+    }
+
+    async fn visit(&mut self, object: ObjectId, file_type: FileType) -> Result<(), SearchError> {
+        match file_type {
+            FileType::Directory => self.directories.push(object),
+            FileType::Regular => match self.volume.read_placed(&object).await {
+                Ok(Some(placed)) => self.visitor.visit(object, placed).await,
+                // Somebody removed it, where it is stale.
+                Ok(None) | Err(FsError::Stale) => {}
+                Err(error) => return Err(self.volume.unread(&object, error)),
+            },
+            FileType::BlockDevice
+            | FileType::CharacterDevice
+            | FileType::Symlink
+            | FileType::Socket
+            | FileType::Fifo => {}
+        }
+        Ok(())
+    }
+}
