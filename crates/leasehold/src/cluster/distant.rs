@@ -4,7 +4,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_fs::{Answer, ClientKey, FsError, Verifier};
@@ -16,7 +17,7 @@ use leasehold_store_striped::{
     Around, Folder, Iod, Judged, Mark, Options as Laid, Pace, Paced, Patience, Patient, Remote,
     Turns,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex as Turnstile;
 
 use super::epochs::OwnEpoch;
 use super::group::Place;
@@ -169,16 +170,17 @@ impl Cluster {
         turns: &Arc<Turns>,
     ) -> Result<Arc<dyn Iod>, Failure> {
         let number = mark.number;
-        let iod: Arc<dyn Iod> = match found {
-            Some(folder) => Arc::new(folder),
-            None => {
-                let (runtime, who) = (self.runtime.clone(), self.asks(address).clone());
-                let (target, mounted) = (self.target(address)?, OnceCell::new());
-                let epoch = self.epoch_said_to(address);
-                Arc::new(Distant { runtime, who, epoch, target, mark, mounted })
-            }
+        let distant = Distant {
+            runtime: self.runtime.clone(),
+            who: self.asks(address).clone(),
+            epoch: self.epoch_said_to(address),
+            target: self.target(address)?,
+            mark,
+            mounted: Mutex::new(found.map(Arc::new)),
+            mounting: Turnstile::default(),
+            before: AtomicU64::new(0),
         };
-        let judged = Arc::new(Judged::new(iod, number, Arc::clone(turns)));
+        let judged = Arc::new(Judged::new(Arc::new(distant), number, Arc::clone(turns)));
         // Whose turn is yet to come waits for no iod.
         let patient = Patient::new(judged, clock(&self.runtime)?, self.patience);
         Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
@@ -250,19 +252,40 @@ fn machine(address: IpAddr) -> u64 {
     hasher.finish()
 }
 
-/// An iod that was away at the start.
+/// An iod that is mounted when it is there, and again when its directory is another one.
 struct Distant {
     runtime: Runtime,
     who: Credential,
     epoch: Arc<OwnEpoch>,
     target: Target,
     mark: Mark,
-    mounted: OnceCell<Folder<Remote>>,
+    mounted: Mutex<Option<Arc<Folder<Remote>>>>,
+    /// One call mounts at a time.
+    mounting: Turnstile<()>,
+    /// The number of [`Iod::connections`] of earlier mounts.
+    before: AtomicU64,
 }
 
 impl Distant {
-    async fn folder(&self) -> Result<&Folder<Remote>, FsError> {
-        self.mounted.get_or_try_init(|| self.open()).await
+    fn mounted(&self) -> MutexGuard<'_, Option<Arc<Folder<Remote>>>> {
+        self.mounted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn present(&self) -> Option<Arc<Folder<Remote>>> {
+        self.mounted().clone()
+    }
+
+    async fn folder(&self) -> Result<Arc<Folder<Remote>>, FsError> {
+        if let Some(folder) = self.present() {
+            return Ok(folder);
+        }
+        let _alone = self.mounting.lock().await;
+        if let Some(folder) = self.present() {
+            return Ok(folder);
+        }
+        let folder = Arc::new(self.open().await?);
+        *self.mounted() = Some(Arc::clone(&folder));
+        Ok(folder)
     }
 
     async fn open(&self) -> Result<Folder<Remote>, FsError> {
@@ -288,14 +311,25 @@ impl Around for Distant {
         &'a self,
         call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
     ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move { call(self.folder().await?).await })
+        Answer::later(async move {
+            let folder = self.folder().await?;
+            call(&*folder).await
+        })
     }
 
     fn traffic_so_far(&self) -> Traffic {
-        self.mounted.get().map_or_else(Traffic::default, Iod::traffic)
+        self.present().map_or_else(Traffic::default, |folder| folder.traffic())
     }
 
     fn connections_so_far(&self) -> u64 {
-        self.mounted.get().map_or(0, Iod::connections)
+        let before = self.before.load(Ordering::Acquire);
+        before + self.present().map_or(0, |folder| folder.connections())
+    }
+
+    fn is_stale(&self) {
+        let mut mounted = self.mounted();
+        if let Some(folder) = mounted.take() {
+            self.before.fetch_add(folder.connections() + 1, Ordering::AcqRel);
+        }
     }
 }

@@ -32,7 +32,7 @@ const TURN_AFTER: Duration = Duration::from_secs(60);
 /// The time from one walk for an older iod that files depend on to the next. A walk reads each metafile.
 const MEND_AFTER: Duration = Duration::from_secs(600);
 
-/// The time to another walk where one failed.
+/// The time to another walk where one failed, or an iod did not take its turn.
 const MEND_AGAIN: Duration = Duration::from_secs(10);
 
 /// Keeps turns in a file, on a thread that acts as no caller.
@@ -213,7 +213,7 @@ impl Work {
             }
             Ok(Some(mended)) => {
                 told(directory, volume, &mended);
-                MEND_AFTER
+                if mended.needed.is_empty() { MEND_AGAIN } else { MEND_AFTER }
             }
             Err(SearchError::Busy | SearchError::Ending) => return,
             Err(error) => {

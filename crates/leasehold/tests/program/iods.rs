@@ -2,6 +2,7 @@
 //! iod refuses each of these calls. The iods need root to tell users apart.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_session::leases::messages::layout::Object;
@@ -16,6 +17,7 @@ use rustix::process::Signal;
 
 use crate::cluster::iod;
 use crate::direct::{Cluster, data};
+use crate::older::{back_up, restore_in_place};
 use crate::support::{PATIENCE, put, who};
 
 const LENGTH: u32 = 60_000;
@@ -216,6 +218,38 @@ fn an_iod_that_starts_again_knows_whom_it_lets_in() {
     let allowed_to = |caller| allowed(&nfs, &caller, &object.object);
     assert_eq!(allowed_to(caller_of(&layout)), ["READ", "WRITE", "COMMIT"]);
     assert_eq!(allowed_to(who()), [] as [&str; 0]);
+}
+
+/// The objects of a backup may belong to the numbers that a client has: the iod lets no client in
+/// before its metaserver has judged the iod, and none if the iod is older.
+#[test]
+fn an_iod_from_a_backup_lets_no_client_in() {
+    let Some(mut cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(LENGTH)));
+    let layout = laid_out(&cluster.leased(9), file, Kind::Write);
+    let object = layout.objects.0[0];
+    let at = cluster.iods.iter().position(|(_, port)| u32::from(*port) == object.port).unwrap();
+    let (name, port) = (["one", "two", "three"][at], cluster.iods[at].1);
+    let start_again = |cluster: &mut Cluster, between: &dyn Fn(&Cluster)| {
+        assert!(cluster.iods[at].0.end(Signal::TERM).success());
+        between(cluster);
+        cluster.iods[at] = iod(&cluster.home, name, "key", port);
+    };
+    start_again(&mut cluster, &|cluster| back_up(&cluster.home, name));
+    let caller = caller_of(&layout);
+    let read = |cluster: &Cluster, patience| {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let calling = Calling::stream().impatient(patience);
+        let session = cluster.runtime.session(address, calling, SourcePort::Any).unwrap();
+        let nfs = Nfs::new(session, Version::V3);
+        block_on(nfs.read(&caller, &object.object, 0, 8)).is_ok_and(|it| it.done().is_ok())
+    };
+    assert!(read(&cluster, PATIENCE), "the iod is current");
+    // In place, so that the handle and the owner of the object are good.
+    start_again(&mut cluster, &|cluster| restore_in_place(&cluster.home, name));
+    // Far longer than the metaserver takes to find the new connection.
+    assert!(!read(&cluster, Duration::from_secs(8)), "the client read the backup");
 }
 
 /// A caller whose word about its user is not believed is the anonymous user, and is sent to no iod,

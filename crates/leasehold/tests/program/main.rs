@@ -19,6 +19,7 @@ mod metaservers;
 mod metrics;
 mod names;
 mod nearest;
+mod older;
 mod one_file;
 mod one_or_several;
 mod over;

@@ -67,7 +67,7 @@ fn data_is_spread_and_found_again_in_any_order() {
     assert!(serving.end(Signal::TERM).success());
     for name in ["one", "two", "three"] {
         let (files, bytes) = held(&home.path(name));
-        assert!(files == 2 && bytes > 250_000, "{name}: {files} files of {bytes} bytes");
+        assert!(files == 3 && bytes > 250_000, "{name}: {files} files of {bytes} bytes");
     }
     let metafile = fs::read(home.path("data/file")).unwrap();
     assert!(metafile.starts_with(b"leasehold stripes 1\n"));

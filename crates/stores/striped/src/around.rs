@@ -31,6 +31,9 @@ pub trait Around: Send + Sync {
     fn connections_so_far(&self) -> u64 {
         0
     }
+
+    /// See [`Iod::find_again`].
+    fn is_stale(&self) {}
 }
 
 impl<A: Around> Iod for A {
@@ -99,6 +102,10 @@ impl<A: Around> Iod for A {
 
     fn connections(&self) -> u64 {
         self.connections_so_far()
+    }
+
+    fn find_again(&self) {
+        self.is_stale();
     }
 
     fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {

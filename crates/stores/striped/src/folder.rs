@@ -442,7 +442,9 @@ impl<F: Files> Iod for Folder<F> {
 
     fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
         Answer::later(async move {
-            let note = self.files.note(TURN_NOTE, TURN_NOTE_BYTES).await.map_err(ours)?;
+            // An empty directory, as of a disk that is not mounted, has no turns, either.
+            self.files.extent(self.mark).await?;
+            let note = self.files.note(TURN_NOTE, TURN_NOTE_BYTES).await?;
             Ok(NotedTurns::read(&note.unwrap_or_default()))
         })
     }

@@ -104,7 +104,11 @@ pub trait Iod: Send + Sync {
         false
     }
 
-    /// The turns that the iod has noted beside its objects. See [`crate::Judged`].
+    /// Finds the place of the objects again before the next call: what named it is stale.
+    fn find_again(&self) {}
+
+    /// The turns that the iod has noted beside its objects. See [`crate::Judged`]. The error is
+    /// [`FsError::Stale`] where the objects have no mark any more, or another place.
     fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
         Answer::now(Err(FsError::NotSupported))
     }
@@ -125,9 +129,15 @@ pub trait Iod: Send + Sync {
         Answer::now(Ok(()))
     }
 
+    /// The number of times that the iod was found older than its metaserver knows it; none if the
+    /// iod is not older now.
+    fn older(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns true if the iod is older than its metaserver knows it.
     fn is_older(&self) -> bool {
-        false
+        self.older().is_some()
     }
 }
 
@@ -137,7 +147,7 @@ pub enum Step {
     /// If the iod is not older, and its objects changed since the last turn.
     IfChanged,
     /// Also if the iod is older: no file depends on its objects, or an administrator believes it.
-    /// The number is that of [`Iod::connections`] when the iod was found older.
+    /// With a number only if the iod is older ever since [`Iod::older`] gave the number.
     Believed(Option<u64>),
 }
 

@@ -17,7 +17,7 @@
 //!
 //! See `docs/design/0031-iod-turn.md`.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -114,6 +114,8 @@ pub struct Judged {
     turns: Arc<Turns>,
     /// The last verdict, and the number of connections that it is of.
     last: Mutex<Option<(Verdict, u64)>>,
+    /// The number of times that the iod was found older.
+    times_older: AtomicU64,
     /// One judges at a time.
     judging: Turnstile<()>,
     /// True if objects changed since the last turn.
@@ -128,7 +130,8 @@ impl Judged {
     pub fn new(iod: Arc<dyn Iod>, number: u16, turns: Arc<Turns>) -> Self {
         let (last, judging) = (Mutex::default(), Turnstile::default());
         let (is_changed, is_given_out) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { iod, number, turns, last, judging, is_changed, is_given_out }
+        let times_older = AtomicU64::new(0);
+        Self { iod, number, turns, last, times_older, judging, is_changed, is_given_out }
     }
 
     fn last(&self) -> Option<(Verdict, u64)> {
@@ -185,8 +188,17 @@ impl Judged {
 
     /// The turns that the iod has noted; none at an iod that notes none.
     async fn noted(&self) -> Result<NotedTurns, FsError> {
-        match self.iod.turns().await {
+        let noted = match self.iod.turns().await {
+            Err(FsError::Stale) => {
+                // The objects have another place, as after a restore to another directory.
+                self.iod.find_again();
+                self.iod.turns().await
+            }
+            noted => noted,
+        };
+        match noted {
             Err(FsError::NotSupported) => Ok(NotedTurns::default()),
+            Err(FsError::Stale | FsError::NotFound) => Err(FsError::Io),
             noted => noted,
         }
     }
@@ -199,6 +211,7 @@ impl Judged {
         }
         let before = self.judged(Some(keeper), (Verdict::Older, connections));
         if before != Some(Verdict::Older) {
+            self.times_older.fetch_add(1, Ordering::AcqRel);
             keeper.notice(&TurnNotice::Older { iod: number, noted: noted.last, kept });
         }
         Verdict::Older
@@ -249,41 +262,59 @@ impl Judged {
         let Some(Some(keeper)) = self.turns.keeper.get() else { return Ok(()) };
         let keeper = &**keeper;
         let _alone = self.judging.lock().await;
-        self.judge_alone(Some(keeper)).await?;
-        let connections = self.iod.connections();
-        let noted = self.noted().await?;
-        if self.iod.connections() != connections {
-            return Err(FsError::Later);
-        }
-        match (self.compare(keeper, noted, connections), step) {
-            (Verdict::Believed, _) => {
-                let is_given_out = self.is_given_out.load(Ordering::Acquire);
-                if self.is_changed.load(Ordering::Acquire) || is_given_out {
-                    self.move_on(keeper, noted).await?;
-                }
-                if self.iod.connections() == connections {
+        for _ in 0..TRIES {
+            self.judge_alone(Some(keeper)).await?;
+            let connections = self.iod.connections();
+            let noted = self.noted().await?;
+            if self.iod.connections() != connections {
+                continue;
+            }
+            match self.compare(keeper, noted, connections) {
+                Verdict::Believed => {
+                    self.move_on_if_changed(keeper, noted).await?;
                     self.judged(Some(keeper), (Verdict::Believed, connections));
                 }
-                Ok(())
-            }
-            (Verdict::Older, Step::Believed(found)) if found.is_none_or(|it| it == connections) => {
-                // Both places of the note, so that the last turn counts.
-                let turn = noted.greatest.max(self.turns.of(self.number)).saturating_add(1);
-                self.iod.note_turn(turn).await?;
-                self.iod.note_turn(turn.saturating_add(1)).await?;
-                if self.iod.connections() != connections {
-                    return Err(FsError::Later);
+                Verdict::Older if self.is_believed_by(step) => {
+                    self.note_two(keeper, noted).await?;
+                    // The next look finds the note in order.
+                    continue;
                 }
-                self.turns.keep(keeper, self.number, turn.saturating_add(1)).await;
-                self.judged(Some(keeper), (Verdict::Believed, connections));
-                self.let_clients_in(turn.saturating_add(1)).await;
-                Ok(())
+                Verdict::Older => self.let_clients_in(u64::MAX).await,
             }
-            (Verdict::Older, _) => {
-                self.let_clients_in(u64::MAX).await;
-                Ok(())
-            }
+            return Ok(());
         }
+        Err(FsError::Later)
+    }
+
+    /// Returns true if a step has the iod believed though it is older.
+    fn is_believed_by(&self, step: Step) -> bool {
+        match step {
+            Step::IfChanged => false,
+            Step::Believed(since) => since.is_none_or(|since| self.older() == Some(since)),
+        }
+    }
+
+    async fn move_on_if_changed(
+        &self,
+        keeper: &dyn TurnKeeper,
+        noted: NotedTurns,
+    ) -> Result<(), FsError> {
+        let is_given_out = self.is_given_out.load(Ordering::Acquire);
+        match self.is_changed.load(Ordering::Acquire) || is_given_out {
+            true => self.move_on(keeper, noted).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Gives an older iod two turns, so that the second counts.
+    async fn note_two(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
+        let first = noted.greatest.max(self.turns.of(self.number)).saturating_add(1);
+        let second = first.saturating_add(1);
+        self.iod.note_turn(first).await?;
+        self.iod.note_turn(second).await?;
+        self.turns.keep(keeper, self.number, second).await;
+        self.let_clients_in(second).await;
+        Ok(())
     }
 
     /// Makes a call of an iod that is not older (rule 2).
@@ -407,7 +438,8 @@ impl Iod for Judged {
         Answer::later(self.step(step))
     }
 
-    fn is_older(&self) -> bool {
-        self.last().is_some_and(|(verdict, _)| verdict == Verdict::Older)
+    fn older(&self) -> Option<u64> {
+        let is_older = self.last().is_some_and(|(verdict, _)| verdict == Verdict::Older);
+        is_older.then(|| self.times_older.load(Ordering::Acquire))
     }
 }

@@ -79,8 +79,7 @@ impl Volume {
     pub async fn mend_older(&self) -> Result<Option<Mended>, SearchError> {
         let older: BTreeMap<u16, u64> = (0..)
             .zip(&self.iods)
-            .filter(|(_, iod)| iod.is_older())
-            .map(|(number, iod)| (number, iod.connections()))
+            .filter_map(|(number, iod)| Some((number, iod.older()?)))
             .collect();
         if older.is_empty() || self.options.shared {
             self.needed().clear();
@@ -105,9 +104,9 @@ impl Volume {
             *mended.needed.entry(*iod).or_default() += 1;
         }
         *self.needed() = mended.needed.clone();
-        for (number, connections) in older {
+        for (number, since) in older {
             let is_needed = mended.needed.contains_key(&number);
-            let step = Step::Believed(Some(connections));
+            let step = Step::Believed(Some(since));
             if !is_needed && self.iod(number).take_turn(step).await.is_ok() {
                 mended.current.push(number);
             }

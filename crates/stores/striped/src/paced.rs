@@ -331,7 +331,7 @@ impl Iod for Paced {
         self.iod.needs_judgement()
     }
 
-    fn is_older(&self) -> bool {
-        self.iod.is_older()
+    fn older(&self) -> Option<u64> {
+        self.iod.older()
     }
 }

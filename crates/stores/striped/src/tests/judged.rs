@@ -387,6 +387,26 @@ fn an_older_state_below_a_running_iod_is_found_with_the_next_turn() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
+/// A disk that is not mounted has no objects, no mark and no turn: nothing is made again there.
+#[test]
+fn an_empty_directory_gets_no_turn() {
+    let mut world = World::new(2);
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    block_on(store.take_turns());
+    let files = Local::new(Arc::<MemStore>::clone(&world.volume.iods[1]));
+    for name in ["leasehold-iod", "leasehold-turn-ffffffff"] {
+        block_on(files.remove(files.root(), name)).expect("it is there");
+    }
+    world.machines[1].connections.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(data(&store, &file), text(100));
+    block_on(store.take_turns());
+    assert!(store.older_iods().is_empty(), "it is no iod");
+    assert_eq!(mend(&store), None);
+    assert_eq!(block_on(files.note("leasehold-turn-ffffffff", 64)), Ok(None));
+}
+
 #[test]
 fn a_turn_moves_only_where_objects_changed() {
     let mut world = World::new(1);
