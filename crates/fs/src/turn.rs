@@ -8,10 +8,10 @@
 pub const TURN_NOTE: &str = "leasehold-turn-ffffffff";
 
 /// The bytes of one place.
-const PLACE_BYTES: usize = 32;
+const PLACE_BYTES: u32 = 32;
 
 /// The bytes of a note.
-pub const TURN_NOTE_BYTES: u32 = 2 * PLACE_BYTES as u32;
+pub const TURN_NOTE_BYTES: u32 = 2 * PLACE_BYTES;
 
 const FIRST: &str = "turn ";
 
@@ -28,7 +28,7 @@ impl NotedTurns {
     /// The turns in the bytes of a note; none in bytes that are no note.
     #[must_use]
     pub fn read(note: &[u8]) -> Self {
-        let mut places = note.chunks(PLACE_BYTES).map(turn);
+        let mut places = note.chunks(PLACE_BYTES as usize).map(turn);
         let places = [0, 1].map(|_| places.next().flatten().unwrap_or_default());
         let (greatest, other) = (places[0].max(places[1]), places[0].min(places[1]));
         let last = if other.checked_add(1) == Some(greatest) { greatest } else { 0 };
@@ -39,9 +39,9 @@ impl NotedTurns {
 /// Where a turn stands in a note, and its bytes there.
 #[must_use]
 pub fn noted_turn(turn: u64) -> (u64, String) {
-    let place = (turn % 2) * PLACE_BYTES as u64;
+    let place = (turn % 2) * u64::from(PLACE_BYTES);
     let text = format!("{FIRST}{turn:016x}");
-    (place, format!("{text:<width$}\n", width = PLACE_BYTES - 1))
+    (place, format!("{text:<width$}\n", width = PLACE_BYTES as usize - 1))
 }
 
 /// The turn in one place.

@@ -492,7 +492,7 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
             0..=3 if !files.is_empty() => {
                 let number = below(files.len() as u64);
                 let (file, whole) = &mut files[number];
-                let part: Vec<u8> = (0..1 + below(60)).map(|_| 1 + below(250) as u8).collect();
+                let part: Vec<u8> = (0..1 + below(60)).map(|_| byte(1 + below(250))).collect();
                 let at = below(40);
                 let bytes = part.clone().into();
                 let done = block_on(store.write(
@@ -520,9 +520,8 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
             5 if !backups.is_empty() => {
                 let (number, backup) = backups[below(backups.len() as u64)].clone();
                 // Two copies outlive one older iod at a time.
-                if copies == 1 || (is_judged && store.older_iods().is_empty() && is_whole(&store)) {
-                    world.restore(number, &backup);
-                } else if !is_judged {
+                let outlives = |store: &Striped| store.older_iods().is_empty() && is_whole(store);
+                if copies == 1 || !is_judged || outlives(&store) {
                     world.restore(number, &backup);
                 }
             }
@@ -543,6 +542,10 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
         }
     }
     false
+}
+
+fn byte(number: usize) -> u8 {
+    u8::try_from(number).expect("it is small")
 }
 
 /// Returns true if no copy is behind, after all was done for that.
