@@ -194,7 +194,7 @@ mod tests {
             r#"leasehold_iod_free_bytes{export="/files",iod="0",place="iod0:2049"} 4096"#,
         ];
         assert_eq!(lines, expected);
-        assert!(!page.0.contains("metaserver"), "there is one alone");
+        assert!(!page.0.contains("leasehold_metaserver"), "there is one alone");
         let mut page = Page(String::new());
         volumes(&mut page, &[]);
         assert_eq!(page.0, "", "data and names lie together");
