@@ -397,6 +397,10 @@ impl Iod for Judged {
         Answer::later(self.asked(move |iod| iod.list(first)))
     }
 
+    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(self.asked(|iod| iod.probe()))
+    }
+
     /// An older iod has a verifier, too: the iod is there.
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         Answer::later(async move {
