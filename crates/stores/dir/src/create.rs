@@ -180,7 +180,12 @@ impl Volume {
         file: &NewFile,
     ) -> Result<Made, FsError> {
         let name = spot.name.as_bytes();
-        let (object, attributes) = self.look(directory, name)?;
+        let (object, attributes) = match self.look(directory, name) {
+            Err(FsError::Access) if self.leads_elsewhere(spot.directory, name) => {
+                return Err(FsError::AlreadyExists);
+            }
+            found => found?,
+        };
         self.learn(&object, &spot.directory.id, name);
         let is_taken = attributes.file_type == FileType::Regular
             && match file {

@@ -1,4 +1,10 @@
-//! The kernel's handles, which name objects for as long as they live.
+//! The kernel's handles, which name objects for as long as they live, and the ids that are made of them.
+//!
+//! The length of an id tells its kind, since the kernel makes handles of whole words of four bytes:
+//! - A length of `4n` is the kernel's handle of an object.
+//! - A length of `4n + 1` is a placeholder's: the low bytes of the number that the directory lists the
+//!   placeholder with, and the directory's handle without the bytes that all its file system's
+//!   handles share.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,6 +21,8 @@ pub(crate) struct Handles {
     kind: i32,
     length: usize,
     number: Option<NumberField>,
+    /// The bytes that all handles of the file system share, and their place.
+    shared: Option<(usize, [u8; SUBVOLUME_BYTES])>,
 }
 
 /// Where the inode number stands in a handle, in the machine's byte order.
@@ -30,6 +38,26 @@ const INO32_GENERATION: i32 = 1;
 const XFS_INO64_GENERATION: i32 = 0x81;
 /// Btrfs' type without the parent.
 const BTRFS: i32 = 0x4d;
+const BTRFS_BYTES: usize = 20;
+
+/// The number of the subvolume in a handle of btrfs, and its place. Each subvolume is a file system
+/// of its own here.
+const SUBVOLUME_AT: usize = 8;
+const SUBVOLUME_BYTES: usize = 8;
+
+/// The bytes of a number that the id of a placeholder has.
+const LISTED_BYTES: usize = 5;
+
+/// The low bytes of a number in a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listed([u8; LISTED_BYTES]);
+
+impl Listed {
+    /// Whether a number has these low bytes.
+    pub(crate) fn may_be(self, number: u64) -> bool {
+        number.to_be_bytes().ends_with(&self.0)
+    }
+}
 
 impl NumberField {
     /// Where it stands, for the types that are known: ext4 and small XFS; tmpfs, which puts the
@@ -38,7 +66,7 @@ impl NumberField {
         match (kind, length) {
             (INO32_GENERATION, 8) => Some(Self::Narrow(0)),
             (INO32_GENERATION, 12) => Some(Self::Wide(4)),
-            (XFS_INO64_GENERATION, 12) | (BTRFS, 20) => Some(Self::Wide(0)),
+            (XFS_INO64_GENERATION, 12) | (BTRFS, BTRFS_BYTES) => Some(Self::Wide(0)),
             _ => None,
         }
     }
@@ -62,7 +90,11 @@ impl Handles {
         let length = id.as_bytes().len();
         let number =
             NumberField::of(kind, length).filter(|field| field.read(&id) == Some(root_number));
-        Ok((Self { kind, length, number }, id))
+        let shared = id.as_bytes().get(SUBVOLUME_AT..SUBVOLUME_AT + SUBVOLUME_BYTES);
+        let shared = shared
+            .filter(|_| (kind, length) == (BTRFS, BTRFS_BYTES))
+            .and_then(|bytes| Some((SUBVOLUME_AT, bytes.try_into().ok()?)));
+        Ok((Self { kind, length, number, shared }, id))
     }
 
     /// The type that the kernel wants back with each handle.
@@ -78,6 +110,41 @@ impl Handles {
     /// The inode number in a handle, where it is known to stand.
     pub(crate) fn number(&self, id: &ObjectId) -> Option<u64> {
         self.number?.read(id)
+    }
+
+    /// The id of the placeholder that a directory lists with a number; none where the handles of
+    /// the file system are too long for that.
+    pub(crate) fn placeholder(&self, directory: &ObjectId, listed: u64) -> Option<ObjectId> {
+        let low = &listed.to_be_bytes()[size_of::<u64>() - LISTED_BYTES..];
+        ObjectId::new(&[low, &self.shorten(directory.as_bytes())].concat())
+    }
+
+    /// The directory of a placeholder, and whether a number is the one that the directory lists the
+    /// placeholder with; none for every other id.
+    pub(crate) fn placed(&self, id: &ObjectId) -> Option<(ObjectId, Listed)> {
+        let (low, directory) = id.as_bytes().split_first_chunk()?;
+        if id.as_bytes().len() % 4 != 1 {
+            return None;
+        }
+        Some((self.lengthen(directory)?, Listed(*low)))
+    }
+
+    /// A handle without the bytes that all share.
+    fn shorten(&self, handle: &[u8]) -> Vec<u8> {
+        let Some((at, shared)) = self.shared else { return handle.to_vec() };
+        [&handle[..at], &handle[at + shared.len()..]].concat()
+    }
+
+    /// The handle that was shortened; none where no handle gives these bytes.
+    fn lengthen(&self, short: &[u8]) -> Option<ObjectId> {
+        let whole = match self.shared {
+            None => short.to_vec(),
+            Some((at, shared)) => {
+                let (front, back) = short.split_at_checked(at)?;
+                [front, &shared, back].concat()
+            }
+        };
+        ObjectId::new(&whole).filter(|id| self.could_be(id))
     }
 
     /// The handle of an open object.
@@ -97,6 +164,32 @@ impl Handles {
             Ok(handle.id)
         } else {
             Err(Errno::OPNOTSUPP)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placeholder_leads_back_to_its_directory() {
+        for (kind, length) in [(1, 8), (1, 12), (XFS_INO64_GENERATION, 12), (BTRFS, BTRFS_BYTES)] {
+            let bytes: [u8; 20] = core::array::from_fn(|at| u8::try_from(at).expect("it is small"));
+            let shared = (kind == BTRFS).then(|| (8, [8, 9, 10, 11, 12, 13, 14, 15]));
+            let handles = Handles { kind, length, number: None, shared };
+            let directory = ObjectId::new(&bytes[..length]).expect("it is short");
+            let id = handles.placeholder(&directory, 0x1234_5678_9abc).expect("it is short");
+            assert!(!handles.could_be(&id));
+            let (above, listed) = handles.placed(&id).expect("it is one");
+            assert_eq!(above, directory);
+            assert!(listed.may_be(0x1234_5678_9abc) && !listed.may_be(0x1234_5678_9abd));
+            assert_eq!(handles.placed(&directory), None);
+            for length in 0..20 {
+                let other = ObjectId::new(&id.as_bytes()[..length.min(id.as_bytes().len())]);
+                let placed = other.and_then(|other| handles.placed(&other));
+                assert_eq!(placed.is_some(), length >= id.as_bytes().len(), "{length}");
+            }
         }
     }
 }

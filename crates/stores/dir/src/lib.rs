@@ -6,7 +6,8 @@
 //! what others moved, and acts as that user for everybody.
 //!
 //! Nothing leads out of the export: no symbolic link is followed, `..` of the root is the root,
-//! a name that something is mounted on is refused, and so is a directory that was moved out.
+//! a name that something is mounted on leads to an empty placeholder, and a directory that was moved
+//! out is refused.
 //!
 //! What the shell has to do once: take the process' umask away (`umask(0)`), so that files get
 //! the modes that clients ask for, and raise the limit of descriptors.
@@ -30,6 +31,7 @@ mod object;
 mod origin;
 mod path;
 mod permissions;
+mod placeholder;
 mod read;
 mod search;
 mod setattr;

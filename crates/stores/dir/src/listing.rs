@@ -122,7 +122,16 @@ impl Volume {
                 true
             }
             Err(FsError::NotFound) => false,
-            // Such as where something is mounted.
+            Err(FsError::Access) if self.leads_elsewhere(above, entry.name) => {
+                let number = entry.file_id.0;
+                if let Ok((object, attributes)) =
+                    self.placeholder_listed(&above.id, entry.name, number)
+                {
+                    entry.object = Some(object);
+                    entry.attributes = Some(attributes);
+                }
+                true
+            }
             Err(_) => true,
         }
     }

@@ -47,8 +47,17 @@ impl Volume {
         // Before the search: should a name come or go in between, the client sees it later.
         let directory = self.attributes_of(&*descriptor)?;
         self.acting.as_caller(caller)?;
-        let (object, attributes) = self.look(&descriptor, spot.name.as_bytes())?;
-        self.learn(&object, &spot.directory.id, spot.name.as_bytes());
+        let name = spot.name.as_bytes();
+        let (object, attributes) = match self.look(&descriptor, name) {
+            Err(FsError::Access) if self.leads_elsewhere(spot.directory, name) => {
+                self.placeholder_of(spot.directory, name)?
+            }
+            found => {
+                let found = found?;
+                self.learn(&found.0, &spot.directory.id, name);
+                found
+            }
+        };
         Ok(Found { object, attributes, directory: Some(directory) })
     }
 

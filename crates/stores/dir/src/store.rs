@@ -13,6 +13,7 @@ use leasehold_fs::{
 use crate::DirStore;
 use crate::names::Spot;
 use crate::object::Object;
+use crate::placeholder::Placeholder;
 use crate::volume::Missing;
 
 /// What an operation answers when an object is not there.
@@ -46,7 +47,41 @@ impl Failure for Linked {
 
 impl DirStore {
     /// Does an operation on an object: at once where the object is at hand, else when it is found.
+    /// Nothing can be changed in a placeholder.
     fn on<'a, T: Failure + Send + 'a>(
+        &'a self,
+        id: ObjectId,
+        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        self.on_each(id, operation, |_| T::failed(FsError::ReadOnly))
+    }
+
+    /// The same for an operation that is of no use on a directory.
+    fn on_file<'a, T: Failure + Send + 'a>(
+        &'a self,
+        id: ObjectId,
+        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        self.on_each(id, operation, |_| T::failed(FsError::IsDirectory))
+    }
+
+    /// The same for an operation that a placeholder has too.
+    fn on_each<'a, T: Failure + Send + 'a>(
+        &'a self,
+        id: ObjectId,
+        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
+        made_up: impl FnOnce(Placeholder) -> T + Send + 'a,
+    ) -> Answer<'a, T> {
+        match self.volume.handles.placed(&id) {
+            None => self.on_object(id, operation),
+            Some((directory, listed)) => self.on_object(directory, move |directory| {
+                let found = self.volume.placeholder(&id, directory, listed);
+                Answer::now(found.map_or_else(T::failed, made_up))
+            }),
+        }
+    }
+
+    fn on_object<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
         operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
@@ -74,6 +109,10 @@ impl Store for DirStore {
     }
 
     fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        // The kernel does not notify of the end of a mount.
+        if self.volume.handles.placed(object).is_some() {
+            return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Later) };
+        }
         // What would have to be searched for is guarded by nothing.
         match self.volume.object(object) {
             Ok(object) => self.volume.guard(&object, guard),
@@ -87,11 +126,16 @@ impl Store for DirStore {
     }
 
     fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
-        self.volume.path(object)
+        let Some((directory, listed)) = self.volume.handles.placed(object) else {
+            return self.volume.path(object);
+        };
+        let directory = self.volume.object(&directory).ok()?;
+        self.volume.placeholder(object, directory, listed).ok()?.path(&self.volume)
     }
 
     fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
-        self.on(*object, |object| Answer::now(self.volume.layout(&object)))
+        let layout = |object: Arc<Object>| Answer::now(self.volume.layout(&object));
+        self.on_each(*object, layout, |_| Ok(None))
     }
 
     fn set_layout<'a>(
@@ -103,7 +147,8 @@ impl Store for DirStore {
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
-        self.on(*object, |object| Answer::now(self.volume.getattr(&object)))
+        let getattr = |object| Answer::now(self.volume.getattr(&object));
+        self.on_each(*object, getattr, |made_up| Ok(made_up.attributes))
     }
 
     fn setattr<'a>(
@@ -122,10 +167,11 @@ impl Store for DirStore {
         directory: &'a ObjectId,
         name: Name<'a>,
     ) -> Answer<'a, Result<Found, FsError>> {
-        self.on(*directory, move |directory| {
+        let lookup = move |directory| {
             let spot = Spot { directory: &directory, name };
             Answer::now(self.volume.lookup(caller, spot))
-        })
+        };
+        self.on_each(*directory, lookup, |_| Err(FsError::NotFound))
     }
 
     fn parent<'a>(
@@ -133,7 +179,8 @@ impl Store for DirStore {
         caller: &'a Caller,
         directory: &'a ObjectId,
     ) -> Answer<'a, Result<Found, FsError>> {
-        self.on(*directory, move |directory| Answer::now(self.volume.parent(caller, &directory)))
+        let parent = move |directory| Answer::now(self.volume.parent(caller, &directory));
+        self.on_each(*directory, parent, |made_up| made_up.parent(&self.volume))
     }
 
     fn access<'a>(
@@ -142,7 +189,9 @@ impl Store for DirStore {
         object: &'a ObjectId,
         wanted: Access,
     ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
-        self.on(*object, move |object| Answer::now(self.volume.access(caller, &object, wanted)))
+        let access =
+            move |object: Arc<Object>| Answer::now(self.volume.access(caller, &object, wanted));
+        self.on_each(*object, access, move |made_up| Ok(made_up.access(wanted)))
     }
 
     fn readlink<'a>(
@@ -150,7 +199,8 @@ impl Store for DirStore {
         _caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
-        self.on(*object, |object| Answer::now(self.volume.readlink(&object)))
+        let readlink = |object: Arc<Object>| Answer::now(self.volume.readlink(&object));
+        self.on_each(*object, readlink, |_| Err(FsError::Invalid))
     }
 
     fn read<'a>(
@@ -160,7 +210,7 @@ impl Store for DirStore {
         offset: u64,
         count: u32,
     ) -> Answer<'a, Result<ReadDone, FsError>> {
-        self.on(*object, move |object| self.volume.read(caller, &object, offset, count))
+        self.on_file(*object, move |object| self.volume.read(caller, &object, offset, count))
     }
 
     fn write<'a>(
@@ -171,7 +221,9 @@ impl Store for DirStore {
         data: Bytes,
         stability: Stability,
     ) -> Answer<'a, Changed<WriteDone>> {
-        self.on(*object, move |object| self.volume.write(caller, &object, offset, &data, stability))
+        self.on_file(*object, move |object| {
+            self.volume.write(caller, &object, offset, &data, stability)
+        })
     }
 
     fn create<'a>(
@@ -250,8 +302,11 @@ impl Store for DirStore {
         budget: Budget,
         wanted: Wanted,
     ) -> Answer<'a, Result<Page, FsError>> {
-        self.on(*directory, move |directory| {
+        let readdir = move |directory| {
             Answer::now(self.volume.readdir(caller, &directory, cookie, budget, wanted))
+        };
+        self.on_each(*directory, readdir, move |made_up| {
+            made_up.readdir(&self.volume, cookie, budget, wanted)
         })
     }
 
@@ -260,7 +315,11 @@ impl Store for DirStore {
         caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
-        self.on(*object, move |object| Answer::now(self.volume.space(caller, &object)))
+        let space = move |object: Arc<Object>| Answer::now(self.volume.space(caller, &object));
+        self.on_each(*object, space, move |made_up| {
+            let (space, _) = self.volume.space(caller, &made_up.directory)?;
+            Ok((space, made_up.attributes))
+        })
     }
 
     fn room<'a>(
@@ -268,7 +327,8 @@ impl Store for DirStore {
         caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<Space, FsError>> {
-        self.on(*object, move |object| Answer::now(self.volume.room(caller, &object)))
+        let room = move |object: Arc<Object>| Answer::now(self.volume.room(caller, &object));
+        self.on_each(*object, room, move |made_up| self.volume.room(caller, &made_up.directory))
     }
 
     fn commit<'a>(
@@ -278,6 +338,6 @@ impl Store for DirStore {
         _offset: u64,
         _length: u32,
     ) -> Answer<'a, Changed<Committed>> {
-        self.on(*object, |object| self.volume.commit(&object))
+        self.on_file(*object, |object| self.volume.commit(&object))
     }
 }

@@ -7,6 +7,7 @@ mod data;
 mod guards;
 mod handles;
 mod harness;
+mod mounts;
 mod script;
 mod sync_table;
 mod syncs;

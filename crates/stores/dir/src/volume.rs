@@ -23,6 +23,7 @@ use crate::identity::{Acting, aside};
 use crate::index::{Index, Known};
 use crate::locks::Locks;
 use crate::object::{Descriptor, Object, Reach};
+use crate::placeholder::Placeholders;
 use crate::search::Searches;
 use crate::sync::{Syncer, Syncs};
 use crate::unsettled::Unsettled;
@@ -47,6 +48,7 @@ pub(crate) struct Volume {
     /// Where names are, when the kernel does not open objects by handle.
     pub(crate) index: Option<Index>,
     pub(crate) searches: Searches,
+    pub(crate) placeholders: Placeholders,
     pub(crate) descriptors: Descriptors,
     /// The process' own descriptors, as names in a directory.
     pub(crate) own_descriptors: OwnedFd,
@@ -123,6 +125,7 @@ impl Volume {
             handles,
             index: (!by_handle).then(Index::new),
             searches: Searches::default(),
+            placeholders: Placeholders::default(),
             descriptors: Descriptors::new(descriptors_max),
             guards: Guards::new(descriptors_max / 4),
             own_descriptors,

@@ -13,64 +13,11 @@ use leasehold_fs::{
     Wanted,
 };
 use rustix::fs::XattrFlags;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
-};
-use rustix::thread::UnshareFlags;
 
 use super::harness::{Make, World, name, superuser, user, wait};
 use crate::{Durability, HandleSource};
 
 const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
-
-/// Gives this thread mounts of its own; false where it may not.
-fn own_mounts() -> bool {
-    // What makes it unsafe are descriptors, which stay shared.
-    #[expect(deprecated)]
-    let unshared = rustix::thread::unshare(UnshareFlags::NEWNS);
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    unshared.is_ok() && mount_change("/", private).is_ok()
-}
-
-#[test]
-fn a_mount_is_not_entered() {
-    let test = thread::spawn(|| {
-        if !own_mounts() {
-            return;
-        }
-        for world in World::all() {
-            for directory in ["other", "same", "below"] {
-                fs::create_dir(world.path(directory)).expect("it can be made");
-            }
-            // What is covered is open already.
-            let root = world.store.root();
-            for directory in ["other", "same"] {
-                let covered = world.lookup(root, directory).expect("it is there");
-                wait(world.store.getattr(&covered)).expect("it is there");
-            }
-            mount("none", world.path("other"), "tmpfs", MountFlags::empty(), None)
-                .expect("it can be mounted");
-            mount_bind(world.path("below"), world.path("same")).expect("it can be mounted");
-            fs::write(world.path("other/file"), b"x").expect("it can be made");
-            for directory in ["other", "same"] {
-                assert_eq!(world.lookup(root, directory), Err(FsError::Access));
-            }
-            let page =
-                wait(world.store.readdir(&superuser(), &root, Cookie(0), ALL, Wanted::Everything));
-            for entry in page.expect("it can be listed").entries.iter() {
-                let is_mount = entry.name == b"other" || entry.name == b"same";
-                assert_eq!(entry.object.is_none(), is_mount, "{:?}", entry.name);
-                assert_eq!(entry.attributes.is_none(), is_mount, "{:?}", entry.name);
-            }
-            let removed = wait(world.store.rmdir(&superuser(), world.at("other")));
-            assert_eq!(removed.result, Err(FsError::Access));
-            for directory in ["other", "same"] {
-                unmount(world.path(directory), UnmountFlags::DETACH).expect("it is mounted");
-            }
-        }
-    });
-    test.join().expect("it does not panic");
-}
 
 #[test]
 fn a_directory_that_was_moved_out_does_not_lead_out() {
