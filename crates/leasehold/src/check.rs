@@ -6,10 +6,12 @@ use leasehold_serve::access::{Access, Network, Rule, Squash};
 use leasehold_shell::process;
 use serde_json::json;
 
+use crate::below;
 use crate::config::options::Durability;
 use crate::config::{Difference, Facts, Plan, Planned};
 use crate::control::{self, Request};
 use crate::failure::Failure;
+use crate::mountinfo::{self, Mount};
 use crate::options::Check;
 use crate::running;
 use crate::say::say;
@@ -37,8 +39,10 @@ fn no_address(host: &str) -> String {
 }
 
 fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> String {
+    let mounts = mountinfo::read();
     let export = |export: &Planned| {
         json!({
+            "begin_below": below::find(&export.directory, &mounts),
             "name": export.name,
             "directory": export.directory,
             "read_only": export.read_only,
@@ -59,6 +63,7 @@ fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
 
 fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> String {
     let mut text = String::new();
+    let mounts = mountinfo::read();
     for export in &plan.exports {
         text += &format!("{} is {}\n", export.name, export.directory.display());
         if let Some(spread) = export.spread() {
@@ -69,6 +74,7 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
         }
         let all = export.rules.iter().flat_map(|rule| &rule.clients).any(|one| one.text == "*");
         text += if all { "" } else { "  others do not find it\n" };
+        text += &begins(export, &mounts);
     }
     let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
     text += &format!("served on {}, state in {}\n", listen.join(", "), plan.state.display());
@@ -88,6 +94,12 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
         Some(difference) => text += &difference.text("would change", "would need a restart"),
     }
     text
+}
+
+/// What clients see where other file systems begin below an export, in lines.
+fn begins(export: &Planned, mounts: &[Mount]) -> String {
+    let all = below::find(&export.directory, mounts);
+    all.iter().map(|one| format!("  {one}\n")).collect()
 }
 
 /// What may not be meant.
@@ -115,7 +127,9 @@ fn risks(plan: &Plan) -> Vec<String> {
             risks.extend(mine.into_iter().map(|text| format!("{name}: rule {} {text}", at + 1)));
         }
         for outer in plan.exports.iter().filter(|other| other.directory != export.directory) {
-            if export.directory.starts_with(&outer.directory) {
+            if export.directory.starts_with(&outer.directory)
+                && below::on_the_way(&outer.directory, &export.directory).is_none()
+            {
                 let outer = &outer.name;
                 let text = "whoever may use that reaches this too, by the rules of that";
                 risks.push(format!("{name} lies within {outer}: {text}"));

@@ -5,7 +5,6 @@
 mod facts;
 mod findings;
 mod firewall;
-mod mounts;
 
 use serde_json::json;
 

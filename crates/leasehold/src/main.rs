@@ -1,6 +1,7 @@
 //! The command line: parsing and wiring; and files on servers without a mount.
 
 mod answering;
+mod below;
 mod binding;
 mod check;
 mod checks;
@@ -19,6 +20,7 @@ mod lending;
 mod live;
 mod logging;
 mod mount;
+mod mountinfo;
 mod notes;
 mod options;
 mod place;

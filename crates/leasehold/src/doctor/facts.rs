@@ -10,10 +10,11 @@ use std::time::Duration;
 use leasehold_shell::clock::{self, Discipline};
 use leasehold_shell::{BindError, process};
 
-use super::mounts::{Mount, below, mounts};
+use crate::below::{self, Begins};
 use crate::checks;
 use crate::config::Plan;
 use crate::control::{self, Request};
+use crate::mountinfo::{self, Mount};
 use crate::running;
 
 /// How this machine is, as far as it concerns a server or a client.
@@ -81,6 +82,8 @@ pub(super) struct Place {
     pub(super) free_percent: Option<(u64, u64)>,
     /// Why it cannot be served.
     pub(super) refused: Option<String>,
+    /// Where other file systems begin below.
+    pub(super) begins: Vec<Begins>,
 }
 
 /// How long a portmapper may take to take a connection.
@@ -89,8 +92,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 impl Facts {
     /// Looks at this machine, for a server as planned.
     pub(super) fn gather(plan: Option<&Plan>, state: Option<&Path>) -> Self {
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let all = mounts(&text);
+        let all = mountinfo::read();
         let is_running = state.is_some_and(|state| control::ask(state, &Request::Facts).is_ok());
         let directories = plan
             .into_iter()
@@ -157,7 +159,7 @@ fn firewall() -> Firewall {
 }
 
 fn place(path: &Path, mounts: &[Mount]) -> Place {
-    let mount = below(path, mounts).cloned();
+    let mount = mountinfo::below(path, mounts).cloned();
     let free_percent = rustix::fs::statvfs(path).ok().map(|room| {
         let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
         (percent(room.f_bavail, room.f_blocks), percent(room.f_favail, room.f_files))
@@ -167,6 +169,7 @@ fn place(path: &Path, mounts: &[Mount]) -> Place {
         path: path.to_owned(),
         has_journal: journal.and_then(|mount| has_journal(&mount.source)),
         free_percent,
+        begins: below::find(path, mounts),
         refused: checks::opened_to_look(path).err().map(|error| error.to_string()),
         mount,
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::facts::{Facts, Firewall, Place, Port, Powers, Telling};
 use super::firewall::{Passage, passage};
-use super::mounts::Mount;
+use crate::mountinfo::Mount;
 use crate::running::REPLACED;
 
 /// How good or bad something is.
@@ -213,6 +213,7 @@ fn place(place: &Place) -> Vec<Finding> {
             all.push(say(Verdict::Note, "is mounted read-only".to_owned()));
         }
     }
+    all.extend(place.begins.iter().map(|one| say(Verdict::Note, one.to_string())));
     if let Some((bytes, names)) = place.free_percent
         && bytes.min(names) < ROOM_PERCENT
     {

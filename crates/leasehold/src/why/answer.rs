@@ -1,5 +1,6 @@
 //! The walk along a path, and the question at its end.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use leasehold_fs::{Access, Attributes, Caller, FileType, FsError, ObjectId, Requ
 use leasehold_fs::{ops, permission};
 
 use super::list;
+use crate::below::{self, Begins};
 use crate::options::Operation;
 
 /// What is asked.
@@ -32,6 +34,7 @@ impl Asked<'_> {
         }
         let mut object = self.request.export.store.root();
         let mut path = self.request.export.name.clone();
+        let mut place = PathBuf::from(&self.request.export.path);
         for name in names {
             match ops::lookup(&self.request, &object, name).await {
                 Ok(found) => object = found.object,
@@ -48,7 +51,12 @@ impl Asked<'_> {
                     return false;
                 }
             }
+            let above = place.clone();
+            place.push(OsStr::from_bytes(name));
             path = format!("{path}/{}", name.escape_ascii());
+            if let Some(begins) = below::between(&above, &place) {
+                steps.push(format!("{path}: {}", begins.reason()));
+            }
         }
         self.at(&path, &object, last, steps).await
     }
@@ -111,6 +119,10 @@ impl Asked<'_> {
                 steps.push(format!("{path}/{shown} is there already"));
                 false
             }
+            Ok(_) if let Some(begins) = self.begins(path, name) => {
+                steps.push(format!("{path}/{shown}: {}, and the name stays", begins.thing()));
+                false
+            }
             Ok(found) => {
                 let caller = &self.request.caller;
                 let is_kept = permission::sticky_forbids(attributes, &found.attributes, caller);
@@ -160,6 +172,12 @@ impl Asked<'_> {
             step = format!("{path} has mode {bits:04o}, user {uid} group {gid}: {says}");
         }
         steps.push(step);
+    }
+
+    /// The file system that begins at a name of a directory, if another begins there.
+    fn begins(&self, path: &str, name: &[u8]) -> Option<Begins> {
+        let above = self.place(path);
+        below::between(&above, &above.join(OsStr::from_bytes(name)))
     }
 
     /// Where a path of the export is on this machine.

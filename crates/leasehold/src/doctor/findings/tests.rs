@@ -22,7 +22,7 @@ fn well() -> Facts {
 
 fn disk(kind: &str, options: &str) -> Mount {
     let options = options.split(',').map(str::to_owned).collect();
-    Mount { point: "/srv".into(), kind: kind.into(), source: "/dev/sda1".into(), options }
+    Mount { id: 1, point: "/srv".into(), kind: kind.into(), source: "/dev/sda1".into(), options }
 }
 
 fn place_on(mount: &Mount, has_journal: Option<bool>) -> Place {
@@ -32,6 +32,7 @@ fn place_on(mount: &Mount, has_journal: Option<bool>) -> Place {
         has_journal,
         free_percent: Some((50, 90)),
         refused: None,
+        begins: Vec::new(),
     }
 }
 

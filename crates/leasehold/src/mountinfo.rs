@@ -4,46 +4,53 @@ use std::path::{Path, PathBuf};
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
+    /// The kernel's number of the mount, as `statx` tells the number.
+    pub(crate) id: u64,
     /// Where.
-    pub(super) point: PathBuf,
+    pub(crate) point: PathBuf,
     /// Of which kind: `ext4`, `nfs4`.
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// From what: a device, or a server and a path of it.
-    pub(super) source: String,
+    pub(crate) source: String,
     /// How: those of the mount, then those of the file system.
-    pub(super) options: Vec<String>,
+    pub(crate) options: Vec<String>,
 }
 
 impl Mount {
     /// Whether it is from an NFS server, by the kernel's client.
-    pub(super) fn is_nfs(&self) -> bool {
+    pub(crate) fn is_nfs(&self) -> bool {
         self.kind == "nfs" || self.kind == "nfs4"
     }
 
     /// Whether it has an option that is a word.
-    pub(super) fn has(&self, option: &str) -> bool {
+    pub(crate) fn has(&self, option: &str) -> bool {
         self.options.iter().any(|one| one == option)
     }
 
     /// What an option says that has a value.
-    pub(super) fn value(&self, option: &str) -> Option<&str> {
+    pub(crate) fn value(&self, option: &str) -> Option<&str> {
         self.options.iter().find_map(|one| one.strip_prefix(option)?.strip_prefix('='))
     }
 
     /// The number that an option says.
-    pub(super) fn number(&self, option: &str) -> Option<u64> {
+    pub(crate) fn number(&self, option: &str) -> Option<u64> {
         self.value(option)?.parse().ok()
     }
 }
 
+/// Every mount of this process' namespace; none where `/proc` is not there.
+pub(crate) fn read() -> Vec<Mount> {
+    mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+}
+
 /// Every mount, in the order in which they were made.
-pub(super) fn mounts(text: &str) -> Vec<Mount> {
+pub(crate) fn mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
 /// The mount that a path lies on: of those at its longest front the last, which covers the others.
-pub(super) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
+pub(crate) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let fronts = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     fronts.max_by_key(|mount| mount.point.components().count())
 }
@@ -51,12 +58,15 @@ pub(super) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
 /// number, parent, device, root, point, options, (marks,) -, kind, source, options of the kind.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;
-    let mut mount = mount.split(' ').skip(4);
+    let mut mount = mount.split(' ');
+    let id = mount.next()?.parse().ok()?;
+    let mut mount = mount.skip(3);
     let (point, options) = (mount.next()?, mount.next()?);
     let mut file_system = file_system.split(' ');
     let (kind, source) = (file_system.next()?, file_system.next()?);
     let own = file_system.next().unwrap_or_default();
     Some(Mount {
+        id,
         point: plain(point).into(),
         kind: kind.to_owned(),
         source: plain(source),
@@ -94,7 +104,7 @@ mod tests {
     #[test]
     fn mounts_are_read_and_found() {
         let all = mounts(TEXT);
-        assert_eq!(all.len(), 3);
+        assert_eq!(all.iter().map(|mount| mount.id).collect::<Vec<_>>(), [21, 30, 31]);
         let found = below(Path::new("/mnt/a b/folder"), &all).expect("the root holds all");
         assert!(found.is_nfs() && found.has("soft") && found.has("nosuid"));
         assert_eq!((found.number("timeo"), found.value("vers")), (Some(600), Some("3")));

@@ -1,0 +1,138 @@
+//! Where other file systems begin below an exported directory: mount points, and subvolumes of btrfs.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use serde::Serialize;
+
+use crate::mountinfo::{self, Mount};
+
+/// How many names are looked at in the search for subvolumes, which no table of the system lists for
+/// every user.
+const NAMES_MAX: usize = 10_000;
+
+/// A directory where another file system begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Begins {
+    /// The directory.
+    pub(crate) path: PathBuf,
+    /// The kind of the file system: `ext4`; `subvolume` for a subvolume that is not mounted.
+    pub(crate) kind: String,
+}
+
+/// The kind of a subvolume that is no mount.
+const SUBVOLUME: &str = "subvolume";
+
+impl Begins {
+    /// The file system, in words.
+    pub(crate) fn thing(&self) -> String {
+        match &*self.kind {
+            SUBVOLUME => "a subvolume begins there".to_owned(),
+            kind => format!("a file system ({kind}) is mounted there"),
+        }
+    }
+
+    /// The reason why the export does not lead there.
+    pub(crate) fn reason(&self) -> String {
+        format!(
+            "{}, which this export does not cross: clients see an empty directory",
+            self.thing()
+        )
+    }
+}
+
+impl fmt::Display for Begins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason())
+    }
+}
+
+/// The directories below `directory` where other file systems begin. Subvolumes are looked for among
+/// the first 10,000 names.
+pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
+    let points = mounts.iter().filter(|mount| {
+        mount.point != directory
+            && mount.point.starts_with(directory)
+            // Another mount may cover it.
+            && seen(&mount.point).is_some_and(|seen| seen.stx_mnt_id == mount.id)
+    });
+    let mut all: Vec<_> = points
+        .map(|mount| Begins { path: mount.point.clone(), kind: mount.kind.clone() })
+        .collect();
+    let is_btrfs = mountinfo::below(directory, mounts).is_some_and(|mount| mount.kind == "btrfs");
+    if is_btrfs {
+        all.extend(subvolumes(directory));
+    }
+    all.sort_by(|one, other| one.path.cmp(&other.path));
+    all
+}
+
+/// The first place on the way from a directory down to a path where another file system begins.
+pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
+    let below = path.strip_prefix(directory).ok()?;
+    let mut place = directory.to_path_buf();
+    for name in below {
+        let above = place.clone();
+        place.push(name);
+        if let Some(begins) = between(&above, &place) {
+            return Some(begins);
+        }
+    }
+    None
+}
+
+/// The place itself, if another file system begins there than the directory above lies on.
+pub(crate) fn between(above: &Path, place: &Path) -> Option<Begins> {
+    let (above, there) = (seen(above)?, seen(place)?);
+    let kind = if above.stx_mnt_id != there.stx_mnt_id {
+        let mounts = mountinfo::read();
+        let mount = mounts.into_iter().find(|mount| mount.id == there.stx_mnt_id);
+        mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind)
+    } else if device(&above) != device(&there) {
+        SUBVOLUME.to_owned()
+    } else {
+        return None;
+    };
+    Some(Begins { path: place.to_path_buf(), kind })
+}
+
+/// The subvolumes that lie on the mount of a directory.
+fn subvolumes(directory: &Path) -> Vec<Begins> {
+    let Some(top) = seen(directory) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut queue = VecDeque::from([directory.to_path_buf()]);
+    let mut names = 0;
+    while let Some(next) = queue.pop_front() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries.flatten() {
+            names += 1;
+            if names > NAMES_MAX {
+                return found;
+            }
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let path = entry.path();
+            let Some(there) = seen(&path).filter(|_| is_directory) else { continue };
+            if there.stx_mnt_id != top.stx_mnt_id {
+                continue;
+            }
+            if device(&there) == device(&top) {
+                queue.push_back(path);
+            } else {
+                found.push(Begins { path, kind: SUBVOLUME.to_owned() });
+            }
+        }
+    }
+    found
+}
+
+fn device(seen: &Statx) -> (u32, u32) {
+    (seen.stx_dev_major, seen.stx_dev_minor)
+}
+
+fn seen(path: &Path) -> Option<Statx> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(CWD, path, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()
+}

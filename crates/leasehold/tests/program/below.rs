@@ -1,0 +1,99 @@
+//! What the commands report of file systems that are mounted below an export.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use rustix::process::geteuid;
+use rustix::thread::UnshareFlags;
+use serde_json::Value;
+
+use crate::support::{Home, leasehold, run};
+
+/// Does a test on a thread with mounts of its own; only the superuser may.
+fn with_own_mounts(test: fn()) {
+    if !geteuid().is_root() {
+        return;
+    }
+    let test = thread::spawn(move || {
+        // What makes it unsafe are descriptors, which stay shared.
+        #[expect(deprecated)]
+        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+        mount(&["--make-rprivate", "/"]);
+        test();
+    });
+    test.join().unwrap();
+}
+
+fn mount(words: &[&str]) {
+    assert!(Command::new("mount").args(words).status().unwrap().success(), "{words:?}");
+}
+
+/// A home with `/data`, a tmpfs on its `top`, a configuration file with these lines more.
+fn home(more: &str) -> (Home, String) {
+    let home = Home::new();
+    for directory in ["", "data"] {
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(home.path(directory), mode).unwrap();
+    }
+    let (data, state) = (home.path("data"), home.path("state"));
+    let file = home.path("leasehold.toml");
+    fs::create_dir(Path::new(&data).join("top")).unwrap();
+    mount(&["-t", "tmpfs", "none", &home.path("data/top")]);
+    fs::create_dir(home.path("data/top/inner")).unwrap();
+    let text = format!(
+        "[server]\nlisten = ['127.0.0.1:0']\nstate = '{state}'\n[[export]]\n\
+         directory = '{data}'\n{}",
+        more.replace("DATA", &data)
+    );
+    fs::write(&file, text).unwrap();
+    (home, file)
+}
+
+const WORDS: &str = "a file system (tmpfs) is mounted there, which this export does not cross: \
+                     clients see an empty directory";
+
+#[test]
+fn why_names_the_mount_and_no_permission() {
+    with_own_mounts(|| {
+        let (_home, file) = home("");
+        let why = |words: &[&str]| {
+            let start = ["why", "--config", &file, "--client", "127.0.0.1", "--uid", "1000"];
+            let (code, told, complaint) = run(leasehold(&[&start[..], words].concat()));
+            assert_eq!((code, complaint.as_str()), (0, ""));
+            told
+        };
+        for (words, last) in [
+            (["list", "/data/top"], "allowed\n"),
+            (["create", "/data/top/new"], "denied\n"),
+            (["lookup", "/data/top/inner"], "denied\n"),
+        ] {
+            let told = why(&words);
+            assert!(told.contains(&format!("/data/top: {WORDS}\n")), "{told}");
+            assert!(told.ends_with(last) && !told.contains("may not be searched"), "{told}");
+        }
+        let told = why(&["remove", "/data/top"]);
+        let words = "/data/top: a file system (tmpfs) is mounted there, and the name stays\ndenied\n";
+        assert!(!told.contains(words), "a user may not remove names there at all: {told}");
+    });
+}
+
+#[test]
+fn check_and_doctor_list_what_is_mounted_below() {
+    with_own_mounts(|| {
+        let (home, file) = home("[[export]]\ndirectory = 'DATA/top/inner'\n");
+        let line = format!("{}: {WORDS}", home.path("data/top"));
+        let (code, told, _) = run(leasehold(&["check", "--config", &file]));
+        assert!(code == 0 && told.contains(&format!("  {line}\n")), "{told}");
+        assert!(!told.contains("lies within"), "/data does not lead to /inner: {told}");
+        let (_, told, _) = run(leasehold(&["check", "--json", "--config", &file]));
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let begin = &told["exports"][0]["begin_below"];
+        assert_eq!(begin[0]["path"], home.path("data/top"));
+        assert_eq!((&begin[0]["kind"], begin.as_array().unwrap().len()), (&"tmpfs".into(), 1));
+        let (_, told, _) = run(leasehold(&["doctor", "--config", &file]));
+        assert!(told.contains(&format!("note     {}: {line}\n", home.path("data"))), "{told}");
+    });
+}
