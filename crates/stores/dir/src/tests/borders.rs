@@ -7,17 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_base::units::Cookie;
-use leasehold_fs::{
-    Access, Allowance, Budget, FsError, Mode, NewFile, ObjectId, SetAttributes, Stability, Store,
-    Wanted,
-};
+use leasehold_fs::{Access, FsError, Mode, NewFile, ObjectId, SetAttributes, Stability, Store};
 use rustix::fs::XattrFlags;
 
 use super::harness::{Make, World, name, superuser, user, wait};
 use crate::{Durability, HandleSource};
-
-const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
 #[test]
 fn a_directory_that_was_moved_out_does_not_lead_out() {
