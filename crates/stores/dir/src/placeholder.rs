@@ -4,7 +4,7 @@
 //! No object of the other file system and no covered directory has a part in a placeholder: its
 //! attributes are made up, and nothing can be changed in it. The id holds the directory and the
 //! number that the directory lists the name with, so a placeholder lasts over a restart, and ends
-//! when the directory has no such mount any more. `docs/design/0031-mounts-below-an-export.md` says
+//! when the directory has no such mount any more. `docs/design/0032-mounts-below-an-export.md` says
 //! why clients see neither an error nor the covered directory.
 
 use std::collections::HashMap;
