@@ -174,7 +174,7 @@ fn a_file_has_attributes_while_an_iod_refuses_a_part_of_a_cut() {
     assert_eq!(cut.result, Err(FsError::ReadOnly));
     let shown = |store: &Striped| block_on(store.getattr(&file)).map(|seen| seen.size);
     assert_eq!(shown(&store), Ok(10));
-    // So it is after a start.
+    // The file also has attributes after a start.
     drop(store);
     let (store, faults) = start(&mut volume);
     faults.is_read_only.store(true, Ordering::Relaxed);

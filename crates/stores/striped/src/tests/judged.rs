@@ -191,7 +191,8 @@ fn tend(store: &Striped) {
     }
 }
 
-/// The iod answered old bytes, and NULs for the file that was made since, with status 0.
+/// The iod answered READs with old bytes, and with NULs for the file that was made since, with
+/// status 0.
 #[test]
 fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
     let mut world = World::new(1);
@@ -206,7 +207,7 @@ fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
     world.restore(0, &backup);
     for file in [&file, &new] {
         assert_eq!(read(&store, file), Err(FsError::Io));
-        // The first stripe lies on the second iod or on the first one.
+        // The first stripe lies on the second iod or on the first iod.
         let bytes = text(100).into();
         let done = block_on(store.write(&superuser(), file, 0, bytes, Stability::FileSync));
         assert!(done.result.is_err() || done.result.is_ok_and(|done| done.count < 100));
@@ -215,11 +216,12 @@ fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
     let mended = mend(&store).expect("all others are there");
     assert_eq!(mended.needed, BTreeMap::from([(0, 2)]));
     assert_eq!((mended.current.len(), store.files_of_older(0)), (0, Some(2)));
-    // Another metaserver knows it by the state directory alone.
+    // Another metaserver knows the older iod by the state directory alone.
     let store = world.start();
     assert_eq!(read(&store, &file), Err(FsError::Io));
     assert_eq!(store.older_iods(), [0]);
-    // The files that need the iod are removed, as for a restore of the files.
+    // The test removes the files that need the iod, as an administrator does before a restore of
+    // the files.
     for name in ["file", "new"] {
         block_on(store.remove(&superuser(), place(&store, name))).result.expect("it is there");
     }
@@ -232,7 +234,7 @@ fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
     assert_eq!(data(&store, &again), text(100));
 }
 
-/// The disk is put back that belongs to the metaserver.
+/// The administrator puts the disk back that belongs to the metaserver.
 #[test]
 fn an_iod_that_is_current_again_is_believed() {
     let mut world = World::new(1);
@@ -284,7 +286,7 @@ fn an_older_iod_is_rebuilt_where_there_are_two_copies() {
     are_right(&store);
     tend(&store);
     assert_eq!(store.behind_count(), 0);
-    // Each other iod may be lost now.
+    // Any other iod may be lost now.
     for lost in [0, 2] {
         let lost_disk = world.backup(lost);
         world.machines[lost].swap(Arc::new(crate::Absent));
@@ -298,7 +300,7 @@ fn an_older_iod_is_rebuilt_where_there_are_two_copies() {
     are_right(&store);
 }
 
-/// Both iods of a file come from a backup: neither copy is taken for the better one.
+/// Both iods of a file come from a backup: the metaserver takes neither copy for the better copy.
 #[test]
 fn two_older_iods_lose_no_file_to_each_other() {
     let mut world = World::new(2);
@@ -320,7 +322,7 @@ fn two_older_iods_lose_no_file_to_each_other() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// The process of the iod changes while a READ is on its way, which the older one answers.
+/// The process of the iod changes while a READ is under way, and the older iod answers the READ.
 #[test]
 fn an_answer_of_another_connection_is_judged_first() {
     let mut world = World::new(1);
@@ -334,7 +336,7 @@ fn an_answer_of_another_connection_is_judged_first() {
     let older = folder(&copied(&backup, 0), 0);
     *world.machines[0].next.lock().expect("no panic") = Some(older);
     assert_eq!(read(&store, &file), Err(FsError::Io));
-    // The same iod, restarted, is judged and believed.
+    // The metaserver judges and believes the same iod after its restart.
     let mut world = World::new(1);
     let store = world.start();
     let file = make(&store, "file");
@@ -344,7 +346,7 @@ fn an_answer_of_another_connection_is_judged_first() {
     assert!(store.older_iods().is_empty());
 }
 
-/// A WRITE of a turn waited for the iod, which came back as an older state of itself.
+/// A WRITE of a turn waited for the iod, and the iod came back as an older state of itself.
 #[test]
 fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
     let mut world = World::new(1);
@@ -387,7 +389,8 @@ fn an_older_state_below_a_running_iod_is_found_with_the_next_turn() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// A disk that is not mounted has no objects, no mark and no turn: nothing is made again there.
+/// A disk that is not mounted has no objects, no mark and no turn: the metaserver makes nothing
+/// again there.
 #[test]
 fn an_empty_directory_gets_no_turn() {
     let mut world = World::new(2);
@@ -426,7 +429,7 @@ fn a_turn_moves_only_where_objects_changed() {
     assert_eq!(after, [turns[0] + 1, turns[1], turns[2]]);
 }
 
-/// A volume of an earlier version has no turns, and an earlier version heeds none.
+/// A volume of an earlier version has no turns, and an earlier version heeds no turns.
 #[test]
 fn an_upgrade_and_the_way_back_lose_no_file() {
     let mut world = World::new(1);
@@ -438,24 +441,24 @@ fn an_upgrade_and_the_way_back_lose_no_file() {
     assert_eq!(data(&store, &file), text(100));
     assert_eq!(world.turn_of(0), 1);
     put(&store, &file, 0, &text(40), Stability::FileSync);
-    // Back, and on again.
+    // The earlier version runs, and then this version again.
     let store = world.volume.start();
     put(&store, &file, 0, &text(50), Stability::FileSync);
     let store = world.start();
     assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
     assert!(world.turn_of(0) > 1);
-    // A state directory that is new believes the iods, and goes on from their turns.
+    // A metaserver with a new state directory believes the iods, and goes on from their turns.
     let turn = world.turn_of(0);
     world.state = Arc::default();
     let store = world.start();
     assert!(read(&store, &file).is_ok());
     assert!(world.turn_of(0) > turn);
-    // A backup of before the upgrade is older.
+    // A backup from before the upgrade is older.
     world.restore(0, &before_turns);
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// The search of another walk has its names to itself.
+/// A walk waits for a search under way, as two walks cannot note names at one time.
 #[test]
 fn a_walk_waits_for_a_search() {
     let mut world = World::new(1);
@@ -473,8 +476,8 @@ fn a_walk_waits_for_a_search() {
     assert!(mend(&store).is_some());
 }
 
-/// Histories of writes, backups, restores, restarts and repairs. Returns true if a READ gave bytes
-/// that nobody had written last.
+/// Histories of writes, backups, restores, restarts and repairs. Returns true if a READ gave other
+/// bytes than the last written bytes.
 fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
     let mut world = World::new(copies);
     world.is_judged = is_judged;
@@ -507,10 +510,11 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
                         whole.resize(whole.len().max(at + part.len()), 0);
                         whole[at..at + part.len()].copy_from_slice(&part);
                     }
-                    // The state of the file is in doubt: it is not read any more.
+                    // The state of the file is in doubt, so the test does not read the file any
+                    // more.
                     Ok(_) | Err(_) => drop(files.remove(number)),
                 }
-                // A minute passes.
+                // The call stands for a minute that passes.
                 block_on(store.take_turns());
             }
             4 => {
@@ -548,12 +552,12 @@ fn byte(number: usize) -> u8 {
     u8::try_from(number).expect("it is small")
 }
 
-/// Returns true if no copy is behind, after all was done for that.
+/// Returns true if no copy is behind after the metaserver has done all its work on copies.
 fn is_whole(store: &Striped) -> bool {
     block_on(store.take_turns());
     let _ = block_on(store.mend_older());
     let _ = block_on(store.tend());
-    // A minute passes for what was moved.
+    // The call stands for a minute, after which the iods of moved objects have their next turns.
     block_on(store.take_turns());
     store.older_iods().is_empty() && store.is_settled()
 }
@@ -567,7 +571,7 @@ fn no_history_of_backups_gives_old_bytes() {
     }
 }
 
-/// The proof of the test above can fail: without turns some history gives old bytes.
+/// The test above can fail: without turns some history gives old bytes.
 #[test]
 fn histories_without_turns_give_old_bytes() {
     for copies in [1, 2] {
