@@ -5,8 +5,9 @@
 //!    write them, an even one otherwise. Each change takes the next, which iods keep on stable
 //!    storage and let nobody else write by; so who was sent there before is refused, whatever the
 //!    metaserver has forgotten. The metaserver tells a client a caller that follows from the number
-//!    by a key (`leasehold_fs::ClientKey`), and not this number: without the key no client derives
-//!    the caller of a later number, and no client that reads derives the caller that writes.
+//!    by a key (`leasehold_fs::ClientKey`), and not the number itself: without the key no client
+//!    derives the caller of a later number, and no client that reads derives the caller that
+//!    writes.
 //! 2. While a client may write, sizes are asked of the iods each time, and COMMIT has the metafile
 //!    show that data was changed. At the end it shows what came after that: the client is refused
 //!    first, then the metafile is changed on stable storage, then the number is even.

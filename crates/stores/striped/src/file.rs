@@ -300,7 +300,7 @@ impl FileTable {
         Arc::clone(files.entry(identity).or_default())
     }
 
-    /// All files that are in mind.
+    /// All files that the metaserver has in memory.
     pub(crate) fn all(&self) -> Vec<Arc<File>> {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.values().map(Arc::clone).collect()

@@ -123,7 +123,8 @@ pub trait Files: Send + Sync {
     fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
 
     /// Gives a file to this user and group, lets the group read the file, and returns the place
-    /// where clients find the file; none where clients cannot. On stable storage when it answers.
+    /// where clients find the file; none where clients cannot find the file. The new owner is on
+    /// stable storage when the call returns.
     fn give(
         &self,
         _file: Self::Object,
@@ -132,8 +133,8 @@ pub trait Files: Send + Sync {
         async { Ok(None) }
     }
 
-    /// Has the server of the files answer clients if this is the turn that is noted there, and answer
-    /// no client otherwise.
+    /// Has the server of the files answer clients if this turn is noted there, and answer no client
+    /// otherwise.
     fn let_clients_in(&self, _turn: u64) -> impl Future<Output = Result<(), FsError>> + Send {
         async { Ok(()) }
     }

@@ -442,7 +442,8 @@ impl<F: Files> Iod for Folder<F> {
 
     fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
         Answer::later(async move {
-            // An empty directory, as of a disk that is not mounted, has no turns, either.
+            // An empty directory, such as the mount point of a disk that is not mounted, has no
+            // turns, either.
             self.files.extent(self.mark).await?;
             let note = self.files.note(TURN_NOTE, TURN_NOTE_BYTES).await?;
             Ok(NotedTurns::read(&note.unwrap_or_default()))
@@ -465,7 +466,7 @@ impl<F: Files> Iod for Folder<F> {
 }
 
 /// Carries out a change that changes nothing: writes the first word of the mark once more. Where
-/// no mark is, nothing is written.
+/// the directory has no mark, the call writes nothing.
 ///
 /// # Errors
 /// The error of the change, as where the file system is read-only.

@@ -18,10 +18,10 @@ use crate::Striped as Volume;
 use crate::iod::Room;
 use crate::shape::Shape;
 
-/// An iod that has one of so many parts of its room free is not full any more.
+/// The divisor of an iod's room that gives the free room at which the iod is not full any more.
 const FREE_PART: u64 = 20;
 
-/// Returns true if an iod refused a change because it has no room for it.
+/// Returns true if an iod refused a change because the iod has no room for the change.
 pub(crate) fn lacks_space(error: FsError) -> bool {
     matches!(error, FsError::NoSpace | FsError::QuotaExceeded)
 }

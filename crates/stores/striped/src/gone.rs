@@ -7,8 +7,8 @@
 //! Rules:
 //! 1. An error of an iod is the answer to the client only if the metafile is still there. Without
 //!    the metafile the answer is that the handle is stale; a LOOKUP or CREATE by name starts again,
-//!    and finds the next file of the name, or none. A CREATE that finds no file has made the file, and
-//!    is answered so whatever happens to the file afterwards.
+//!    and finds the next file of the name, or none. A CREATE that finds no file has made the file,
+//!    and the answer says so whatever happens to the file afterwards.
 //! 2. A change of data that ends with a stale metafile removes the objects of the file once more,
 //!    since the change may have made the objects again.
 //! 3. An object that has less than its known size is a hole only if the metafile is still there.

@@ -1,12 +1,12 @@
 //! Iods that answer and refuse changes, as an iod does whose file system is read-only.
 //!
 //! The failure detector (`patient`) knows an iod that does not answer. An iod that answers with an
-//! error passes there for healthy, and with two copies no client learns of the error. Rules:
+//! error counts as healthy there, and with two copies no client learns of the error. Rules:
 //! 1. An iod that answers a change with the error of a read-only file system refuses changes.
 //! 2. Any other error of a change may be an error of one object. The error has the iod probed soon: a
 //!    probe is a change that changes nothing ([`crate::Iod::probe`]).
-//! 3. A probe that fails says that the iod refuses changes, and a probe that succeeds says that it
-//!    takes changes.
+//! 3. A probe that fails says that the iod refuses changes, and a probe that succeeds says that the
+//!    iod takes changes.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -59,8 +59,8 @@ impl Volume {
         self.health.is_probe_due.load(Ordering::Relaxed)
     }
 
-    /// Has each iod that is not away carry out a change that changes nothing, and takes note of the
-    /// iods that refuse it.
+    /// Has each iod that is not away carry out a change that changes nothing, and notes the iods
+    /// that refuse the change.
     pub async fn probe_iods(&self) {
         self.health.is_probe_due.store(false, Ordering::Relaxed);
         let there = (0..).zip(&self.iods).filter(|(_, iod)| !iod.is_gone() && !iod.is_away());

@@ -48,8 +48,8 @@ pub trait Iod: Send + Sync {
 
     /// Gives an object to this user and group. Clients write the object as the user, and read the
     /// object as the group. Returns the place where clients find the object; none where clients
-    /// cannot, or where the iod would let in a caller with another user all the same. The object is
-    /// given on stable storage when it answers.
+    /// cannot, or where the iod would let in a caller with another user all the same. The new owner
+    /// is on stable storage when the call returns.
     fn give(
         &self,
         _object: ObjectName,
@@ -70,7 +70,7 @@ pub trait Iod: Send + Sync {
     /// Carries out a change that changes nothing.
     ///
     /// # Errors
-    /// The error that any change has, as where the file system is read-only.
+    /// The error that any change would get, as where the file system is read-only.
     fn probe(&self) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
@@ -93,18 +93,18 @@ pub trait Iod: Send + Sync {
         Traffic::default()
     }
 
-    /// The number of times that a connection to the iod was opened or lost: the number is another
-    /// one when another process serves the iod. Zero where there are no connections.
+    /// The number of times that a connection to the iod was opened or lost: the number changes when
+    /// another process serves the iod. Zero where there are no connections.
     fn connections(&self) -> u64 {
         0
     }
 
-    /// Returns true if the present connection is to be judged. Any call has it judged.
+    /// Returns true if the present connection is to be judged. Any call has the connection judged.
     fn needs_judgement(&self) -> bool {
         false
     }
 
-    /// Finds the place of the objects again before the next call: what named it is stale.
+    /// Finds the place of the objects again before the next call: the handle of the place is stale.
     fn find_again(&self) {}
 
     /// The turns that the iod has noted beside its objects. See [`crate::Judged`]. The error is
@@ -118,13 +118,12 @@ pub trait Iod: Send + Sync {
         Answer::now(Err(FsError::NotSupported))
     }
 
-    /// Has the iod answer clients if this is the turn that it has noted, and answer no client
-    /// otherwise.
+    /// Has the iod answer clients if the iod has noted this turn, and answer no client otherwise.
     fn let_clients_in(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
 
-    /// Judges the iod once more, and gives it the next turn where `step` says so.
+    /// Judges the iod once more, and gives the iod its next turn where `step` asks for a turn.
     fn take_turn(&self, _step: Step) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
@@ -141,13 +140,13 @@ pub trait Iod: Send + Sync {
     }
 }
 
-/// When an iod gets its next turn.
+/// The conditions on which an iod gets its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// If the iod is not older, and its objects changed since the last turn.
     IfChanged,
-    /// Also if the iod is older: no file depends on its objects, or an administrator believes it.
-    /// With a number only if the iod is older ever since [`Iod::older`] gave the number.
+    /// Also if the iod is older: no file depends on its objects, or an administrator believes the
+    /// iod. With a number only if the iod is older ever since [`Iod::older`] gave the number.
     Believed(Option<u64>),
 }
 

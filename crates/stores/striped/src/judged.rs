@@ -1,19 +1,22 @@
-//! Iods that are older than their metaserver knows them: judged before a call has an effect.
+//! Iods that are older than their metaserver knows them. The metaserver judges an iod before a call
+//! has an effect.
 //!
 //! Criteria, in order of weight:
 //! - No byte of an older iod reaches a caller, and no caller learns that such an iod took a change.
-//! - An iod that is not older is never called so.
+//! - The metaserver never calls an iod older that is not older.
 //! - A call of a judged connection costs no message.
 //!
 //! Rules:
 //! 1. The iod notes its turn before the metaserver keeps the turn. So an iod whose noted turn is less
 //!    than the kept turn is older: a backup, a snapshot, an old disk.
-//! 2. Each connection is judged: before the first call, and behind a call during which there came
-//!    another connection. Only the judgement of the last connection counts.
-//! 3. An iod that is not older gets its next turn when it is judged, so that a backup of before
-//!    the connection is told apart, and each minute if its objects changed.
-//! 4. An older iod stays so, also over a restart, until it shows a turn that is not less, or until it
-//!    gets a turn because no file depends on its objects or an administrator believes it.
+//! 2. The metaserver judges each connection: before the first call, and after a call during which
+//!    another connection came. Only the judgement of the last connection counts.
+//! 3. An iod that is not older gets its next turn when the metaserver judges the iod, and each
+//!    minute if its objects changed. So the metaserver tells a backup from before the connection
+//!    apart.
+//! 4. An older iod stays older, also over a restart, until the iod shows a turn that is not less,
+//!    or until the iod gets a turn because no file depends on its objects or an administrator
+//!    believes the iod.
 //!
 //! See `docs/design/0031-iod-turn.md`.
 
@@ -28,7 +31,7 @@ use tokio::sync::Mutex as Turnstile;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// How often an iod is judged while it gets other connections.
+/// How many times the metaserver judges an iod whose connection changes during the judgement.
 const TRIES: u32 = 16;
 
 /// A note on the turns of iods, for the log.
@@ -43,22 +46,23 @@ pub enum TurnNotice {
         /// The turn that the metaserver has kept.
         kept: u64,
     },
-    /// An iod that was older is not any more.
+    /// An iod that was older is not older any more.
     Current(u16),
-    /// An iod cannot note its next turn: an older state of it is not told apart.
+    /// An iod cannot note its next turn: the metaserver would not tell an older state of the iod
+    /// apart.
     NotNoted(u16, FsError),
 }
 
 /// Where a metaserver keeps the turns of its iods.
 pub trait TurnKeeper: Send + Sync {
     /// Keeps the turns of all iods on stable storage, in place of the turns before. The order of
-    /// the calls counts, and not that of the answers.
+    /// the calls counts, and not the order of the answers.
     ///
     /// # Errors
     /// The turns cannot be stored.
     fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>>;
 
-    /// Tells an administrator.
+    /// Tells an administrator of the note.
     fn notice(&self, notice: &TurnNotice);
 }
 
@@ -66,13 +70,13 @@ pub trait TurnKeeper: Send + Sync {
 #[derive(Default)]
 pub struct Turns {
     kept: Mutex<BTreeMap<u16, u64>>,
-    /// None where a metaserver keeps no turns, and nothing before it has begun.
+    /// None where a metaserver keeps no turns; empty before the metaserver has begun.
     keeper: OnceLock<Option<Arc<dyn TurnKeeper>>>,
 }
 
 impl Turns {
-    /// Has iods be judged from now on, by the turns that were kept before; once. Without a keeper
-    /// all iods are believed.
+    /// Has the metaserver judge iods from now on, by the turns that it kept before; called once.
+    /// Without a keeper the metaserver believes all iods.
     pub fn begin(&self, keeper: Option<Arc<dyn TurnKeeper>>, kept: BTreeMap<u16, u64>) {
         *self.kept() = kept;
         drop(self.keeper.set(keeper));
@@ -92,10 +96,11 @@ impl Turns {
             let mut kept = self.kept();
             let known = kept.entry(iod).or_default();
             *known = turn.max(*known);
-            // In the order of the changes.
+            // The lock keeps the writes in the order of the changes.
             keeper.keep(&kept)
         };
-        // The keeper tells of a failure, and an older state of the iod may not be told apart.
+        // The keeper logs a failure. The metaserver may then not tell an older state of the iod
+        // apart.
         let _ = stored.await;
     }
 }
@@ -107,20 +112,21 @@ enum Verdict {
     Older,
 }
 
-/// An iod that is judged.
+/// An iod that its metaserver judges.
 pub struct Judged {
     iod: Arc<dyn Iod>,
     number: u16,
     turns: Arc<Turns>,
-    /// The last verdict, and the number of connections that it is of.
+    /// The last verdict, and the number of connections at the time of the verdict.
     last: Mutex<Option<(Verdict, u64)>>,
     /// The number of times that the iod was found older.
     times_older: AtomicU64,
-    /// One judges at a time.
+    /// One task judges the iod at a time.
     judging: Turnstile<()>,
     /// True if objects changed since the last turn.
     is_changed: AtomicBool,
-    /// True if clients were let write an object since the start: their changes do not show here.
+    /// True if clients were permitted to write an object since the start: their changes do not show
+    /// here.
     is_given_out: AtomicBool,
 }
 
@@ -138,15 +144,16 @@ impl Judged {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The verdict of the present connection, if it is judged.
+    /// The verdict of the present connection, if the connection is judged.
     fn present(&self) -> Option<(Verdict, u64)> {
         self.last().filter(|(_, connections)| *connections == self.iod.connections())
     }
 
-    /// The verdict of the present connection, and the number of connections that it is of.
+    /// The verdict of the present connection, and the number of connections at the time of the
+    /// verdict.
     async fn judge(&self) -> Result<(Verdict, u64), FsError> {
         let keeper = match self.turns.keeper.get() {
-            // No call for data comes before the start.
+            // No call for data comes before the start of the metaserver.
             None => return Ok((Verdict::Believed, self.iod.connections())),
             Some(keeper) => keeper.as_deref(),
         };
@@ -186,7 +193,7 @@ impl Judged {
         Err(FsError::Later)
     }
 
-    /// The turns that the iod has noted; none at an iod that notes none.
+    /// The turns that the iod has noted; none at an iod that notes no turns.
     async fn noted(&self) -> Result<NotedTurns, FsError> {
         let noted = match self.iod.turns().await {
             Err(FsError::Stale) => {
@@ -243,7 +250,7 @@ impl Judged {
                 self.is_changed.fetch_or(was_changed, Ordering::AcqRel);
                 Err(FsError::Later)
             }
-            // Its objects can be read.
+            // The iod goes on without the turn, since its objects can be read.
             Err(error) => {
                 keeper.notice(&TurnNotice::NotNoted(self.number, error));
                 self.let_clients_in(noted.last).await;
@@ -253,11 +260,12 @@ impl Judged {
     }
 
     async fn let_clients_in(&self, turn: u64) {
-        // Clients that are not let in go by the metaserver.
+        // An error costs no data: clients that the iod refuses send their calls to the metaserver.
         let _ = self.iod.let_clients_in(turn).await;
     }
 
-    /// Judges the present connection once more, and gives the iod a turn where `step` says so.
+    /// Judges the present connection once more, and gives the iod a turn where `step` asks for a
+    /// turn.
     async fn step(&self, step: Step) -> Result<(), FsError> {
         let Some(Some(keeper)) = self.turns.keeper.get() else { return Ok(()) };
         let keeper = &**keeper;
@@ -276,7 +284,7 @@ impl Judged {
                 }
                 Verdict::Older if self.is_believed_by(step) => {
                     self.note_two(keeper, noted).await?;
-                    // The next look finds the note in order.
+                    // The next judgement finds the note in order.
                     continue;
                 }
                 Verdict::Older => self.let_clients_in(u64::MAX).await,
@@ -286,7 +294,7 @@ impl Judged {
         Err(FsError::Later)
     }
 
-    /// Returns true if a step has the iod believed though it is older.
+    /// Returns true if a step has the metaserver believe the iod though the iod is older.
     fn is_believed_by(&self, step: Step) -> bool {
         match step {
             Step::IfChanged => false,
@@ -317,7 +325,7 @@ impl Judged {
         Ok(())
     }
 
-    /// Makes a call of an iod that is not older (rule 2).
+    /// Makes a call to an iod that is not older (rule 2).
     async fn asked<'a, T>(
         &'a self,
         call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
@@ -330,7 +338,7 @@ impl Judged {
         }
         match self.judge().await? {
             (Verdict::Believed, judged) if judged == after => Ok(done),
-            // The answer may be that of a connection in between.
+            // The answer may have come by a connection in between.
             (Verdict::Believed, _) => Err(FsError::Later),
             (Verdict::Older, _) => Err(FsError::Io),
         }
@@ -341,10 +349,10 @@ impl Judged {
         &'a self,
         call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
     ) -> Result<T, FsError> {
-        // A call that nobody waits for any more may change the object all the same.
+        // A call that its caller has given up may change the object all the same.
         self.is_changed.store(true, Ordering::Release);
         let done = self.asked(call).await;
-        // A turn in the midst of the call is of before the change.
+        // A turn that came during the call does not cover the change.
         self.is_changed.store(true, Ordering::Release);
         done
     }
@@ -417,7 +425,7 @@ impl Iod for Judged {
         })
     }
 
-    /// Whoever can do without an older iod should.
+    /// Callers that can do without an older iod should do so.
     fn is_away(&self) -> bool {
         self.is_older() || self.iod.is_away()
     }

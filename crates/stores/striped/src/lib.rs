@@ -217,7 +217,7 @@ impl Striped {
             return Err(OpenError::Unit);
         }
         let mut verifiers = Vec::new();
-        // All iods at once: the metaserver waits for each iod that is away.
+        // The calls go to all iods at once, since the metaserver waits for each iod that is away.
         let said = join_all(iods.iter().map(|iod| iod.verifier())).await;
         for (number, said) in (0..).zip(said) {
             verifiers.push(match said {

@@ -187,9 +187,9 @@ impl Volume {
         Ok(apparent(&data, attributes))
     }
 
-    /// The attributes of a file that SETATTR has begun to cut, where an iod refuses its part: the size
-    /// is the one that SETATTR asked for. The cut goes on once the iod takes changes, and no data is
-    /// read or written before. None for any other file.
+    /// The attributes of a file that SETATTR has begun to cut, where an iod refuses its part: the
+    /// size is the size that SETATTR asked for. The cut goes on once the iod takes changes, and the
+    /// store reads and writes no data of the file before. None for any other file.
     async fn attributes_amid_cut(
         &self,
         object: &ObjectId,

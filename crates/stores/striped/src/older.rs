@@ -1,13 +1,14 @@
 //! Files of which an iod has a copy that is older than its metaserver knows it.
 //!
 //! Rules:
-//! 1. Each copy on an older iod is noted as behind, on stable storage, if the iod of the other copy is
-//!    there and is not older, and the other copy is not behind.
-//! 2. An older iod on which no file depends any more gets its next turn. It is believed then, since
-//!    nothing reads its old copies, and the copies are made again.
+//! 1. The metaserver notes each copy on an older iod as behind, on stable storage, if the iod of
+//!    the other copy is there and is not older, and the other copy is not behind.
+//! 2. An older iod on which no file depends any more gets its next turn. The metaserver believes
+//!    the iod then, since no reader uses its old copies, and makes the copies again.
 //! 3. A file whose only good copy lies on an older iod keeps the iod from its next turn.
-//! 4. No copy is noted while an iod that is to be used is away: that iod may be older, too.
-//! 5. No move of a file's data goes on that began before the iod was found older.
+//! 4. The metaserver notes no copy while an iod that is to be used is away: that iod may be older,
+//!    too.
+//! 5. No move of a file's data goes on if the move began before the metaserver found the iod older.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
@@ -22,7 +23,7 @@ use crate::metafile::Placed;
 use crate::search::{SearchError, WALKS};
 use crate::walk::{Visitor, Walk};
 
-/// Files that need an older iod and are counted.
+/// The greatest number of files that a walk counts for older iods.
 const NEEDS_MAX: usize = 65_536;
 
 /// The result of one walk over all files for the older iods.
@@ -43,7 +44,8 @@ impl Volume {
         (0..).zip(&self.iods).filter(|(_, iod)| iod.is_older()).map(|(number, _)| number).collect()
     }
 
-    /// The files that depend on an older iod, as the last walk found them; none before a walk.
+    /// The number of files that depend on an older iod, as the last walk found it; none before a
+    /// walk.
     #[must_use]
     pub fn files_of_older(&self, iod: u16) -> Option<u64> {
         self.needed().get(&iod).copied()
@@ -53,17 +55,17 @@ impl Volume {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares the turns of the iods that are there, and gives each iod its next turn whose objects
-    /// changed since the last.
+    /// Compares the turns of the iods that are there, and gives the next turn to each iod whose
+    /// objects changed since its last turn.
     pub async fn take_turns(&self) {
         let there = self.iods.iter().filter(|iod| !iod.is_gone());
         let there = there.filter(|iod| iod.is_older() || !iod.is_away());
         let taken = there.map(|iod| iod.take_turn(Step::IfChanged));
-        // An iod that does not answer is judged when it answers again.
+        // The metaserver judges an iod that does not answer when the iod answers again.
         drop(join_all(taken).await);
     }
 
-    /// Judges the iods that have another connection than before, so that clients are let in there.
+    /// Judges the iods that have another connection than before, so that these iods let clients in.
     pub async fn judge_new_connections(&self) {
         let new = self.iods.iter().filter(|iod| iod.needs_judgement());
         let new = new.filter(|iod| iod.is_older() || !iod.is_away());
@@ -71,8 +73,8 @@ impl Volume {
         drop(join_all(judged).await);
     }
 
-    /// Looks at all files for the iods that are older; nothing where none is, or where another is
-    /// away (rule 4).
+    /// Looks at all files for the iods that are older; does nothing where no iod is older, or where
+    /// another iod is away (rule 4).
     ///
     /// # Errors
     /// As [`SearchError`] says.
@@ -131,7 +133,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Has the sizes of all objects be asked for again, and ends all moves (rule 5).
+    /// Has the metaserver ask for the sizes of all objects again, and ends all moves (rule 5).
     async fn forget_extents(&self) {
         for file in self.files.all() {
             if let Data::OnIods(objects) = &*file.write().await {
@@ -170,7 +172,7 @@ impl Volume {
     }
 }
 
-/// What older iods mean to one file.
+/// The effect of older iods on one file.
 #[derive(Debug, Default)]
 struct Left {
     is_behind: bool,
@@ -206,7 +208,7 @@ impl Visitor for Mender<'_> {
         if needs.is_empty() {
             self.needs.remove(&identity);
         } else if self.needs.len() < NEEDS_MAX {
-            // The number of more files is of no use: each keeps its iod from the next turn.
+            // A count of more files is of no use: each file keeps its iod from the next turn.
             self.needs.insert(identity, needs);
         }
     }

@@ -270,7 +270,7 @@ impl Files for Remote {
 
     fn connections(&self) -> u64 {
         let session = self.nfs.session();
-        // Each opening adds one to the number, and each loss.
+        // Each opening and each loss of a connection adds one to the number.
         (2 * session.counters().connections).saturating_sub(session.open_connections() as u64)
     }
 

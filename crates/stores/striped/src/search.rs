@@ -149,7 +149,7 @@ impl Drop for Making<'_> {
     }
 }
 
-/// A walk over all names that goes on.
+/// A walk over all names that is under way.
 pub(crate) struct UnderWay<'a>(&'a Search);
 
 impl Drop for UnderWay<'_> {
@@ -173,7 +173,7 @@ impl Search {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has what gets other names be noted until this is dropped.
+    /// Has tasks note the objects that get other names, until the result is dropped.
     pub(crate) fn begin(&self) -> Result<UnderWay<'_>, SearchError> {
         self.state(|state| match &state.noted {
             Some(_) => Err(SearchError::Busy),
@@ -184,7 +184,7 @@ impl Search {
         })
     }
 
-    /// Waits until all have noted the object who give an object another name now.
+    /// Waits until all tasks that give an object another name now have noted the object.
     pub(crate) async fn all_have_noted(&self) {
         drop(self.naming.write().await);
     }
@@ -366,7 +366,7 @@ impl Volume {
     }
 }
 
-/// Takes out what files have of what iods have.
+/// Takes the objects that files have out of the objects that iods have.
 struct OfFiles {
     listed: Listed,
     small: BTreeMap<ObjectName, ObjectId>,

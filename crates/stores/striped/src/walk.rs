@@ -1,7 +1,7 @@
 //! A walk over all files of a volume, while files are used.
 //!
-//! Whoever gives something another name takes note of it, and a walk ends when everybody has who was
-//! at that, and all that was noted was looked at. See [`crate::search`].
+//! A task that gives an object another name notes the object. A walk ends when all such tasks have
+//! noted their objects and the walk has looked at all noted objects. See [`crate::search`].
 
 use leasehold_fs::{FileType, FsError, ObjectId, Step};
 
@@ -82,7 +82,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
         Self { volume, visitor, directories: Vec::new(), renamed: 0 }
     }
 
-    /// Visits all files there are.
+    /// Visits all files of the volume.
     pub(crate) async fn all(&mut self) -> Result<(), SearchError> {
         self.directories.push(self.volume.names.root());
         while !self.directories.is_empty() {
@@ -111,7 +111,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
                     self.renamed += usize::from(attributes.file_type == FileType::Directory);
                     self.visit(object, attributes.file_type).await?;
                 }
-                // Somebody removed it.
+                // Another caller removed the object.
                 Err(FsError::Stale) => {}
                 Err(error) => return Err(self.volume.unread(&object, error)),
             }
