@@ -253,7 +253,7 @@ impl Plan {
             stripes::names::check(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
-        // Never more than the maximum, as a greater size is a conflict.
+        // The size is never more than the maximum, as a greater size is a conflict.
         let transfer_size = limits.transfer_size.and_then(|size| u32::try_from(size.0).ok());
         let transfer_bytes_max = transfer_size.unwrap_or(TRANSFER_BYTES_MAX);
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();

@@ -57,7 +57,7 @@ pub(crate) enum Request {
         /// Also where most of all are of no file.
         even_most: bool,
     },
-    /// To use the data of an iod that is older than its metaserver knows it.
+    /// Asks the server to use the data of an iod that is older than its metaserver knows it.
     Believe {
         /// The directory of the names of the volume.
         path: String,

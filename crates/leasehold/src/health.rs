@@ -23,7 +23,7 @@ pub(crate) struct Healths {
 }
 
 impl Healths {
-    /// Probes the iods of all volumes when that is due, and logs what has changed.
+    /// Probes the iods of all volumes when a probe is due, and logs the changes.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let volumes = serving.volumes();
         let is_asked = volumes.iter().any(|(_, volume)| volume.striped.is_probe_due());

@@ -13,8 +13,8 @@ pub(crate) fn start(target: Target, level: LevelFilter, format: LogFormat) -> Re
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(move || lines.clone())
-        // Else the log would report a failure on standard error, and panic where that takes
-        // nothing.
+        // Else the log would report a failure on standard error, and panic where standard error
+        // takes no line.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(false);

@@ -113,7 +113,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            // The lines of the log come before the error message that they led to.
+            // The lines of the log come before the error message of the failure that the lines
+            // report.
             log::flush();
             if failure.is_to_be_said() {
                 complain(&failure.to_string());

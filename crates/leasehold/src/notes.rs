@@ -12,8 +12,8 @@ use leasehold_store_dir::DirStore;
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
 
-/// Has a service recall what was noted, and note its replies, where it can. Called once the address is
-/// bound: a server that was just killed has then given up its notes too.
+/// Has a service read the kept notes, and note its replies, where the state directory permits this.
+/// Called once the address is bound: a server that was just killed has then given up its notes too.
 ///
 /// # Errors
 /// When another server has the notes, or another user could have written the notes.

@@ -11,7 +11,7 @@
 //!    servers of one directory, named on the command line; the first such server that starts is the
 //!    heir.
 //! 2. The heir takes no file from a server that runs. A server that could be the heir does not
-//!    start meanwhile: with a key of its own the server could never be the heir again.
+//!    start meanwhile: with a new key the server could never be the heir again.
 //! 3. The heir is noted before the first file moves, and the key moves last: the same heir, and no
 //!    other server, completes a start that was cut off.
 //! 4. An iod is no heir: a metaserver on the same machine shared the state perhaps, and clients

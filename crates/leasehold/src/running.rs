@@ -65,7 +65,7 @@ pub(crate) fn replaced(state: &Path) -> Vec<PathBuf> {
 pub(crate) struct Server {
     /// Its state directory.
     pub(crate) state: PathBuf,
-    /// The server's account of itself; none from an earlier version, or without an answer.
+    /// The server's account of itself; none from an earlier version, and none without an answer.
     pub(crate) about: Option<About>,
 }
 
@@ -90,7 +90,8 @@ pub(crate) fn state_of(state: Option<&Path>, served: Option<&Path>) -> Result<Pa
     }
 }
 
-/// The same for a path that may lie below an export: a server that runs alone judges the path.
+/// The state directory of the server of a path that may lie below an export: a server that runs
+/// alone judges the path.
 pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf, Failure> {
     if let Some(state) = state {
         return Ok(state.to_path_buf());

@@ -34,7 +34,7 @@ struct State {
     next_stamp: Time,
     /// True if another search is due, for objects that the last search found.
     has_found_some: bool,
-    /// True if the log has the line that nothing is removed.
+    /// True if the log has the line that the metaserver removes nothing.
     is_refused: bool,
 }
 
@@ -90,7 +90,7 @@ impl State {
         volume.striped.set_removals_incomplete(true);
         if let Some(error) = failed {
             let directory = directory.display();
-            tracing::warn!(%directory, error, "stripes of no file are not looked for");
+            tracing::warn!(%directory, error, "cannot look for stripes of no file");
         }
         self.next = clock::now() + between.max(FIRST);
     }

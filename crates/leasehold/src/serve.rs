@@ -269,7 +269,7 @@ fn log_before(
 /// Refuses to serve with so few descriptors that the server would answer each call with "try
 /// later": connections can take half of them, stores a quarter, and the rest is for all else.
 fn must_suffice(descriptors: usize, loops: NonZeroUsize) -> Result<(), Failure> {
-    // The loops, administrators, scrapers and operations open theirs later.
+    // The loops, administrators, scrapers and operations open their descriptors later.
     let Some(open) = process::open_descriptors() else { return Ok(()) };
     let needed = 4 * (open + 4 * loops.get() + DESCRIPTORS_AHEAD);
     if descriptors >= needed {

@@ -200,13 +200,13 @@ struct Note {
 }
 
 impl Note {
-    /// Writes the note, unless it is there: a full disk has no room for another file. It is on
-    /// stable storage when this returns.
+    /// Writes the note, unless the note is there: a full disk has no room for another file. The
+    /// note is on stable storage when the call returns.
     fn put(&self, standing: &[u8]) -> io::Result<()> {
         let (log, directory) = (self.log.as_os_str(), self.directory.as_os_str());
         let parts = [standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()];
         match private::read(&self.state.join(NOTE), Secrecy::Readable) {
-            // The file was on stable storage before it had its name.
+            // The file was on stable storage before the file had its name.
             Ok(noted) if noted == parts.concat() => File::open(&self.state)?.sync_all(),
             Ok(_) | Err(_) => shell_state::put(&self.state, NOTE, &parts),
         }

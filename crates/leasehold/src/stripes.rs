@@ -341,7 +341,7 @@ pub(crate) fn aside<F: Future<Output: Send>>(
     own::aside(|| block_on(work()))
 }
 
-/// Waits for work of stores that opens a volume.
+/// Waits for work of stores in which a volume is opened.
 fn opened<T: Send>(work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
     let failed = |error| Kind::Running.because(format!("cannot open a volume: {error}"));
     aside(|| work).map_err(failed)?

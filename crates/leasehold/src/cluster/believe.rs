@@ -1,5 +1,5 @@
 //! An administrator has a metaserver use the data of an iod that is older than the metaserver knows
-//! it.
+//! the iod.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub(crate) fn believe_served(serving: &Serving, path: &Path, iod: u16) -> Result
         return Err(format!("iod {iod}, {}, is used already, or does not answer", member.label));
     }
     let believed = stripes::aside(|| volume.striped.believe(iod));
-    let failed = |error: String| format!("iod {iod}, {}, does not take it: {error}", member.label);
+    let failed = |error: String| format!("iod {iod}, {}, takes no turn: {error}", member.label);
     believed
         .map_err(|error| failed(error.to_string()))?
         .map_err(|error| failed(error.to_string()))?;
@@ -48,7 +48,7 @@ pub(crate) fn believe_served(serving: &Serving, path: &Path, iod: u16) -> Result
         directory = %path.display(),
         iod,
         place = member.label,
-        "an administrator has the data of an older iod used"
+        "an administrator has this metaserver use the data of an older iod"
     );
     Ok(member.label.clone())
 }

@@ -45,7 +45,7 @@ pub(crate) struct Names {
 /// How iods on other machines are reached.
 pub(crate) struct Cluster {
     runtime: Runtime,
-    /// The credential of calls to iods that are not of the cluster.
+    /// The credential of calls to iods of other clusters.
     pub(super) who: Credential,
     /// The credential of calls to iods of the cluster before an epoch has begun. The credential
     /// carries a word that no other server may receive.
@@ -252,7 +252,8 @@ fn machine(address: IpAddr) -> u64 {
     hasher.finish()
 }
 
-/// An iod that is mounted when it is there, and again when its directory is another one.
+/// An iod that the metaserver mounts when the iod is there, and mounts again when the iod has
+/// another directory.
 struct Distant {
     runtime: Runtime,
     who: Credential,
@@ -260,7 +261,7 @@ struct Distant {
     target: Target,
     mark: Mark,
     mounted: Mutex<Option<Arc<Folder<Remote>>>>,
-    /// One call mounts at a time.
+    /// One call at a time mounts the iod.
     mounting: Turnstile<()>,
     /// The number of [`Iod::connections`] of earlier mounts.
     before: AtomicU64,

@@ -66,8 +66,8 @@ impl OwnEpoch {
         Self { key, ..Self::default() }
     }
 
-    /// Files of an iod, which hears of the epoch in each call once it has begun, and lets clients in
-    /// when the metaserver has judged the iod.
+    /// Files of an iod. The iod hears of the epoch in each call once the epoch has begun, and lets
+    /// clients in when the metaserver has judged the iod.
     pub(super) fn said_to(&self, iod: Remote) -> Remote {
         let iod = iod.later_as(Arc::clone(&self.who), Arc::clone(&self.complain));
         match self.key {

@@ -158,10 +158,11 @@ pub(crate) struct Repair {
 
 /// Use the data of an iod that is older than its metaserver knows it
 ///
-/// The metaserver uses no data of an iod that was restored from a backup: files with a second copy are
-/// made whole again, and other files of the iod fail with EIO. This command has the metaserver that
-/// serves DIR use the data all the same, with what the backup lacks read as old bytes or as zeros. To
-/// have no old bytes, put the present data of the iod back instead, or remove the files.
+/// The metaserver uses no data of an iod that was restored from a backup: files with a second copy
+/// are made whole again, and other files of the iod fail with EIO. This command has the metaserver
+/// that serves DIR use the data all the same: files then have old bytes or zeros in the place of
+/// data that the backup lacks. To have no old bytes, put the present data of the iod back instead,
+/// or remove the files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Believe {

@@ -158,7 +158,7 @@ fn text(told: &VolumeView) -> String {
     text
 }
 
-/// The words on an iod that is older than its metaserver knows it.
+/// The words of the status on an iod that is older than its metaserver knows it.
 fn older(iod: &IodView) -> String {
     let needed = match (iod.older, iod.older_files) {
         (false, _) => return String::new(),

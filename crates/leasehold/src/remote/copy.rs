@@ -32,8 +32,8 @@ use crate::say::say;
 /// Files that are copied at once: enough to hide a round trip, few enough to open.
 const FILES_MAX: usize = 16;
 
-/// The most directories above a directory: half of those that the longest path of Linux has room
-/// for.
+/// The most directories above a directory: half of the directories that the longest path of Linux
+/// has room for.
 const DEPTH_MAX: u32 = 1024;
 
 /// What is copied: an object, and where it is, for people.

@@ -29,22 +29,23 @@ const FIRST: &str = "leasehold turns 1";
 /// The time from one turn of an iod to the next, while its objects change.
 const TURN_AFTER: Duration = Duration::from_secs(60);
 
-/// The time from one walk for an older iod that files depend on to the next. A walk reads each metafile.
+/// The time from one walk for an older iod that files depend on to the next walk. A walk reads each
+/// metafile.
 const MEND_AFTER: Duration = Duration::from_secs(600);
 
-/// The time to another walk where one failed, or an iod did not take its turn.
+/// The time to another walk where a walk failed, or where an iod did not note its turn.
 const MEND_AGAIN: Duration = Duration::from_secs(10);
 
 /// Keeps turns in a file, on a thread that acts as no caller.
 struct Keeper {
-    /// None at the end.
+    /// None when the keeper ends.
     sender: Option<Sender<Order>>,
     writing: Option<JoinHandle<()>>,
     directory: String,
     labels: Vec<String>,
 }
 
-/// Turns to be kept, and the way to the caller.
+/// Turns to be kept, and the channel to the caller.
 type Order = (String, oneshot::Sender<io::Result<()>>);
 
 impl Keeper {
@@ -80,7 +81,7 @@ impl TurnKeeper for Keeper {
                 place = self.label(iod),
                 noted_turn = noted,
                 kept_turn = kept,
-                "an iod is older than its metaserver knows it, as one that was restored from a \
+                "an iod is older than its metaserver knows it, as after a restore from a \
                  backup: its data is not used, and files without a second copy fail with EIO"
             ),
             TurnNotice::Current(iod) => tracing::info!(
@@ -94,8 +95,8 @@ impl TurnKeeper for Keeper {
                 iod,
                 place = self.label(iod),
                 %error,
-                "an iod cannot note its next turn: a backup of it may not be told from its present \
-                 state"
+                "an iod cannot note its next turn: a backup of the iod may not be told from its \
+                 present state"
             ),
         }
     }
@@ -116,13 +117,14 @@ fn parse(text: &str) -> Option<BTreeMap<u16, u64>> {
     lines.map(turn).collect()
 }
 
-/// Has the iods of a volume judged by the turns that are kept in a state directory.
+/// Has a metaserver judge the iods of a volume by the turns that a state directory keeps.
 ///
 /// # Errors
-/// The turns cannot be read, or the system has no thread left.
+/// When the turns cannot be read, or the system has no thread left.
 pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Failure> {
     if volume.group.is_some() {
-        // No metaserver of several knows all names, so none could make up for an older iod.
+        // No metaserver of several knows all names, so no metaserver could make up for an older
+        // iod.
         volume.turns.begin(None, BTreeMap::new());
         return Ok(());
     }
@@ -145,7 +147,7 @@ pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Fa
                 tracing::error!(
                     state = %place.display(),
                     %error,
-                    "turns of iods cannot be kept: backups of iods may not be told from current iods"
+                    "cannot keep the turns of iods: backups may not be told from current iods"
                 );
             }
             // The caller may have gone.
@@ -171,7 +173,8 @@ fn read(path: &Path) -> io::Result<BTreeMap<u16, u64>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
     };
-    let unknown = || io::Error::new(ErrorKind::InvalidData, "it is damaged, or of a later version");
+    let unknown =
+        || io::Error::new(ErrorKind::InvalidData, "the file is damaged, or of a later version");
     core::str::from_utf8(&text).ok().and_then(parse).ok_or_else(unknown)
 }
 
@@ -179,12 +182,12 @@ fn read(path: &Path) -> io::Result<BTreeMap<u16, u64>> {
 #[derive(Default)]
 pub(crate) struct Work {
     next_turns: Option<Instant>,
-    /// The older iods of the last walk, and the time of the next.
+    /// The older iods of the last walk, and the time of the next walk.
     walks: BTreeMap<PathBuf, (Vec<u16>, Instant)>,
 }
 
 impl Work {
-    /// Does what is due.
+    /// Does the work that is due.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let are_due = self.next_turns.is_none_or(|next| next <= Instant::now());
         for (directory, _, volume) in serving.homes() {
@@ -199,7 +202,7 @@ impl Work {
         }
     }
 
-    /// Has the files leave the iods that are older.
+    /// Has the files leave the older iods.
     fn mend(&mut self, directory: &Path, volume: &Volume) {
         let older = volume.striped.older_iods();
         let known = self.walks.get(directory);
@@ -236,7 +239,7 @@ fn told(directory: &Path, volume: &Volume, mended: &Mended) {
             iod,
             place = label(iod),
             files = behind,
-            "no file depends on an older iod any more: the copies on it are made again"
+            "no file depends on an older iod any more: the copies on the iod are made again"
         );
     }
     for (&iod, files) in needed {
