@@ -634,7 +634,7 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or(0, |object| object.file.dropped)
     }
 
-    /// True if the server lacks a mode or times that programs set here, or times that programs saw.
+    /// True if the server lacks a mode or times that programs set or saw here.
     #[must_use]
     pub fn is_altered(&self, file: ObjectKey) -> bool {
         self.objects.get(&file).is_some_and(|object| object.file.altered.is_some())

@@ -160,8 +160,8 @@ pub enum Event {
         /// The whole reply.
         reply: Bytes,
     },
-    /// A call that runs has made its change, and is done when the change is on stable storage.
-    /// Happens at most once for each call.
+    /// A call that runs has made its change, and is done when the change is on stable storage. The
+    /// owner reports this at most once for each call.
     Made {
         /// The call.
         ticket: Ticket,
@@ -216,7 +216,7 @@ pub enum Effect {
         given: Time,
         /// The note.
         note: Note,
-        /// Where the change is.
+        /// The place of the change.
         change: Standing,
     },
 }
@@ -304,7 +304,7 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// With the slot of its note, where its change was noted.
+    /// The call runs; with the slot of its note, where the owner noted its change.
     Running { ticket: Ticket, waited_for: bool, slot: Option<u32> },
     /// With the slot of its note, where it has one.
     Kept { reply: Bytes, slot: Option<u32> },
@@ -537,7 +537,7 @@ impl Replies {
 
     /// Rule 10.
     fn made(&mut self, now: Time, ticket: Ticket, reply: &Bytes, effects: &mut Vec<Effect>) {
-        let place = *self.running.get(&ticket).expect("a ticket that runs makes its change");
+        let place = *self.running.get(&ticket).expect("a running call makes its change");
         let entry = self.calls.get_mut(place);
         if let (Harm::Always, State::Running { slot: noted @ None, .. }) =
             (entry.harm, &mut entry.state)

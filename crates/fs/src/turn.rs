@@ -1,10 +1,11 @@
 //! The note by which an iod shows that its objects are not an older state of themselves.
 //!
-//! The note has two places, one for even and one for odd turns. A turn counts only if the turn before
-//! it stands in the other place: a WRITE of a turn that reaches an older state of the iod, as after a
-//! restart in its midst, leaves a turn without the one before.
+//! The note has two places, one for even and one for odd turns. A turn counts only if the turn
+//! before it stands in the other place: a WRITE of a turn that reaches an older state of the iod,
+//! as after a restart during the WRITE, leaves a turn without the turn before.
 
-/// The file of the note, beside the objects: of the only metaserver of a volume.
+/// The file of the note, beside the objects. The name has the place of the only metaserver of a
+/// volume.
 pub const TURN_NOTE: &str = "leasehold-turn-ffffffff";
 
 /// The bytes of one place.
@@ -18,9 +19,9 @@ const FIRST: &str = "turn ";
 /// The turns that stand in a note.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotedTurns {
-    /// The last turn that counts; zero where there is none.
+    /// The last turn that counts; zero where no turn counts.
     pub last: u64,
-    /// The greatest number that stands there, whether it counts or not.
+    /// The greatest number that stands in the note, whether the number counts or not.
     pub greatest: u64,
 }
 
@@ -36,7 +37,7 @@ impl NotedTurns {
     }
 }
 
-/// Where a turn stands in a note, and its bytes there.
+/// The place of a turn in a note, and the bytes of the turn there.
 #[must_use]
 pub fn noted_turn(turn: u64) -> (u64, String) {
     let place = (turn % 2) * u64::from(PLACE_BYTES);

@@ -48,7 +48,7 @@ pub fn taking<T>(waits: &mut Vec<Wait>, poll: impl FnOnce() -> T) -> T {
 /// Hands a wait to the owner of the call that is polled.
 ///
 /// # Errors
-/// The wait, outside a scope: the store then waits itself.
+/// Outside a scope the error is the wait itself: the store then waits itself.
 pub fn hand_over(wait: Wait) -> Result<(), Wait> {
     TAKEN.with_borrow_mut(|taken| match taken {
         Some(taken) => {

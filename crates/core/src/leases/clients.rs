@@ -133,7 +133,7 @@ enum Listing {
     /// A write of the list with the client is under way.
     Asked {
         waiting: Vec<Ticket>,
-        /// True if no further call waits: a waiting call was given up, or a write failed.
+        /// True if no further call waits: the owner gave a waiting call up, or a write failed.
         slow: bool,
     },
     /// The list could not be written; the client is among the unlisted.

@@ -35,9 +35,9 @@
 //!     that call was sent. Of a server that has forgotten the client nothing is reclaimed.
 //! 15. A read lease that is renewed with a later modrev is of an object that was changed past all
 //!     leases, as by a program on the server: what is cached is dropped.
-//! 16. The answer to a change by a call says what was true under the last lease that was granted before
-//!     the call was sent. Others may have changed the object before a later grant, so under that
-//!     lease nothing of the answer is cached.
+//! 16. The answer to a change by a call describes the object under the last lease that was granted
+//!     before the client sent the call. Other callers may have changed the object before a later
+//!     grant, so under a later lease the client caches nothing of the answer.
 
 mod state;
 
@@ -177,7 +177,7 @@ pub enum Mutant {
     VacatesDirty,
     /// A lease that is wanted back never is returned.
     NeverVacates,
-    /// The answer to a change by a call is cached under whatever lease is held.
+    /// The client caches the answer to a change by a call under any lease that it holds.
     KeepsOwn,
 }
 
@@ -362,14 +362,15 @@ impl Holder {
         self.states.get(&object)?.made_from()
     }
 
-    /// The last lease that what is cached of an object was good under, if anything may be cached.
+    /// The last lease under which the cached content of an object was good, if the client may cache
+    /// any content.
     #[must_use]
     pub fn last_lease(&self, object: Object) -> Option<Serial> {
         self.base(object).map(|(serial, _)| serial)
     }
 
-    /// Rule 16: true if the answer to a change by a call may be cached, where `since` is what
-    /// [`Holder::last_lease`] told when the call was sent.
+    /// Rule 16: true if the client may cache the answer to a change by a call, where `since` is the
+    /// result of [`Holder::last_lease`] when the client sent the call.
     #[must_use]
     pub fn may_keep(&self, object: Object, since: Option<Serial>) -> bool {
         #[cfg(feature = "mutants")]

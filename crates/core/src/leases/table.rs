@@ -43,12 +43,14 @@
 //! 18. While a plain call waits, no lease is granted that would conflict with the call. A call that
 //!     is given up keeps its place for a while: its owner makes the call again. An opportune ask is
 //!     granted no lease that would conflict with any call that waits.
-//! 19. A client that holds other callers up for too long is granted nothing, and neither is any
-//!     client of an origin whose clients together do so. `delays` has the rules of these bounds.
+//! 19. A client that holds other callers up for too long is granted nothing. No client of an origin
+//!     is granted anything if the clients of the origin together hold other callers up for too
+//!     long. `delays` has the rules of these bounds.
 //! 20. A holder whose report is overdue is evicted.
-//! 21. A change of an object by a call is the call's own, from the moment when the call began to run,
-//!     only if the client of the call has held one lease on the object since that moment. Otherwise
-//!     other callers may have changed the object meanwhile, here or by another server.
+//! 21. A change of an object by a call is the call's own, from the moment when the call began to
+//!     run, only if the client of the call has held one lease on the object since that moment.
+//!     Otherwise other callers may have changed the object meanwhile, at this server or at another
+//!     server.
 //!
 //! Rules 18 and 19 hold only where holders are not trusted. Together the rules bound the wait of a
 //! call that is made again soon enough: to the longest term for leases to read, and to a slack more
@@ -318,13 +320,13 @@ pub enum Mutant {
     NeverEnds,
     /// A call that is given up keeps no place.
     KeepsNoPlace,
-    /// Leases are granted that conflict with plain calls that wait.
+    /// The table grants leases that conflict with plain calls that wait.
     YieldsToNobody,
-    /// A client is granted leases however long the client holds other callers up.
+    /// The table grants a client leases however long the client holds other callers up.
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
-    /// A change is a call's own whatever lease the client of the call has held.
+    /// The table takes a change for a call's own whatever lease the client of the call has held.
     OwnsAllChanges,
 }
 
@@ -493,8 +495,8 @@ impl Table {
         own.filter(|lease| lease.cachable).map(|lease| lease.serial)
     }
 
-    /// Rule 21: true if nobody else changed an object since a client cached the object under this
-    /// lease.
+    /// Rule 21: true if no other caller changed an object since a client cached the object under
+    /// this lease.
     #[must_use]
     pub fn is_own_change(&self, object: Object, client: Client, since: Option<Serial>) -> bool {
         #[cfg(feature = "mutants")]

@@ -81,9 +81,9 @@ fn told(effect: &Effect) -> String {
     }
 }
 
-/// `call CLIENT udp|tcp PORT [again N] xid X [sum S] [late]`, `closed CLIENT PORT [again N]`,
-/// `done TICKET REPLY`, `made TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no
-/// event and tells how much is known. A connection from a port that had N before is that `again N`.
+/// `call CLIENT udp|tcp PORT [again N] xid X [sum S] [late]`, `closed CLIENT PORT [again N]`, `done
+/// TICKET REPLY`, `made TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no event
+/// and tells the number of known calls. The connection number N + 1 from one port has `again N`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
     let client = || u8::try_from(number(1)).expect("a client below 256");
@@ -272,7 +272,7 @@ proptest! {
                     let (origin, connection) = came(address(1, connected.0), true, connected.1);
                     Event::Call { origin, connection, call, harm }
                 }
-                // A server that lets go a call that has made its change is about to end.
+                // A server that gives up a call that has made its change is about to end.
                 (_, Some(Event::Abandoned { ticket })) if made.contains(&ticket) => continue,
                 (_, Some(event)) => event,
                 (_, None) => continue,

@@ -695,8 +695,9 @@ impl Record {
                 if let Some(busy) = busy {
                     let sent = busy.evictions.iter().find(|sent| sent.is_of(lease));
                     if let Some(sent) = sent {
-                        // A server that stood still finds a lease over some time after its end. Until
-                        // the record was to be looked at, calls that waited unseen may have kept it.
+                        // A server that stood still finds that a lease is over some time after its
+                        // end. Until the server was to look at the record, calls that waited unseen
+                        // may have kept the lease.
                         let end = lease.over_at(moment).max(*due).min(turn.now);
                         let times = (sent.since, lease.last_write);
                         turn.common.delays.gave_back(end, lease.client, times);

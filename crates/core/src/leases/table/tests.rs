@@ -87,7 +87,7 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
-/// What the table says of the lease that a client caches an object under.
+/// The answer of the table about the lease that a client caches an object under.
 fn cached(table: &Table, words: &[&str]) -> String {
     let client = Client(words[1].parse().expect("a client"));
     match words[0] {
