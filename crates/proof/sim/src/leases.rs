@@ -8,9 +8,10 @@
 //! much as the terms allow for; hosts are paused, and find what came meanwhile when they go on;
 //! clients and the server crash, the server also at the points where it has half done something.
 //!
-//! In some worlds another server of the same files changes names, once all leases on the directory are
-//! given back, and this server looks at a directory some time before and some time after it changes a
-//! name, as metaservers do. A name that such a change takes from a client's cache is seen no more.
+//! In some worlds another server of the same files changes names, once all leases on the directory
+//! are given back, and this server looks at a directory some time before and some time after it
+//! changes a name, as metaservers do. After such a change no client shows the removed name from its
+//! cache.
 //!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! holder of a write lease has changed, and otherwise what the server has.
@@ -91,10 +92,11 @@ pub enum LeaseMutant {
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
-    /// The server says of a change of a name that it was the client's alone, whatever lease the client
-    /// has held.
+    /// The server calls a change of a name the client's own change, whatever lease the client has
+    /// held.
     OwnsAllChanges,
-    /// A client caches a name that its call has changed under a lease that was granted since.
+    /// A client caches a name that its call has changed, under a lease that the server granted
+    /// since.
     KeepsOwn,
 }
 

@@ -92,7 +92,7 @@ enum Purpose {
     Look {
         program: usize,
     },
-    /// It changes a cell, and was made when this was the last lease.
+    /// The call changes a cell; the client made the call when this lease was the last lease.
     Change {
         program: usize,
         cell: usize,
@@ -631,7 +631,7 @@ impl Client {
         modrevs: Option<(Modrev, Modrev)>,
     ) {
         let kept = self.holder.may_keep(file, since).then_some(id);
-        // A name is cached where nothing was known of it before.
+        // The client caches a name of which it knew nothing before.
         let is_known = is_directory(index(file)) && self.holder.base(file).is_some();
         let cache = &mut self.caches[index(file)];
         cache.changes += 1;
@@ -642,8 +642,8 @@ impl Client {
             if cache.attributes.is_some() && !cache.is_dirty() {
                 cache.attributes = kept;
             }
-            // The server does not say that the change was the client's alone: what is cached is good
-            // at the modrev that it was good at.
+            // The server does not say that the change was the client's alone: the cached content
+            // stays good at its earlier modrev.
             let base = self.holder.base(file).map(|(_, modrev)| (modrev, modrev));
             self.step(holder::Event::Changed(file, modrevs.or(base)));
         }

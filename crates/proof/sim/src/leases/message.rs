@@ -90,8 +90,8 @@ pub(super) enum Answer {
     Content(Content),
     /// As the server has them, or as the holder of a write lease told.
     Attributes(Option<Told>),
-    /// The modrevs of the object before and after are missing where others may have changed it
-    /// between those.
+    /// The modrevs of the object before and after the change; none where other callers may have
+    /// changed the object in between.
     Changed {
         modrevs: Option<(Modrev, Modrev)>,
         boot: u64,

@@ -36,13 +36,13 @@ const LIST_SEED: u64 = 0x6c69_7374;
 /// kept were found in such worlds.
 const GOOD_LISTS: u64 = 100;
 
-/// A separate random sequence draws what makes changes of names slow.
+/// A separate random sequence draws the delays of changes of names.
 const NAMES_SEED: u64 = 0x6e61_6d65;
 
 /// The host of another server of the same files, which has no link to this server.
 const ELSEWHERE: usize = usize::MAX;
 
-/// The ids of changes that another server makes are above those of all clients.
+/// The ids of changes that another server makes are above the ids of all clients' changes.
 const ELSEWHERE_IDS: Id = 1 << 60;
 
 /// How long a plain call waits before it is to be made again.
@@ -89,7 +89,7 @@ pub(super) enum Out {
 
 struct Pending {
     call: Call,
-    /// The client of the call, if that may hold leases.
+    /// The client of the call, if the client may hold leases.
     client: Option<Client>,
     /// How it runs, and since when.
     run: Option<(Run, Time)>,
@@ -123,11 +123,11 @@ pub(super) struct Server {
     disk: Random,
     /// The share of writes of the stable list that fail, in thousandths.
     list_fails: u64,
-    /// The random sequence that decides how long changes of names take, and what another server of
-    /// the same files changes.
+    /// The random sequence that decides how long changes of names take, and which names another
+    /// server of the same files changes.
     names: Random,
-    /// True if the server looks at a directory some time before and after it changes a name, and if
-    /// another server changes names as well.
+    /// True if the server looks at a directory some time before and after the server changes a
+    /// name, and if another server changes names as well.
     pub(super) has_slow_names: bool,
     elsewhere_ids: Id,
     /// The points at which it may crash, in thousandths.
@@ -302,7 +302,8 @@ impl Server {
     }
 
     /// Another server of the same files changes a name, once all leases on the directory are given
-    /// back; until then, and until the change is done, this server grants none.
+    /// back; until then, and until the change is done, this server grants no lease on the
+    /// directory.
     pub(super) fn change_elsewhere(&mut self, now: Time, random: &mut Random) -> Vec<Out> {
         self.tell(now);
         let (ticket, object) = (Ticket(self.next_ticket), store::object(DIRECTORY));
@@ -327,7 +328,7 @@ impl Server {
         outs
     }
 
-    /// How long it is until another server changes the next name.
+    /// The time until another server changes the next name.
     pub(super) fn next_elsewhere(&mut self) -> Duration {
         upto(&mut self.names, Duration::from_secs(1))
     }
@@ -498,8 +499,8 @@ impl Server {
         self.table(shard(object), table::Event::Done(object, ticket, outcome), random, outs);
     }
 
-    /// Answers a call that has changed a name. Others may have changed the directory since the call
-    /// began to run, before its change and after it.
+    /// Answers a call that has changed a name. Other callers may have changed the directory since
+    /// the call began to run, before its change and after its change.
     fn settle(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
         let Pending { call, client, begun: (before, cached), .. } = &self.calls[&ticket];
         let Some(object) = call.body.object() else { return };
