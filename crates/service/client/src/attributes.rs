@@ -42,7 +42,7 @@ impl Client {
         self.getattr_so_far(who, node).await.map(|(seen, _)| seen)
     }
 
-    /// The attributes of a node, and whether the times in them are those of the file.
+    /// The attributes of a node, and true if the times in them are the times of the file.
     async fn getattr_so_far(&self, who: &Credential, node: NodeId) -> Result<(Seen, bool), Error> {
         let known = self.known(who, node).await?;
         let at = self.time_of_day();

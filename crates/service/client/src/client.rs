@@ -643,16 +643,17 @@ pub(crate) struct Change {
     is_cached: bool,
     /// The time at which the client sent the change, by this machine's clock.
     sent: FileTime,
-    /// When the change began, for the cache.
+    /// The time at which the change began, for the cache.
     asked: Asked,
     /// The last lease on the object at that time.
     lease: Option<Serial>,
 }
 
 impl Change {
-    /// It was answered; the object was at this place of the call. Gives the moment to remember by
-    /// what the answer says of names: now, or a moment that is over if another lease was granted
-    /// since the change began, as others may have changed the names before that grant.
+    /// The server has answered the change, and the object was at this place of the call. Gives the
+    /// time by which the cache dates the names in the answer: now, or a time that is over if the
+    /// server granted another lease since the change began, as other clients may have changed the
+    /// names before that grant.
     pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
         let (client, asked, lease) = (self.client.clone(), self.asked, self.lease);

@@ -292,13 +292,13 @@ impl State {
         Some(Base { serial: serial.0, modrev: modrev.0 })
     }
 
-    /// The last lease on a node, if what is cached of the node hangs on leases.
+    /// The last lease on a node, if the cached content of the node depends on leases.
     pub(crate) fn last_lease(&self, node: NodeId) -> Option<Serial> {
         self.leases.as_ref()?.holder.last_lease(object_of(node))
     }
 
-    /// True if the answer to a change of a node may be cached, where `since` was the last lease when
-    /// the change began.
+    /// True if the client may cache the answer to a change of a node, where `since` was the last
+    /// lease when the change began.
     pub(crate) fn may_keep(&self, node: NodeId, since: Option<Serial>) -> bool {
         let holder = self.leases.as_ref().map(|leased| &leased.holder);
         holder.is_none_or(|holder| holder.may_keep(object_of(node), since))

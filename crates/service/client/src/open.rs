@@ -20,7 +20,7 @@ pub struct OpenHow {
     pub write: bool,
     /// Past the cache: each read asks the server, and each write is stable when it ends.
     pub direct: bool,
-    /// To be run; the client then reads the data of the file, too.
+    /// The program runs the file; the client then reads the data of the file, too.
     pub execute: bool,
 }
 

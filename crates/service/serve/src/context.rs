@@ -112,7 +112,7 @@ impl Context {
             (Authority::Cluster, _) => (rule.identity.anonymous(Because::Claimed), None),
             (Authority::Client(key, is_open), purpose) => {
                 let (guesses, now) = (&self.service.guesses, self.arrival.now);
-                // Rule 8 of `iods`
+                // Rule 8 of `iods`: the address is held.
                 if guesses.are_held(now, from.ip()) {
                     return Err(FsError::Later);
                 }
@@ -126,7 +126,7 @@ impl Context {
                     self.stranger(FsError::Access);
                     return Err(FsError::Access);
                 }
-                // Rule 7 of `iods`
+                // Rule 7 of `iods`: the metaserver has not judged the iod.
                 if !is_open {
                     return Err(FsError::Later);
                 }

@@ -65,7 +65,8 @@ impl EpochKey {
         format!("{LETS_IN} {turn:016x} {:016x}", hasher.finish())
     }
 
-    /// The turn in a word that lets clients in; none where no holder of the key has written it.
+    /// The turn in a word that lets clients in; none where no holder of the key has written the
+    /// word.
     fn turn_of(self, word: &[u8]) -> Option<u64> {
         if word.len() != LETS_IN_BYTES || !word.starts_with(LETS_IN.as_bytes()) {
             return None;
@@ -294,7 +295,7 @@ fn machine_name(message: &[u8]) -> Option<(Xid, &[u8])> {
         return None;
     }
     let mut credential = Reader::of_part(call.credential.body);
-    // The name stands behind a number of the caller's choice.
+    // In the credential the name stands behind a number of the caller's choice.
     credential.u32().ok()?;
     Some((call.xid, credential.opaque(u32::MAX).ok()?))
 }

@@ -101,7 +101,7 @@ impl Exports {
         self.offers.iter().any(|offer| offer.access.rule(client).is_some_and(|rule| rule.insecure))
     }
 
-    /// Returns true if a rule of any export has a client.
+    /// Returns true if a rule of any export names a client.
     pub(crate) fn have(&self, client: IpAddr) -> bool {
         self.offers.iter().any(|offer| offer.access.has(client))
     }

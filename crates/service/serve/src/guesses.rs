@@ -1,7 +1,7 @@
 //! A bound on guesses of the numbers of clients at an iod.
 //!
-//! An iod knows a client by numbers, of which a stranger could try one pair after the other (see
-//! [`crate::iods`]). Rules:
+//! An iod knows a client by numbers, and a stranger could try one pair of numbers after the other
+//! (see [`crate::iods`]). Rules:
 //! 1. A call whose numbers are good for neither reading nor writing its object is a miss. An address
 //!    has [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
 //! 2. An address that has used its misses is held: all its calls as a client are to come again
@@ -21,8 +21,8 @@ use leasehold_core::leases::table::Origin;
 
 use crate::leases::origin_of;
 
-/// The number of misses that an address has at once: a fence makes the numbers of all calls under
-/// way of a client misses.
+/// The number of misses that an address has at once: a fence makes each call of a client that is
+/// under way a miss.
 const BURST: u32 = 1024;
 
 /// The time after which an address has one further miss. 2^27 pairs of numbers take 15 days at this
@@ -44,7 +44,8 @@ pub(crate) struct Guesses {
 struct State {
     /// The time by which each address has all its misses again.
     free_at: BTreeMap<Origin, Time>,
-    /// The same for the addresses that do not count for themselves.
+    /// The time by which all addresses that do not count for themselves have all their misses
+    /// again.
     others_free_at: Time,
 }
 
@@ -75,7 +76,7 @@ impl Guesses {
     }
 }
 
-/// Returns true if an address with all misses again at this time has none now.
+/// Returns true if an address that has all misses again at this time has no miss now.
 fn is_over(now: Time, free_at: Time) -> bool {
     free_at.since(now) >= INTERVAL * BURST
 }

@@ -1,7 +1,7 @@
 //! The callers of an iod, and the power that each caller has.
 //!
-//! Criteria in order of weight: no rule of an export gives a caller power here, the word of the
-//! caller does; an unknown caller gets no attributes and no data; a client's call costs one look at
+//! Criteria in order of weight: the word of a caller gives the caller power here, and no rule of an
+//! export does; an unknown caller gets no attributes and no data; a client's call costs one look at
 //! the attributes of the object.
 //!
 //! 1. A call that carries the keyed word of a metaserver or of a command of the cluster acts as the
@@ -21,9 +21,9 @@
 //!    follows.
 //! 6. An iod that cannot give objects to users has no clients.
 //! 7. After its start an iod has clients retry until a metaserver says the turn that the iod has
-//!    noted, with a keyed word: the objects may be an older state, as of a backup, and the metaserver
-//!    alone knows so. Turn 0 is the word of a metaserver that keeps no turns. A turn that the iod has
-//!    not noted lets no client in any more. See [`leasehold_fs::NotedTurns`].
+//!    noted, with a keyed word: the objects may be an older state, such as a backup, and the
+//!    metaserver alone knows the turn. Turn 0 is the word of a metaserver that keeps no turns. A
+//!    turn that the iod has not noted lets no client in any more. See [`leasehold_fs::NotedTurns`].
 //! 8. An address that tries many numbers has to come again later. See [`crate::guesses`].
 //!
 //! These rules do not hide data on the wire, nor do they tell the users of one client machine
@@ -39,8 +39,8 @@ use crate::table::Use;
 /// The authority by which a server answers a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authority {
-    /// A client of an iod, with the key that checks the client's numbers, no key where the iod has
-    /// no clients; and true if the iod lets clients in.
+    /// A client of an iod, with the key that checks the client's numbers (none where the iod has no
+    /// clients), and true if the iod lets clients in.
     Client(Option<ClientKey>, bool),
     /// A metaserver or a command of an iod's cluster.
     Cluster,

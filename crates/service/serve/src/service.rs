@@ -100,8 +100,8 @@ impl Service {
 
     /// Takes calls only of metaservers and commands that say a word by this key, as the anonymous
     /// user of the export's rule, and of clients that a metaserver has sent, by the numbers of
-    /// `clients`; no client where there is no such key. No rule of an export gives any other caller
-    /// a user.
+    /// `clients`; takes calls of no client where there is no such key. No rule of an export gives
+    /// any other caller a user.
     #[must_use]
     pub fn as_iod(self, key: EpochKey, noted: &[Epoch], clients: Option<ClientKey>) -> Self {
         Self { is_iod: true, clients, ..self.with_epochs(key, noted) }
@@ -325,8 +325,8 @@ impl Service {
         }
     }
 
-    /// A metaserver says this turn. Clients are let in from now on if that is the last turn which is
-    /// noted beside the objects, and no more otherwise.
+    /// A metaserver says this turn. From now on the iod lets clients in if the turn is the last
+    /// turn that is noted beside the objects, and lets no client in otherwise.
     pub(crate) async fn heard_turn(&self, from: IpAddr, turn: u64) {
         if !self.is_iod {
             return;

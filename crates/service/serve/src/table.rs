@@ -77,7 +77,8 @@ pub enum Use {
     Never,
     /// The client reads an object.
     Reads,
-    /// None, and the procedure refuses the client by a status of its own, which callers understand.
+    /// The client has no use for the procedure, which refuses the client by a status of its own
+    /// that callers understand.
     Refused,
     /// The client writes an object, or has it on stable storage.
     Writes,

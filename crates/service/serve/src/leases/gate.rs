@@ -9,7 +9,7 @@
 //! - A call of the lease program has what it asks for granted on the way, and late data refused.
 //! - A change of names is told to a client as the client's own only if the client held one lease on
 //!   the object all the while: nothing else keeps other callers, and other servers of the same
-//!   files, from the object between the state before that is told and the change.
+//!   files, from the object between the look at the state before and the change.
 
 mod asks;
 mod data;
@@ -395,8 +395,8 @@ impl Gate {
     }
 
     /// The same of names, and of objects that lost or got names, which other callers may have
-    /// changed since the turn began. A client that is told nothing drops what it has cached of the
-    /// object when the client is granted the next lease, which has another modrev.
+    /// changed since the turn began. A client that gets no modrevs drops its cached content of the
+    /// object with the next lease, which has another modrev.
     async fn settle_names(&self, held: &Held, done: bool, after: Option<Attributes>) {
         let change = self.settle_untold(held, done, after).await;
         let client = self.client();

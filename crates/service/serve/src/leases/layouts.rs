@@ -88,7 +88,7 @@ impl Leases {
         own.find(|lease| lease.kind == kind).map(|lease| lease.serial)
     }
 
-    /// True if nobody else changed an object since a client cached the object under this lease.
+    /// True if no other caller changed an object since a client cached the object under this lease.
     pub(super) fn is_own_change(
         &self,
         object: Object,

@@ -14,8 +14,9 @@ use leasehold_core::leases::{Client, Ticket};
 
 use super::{Leases, Outs, State, Waiting};
 
-/// The time for which the server sends away calls that ask for leases while calls still run that
-/// passed no gate. A call that hangs, as on a disk that is away, must not hold up every mount.
+/// The time for which the server sends away calls that ask for leases while earlier calls that
+/// passed no gate still run. A call that hangs, as on a disk that is away, must not hold up every
+/// mount.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The permission of a call to ask for leases.

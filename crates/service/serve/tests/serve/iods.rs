@@ -257,7 +257,7 @@ fn an_address_with_many_wrong_numbers_has_to_come_again_later() {
         let guessed = Owner { group: Layout::OWNERS.start + guess, ..writer };
         assert_eq!(iod.may(guessed), NONE);
     }
-    // Another answer would tell the right numbers from wrong numbers.
+    // Any other answer would tell the right numbers from wrong numbers.
     iod.calls_as(writer);
     let read = read::Args { file: iod.object, offset: 0, count: 4 };
     let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
@@ -276,7 +276,7 @@ fn an_iod_without_clients_has_none() {
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
 }
 
-/// The objects of an iod that has just started may be those of a backup.
+/// The objects of an iod that has just started may be the objects of a backup.
 #[test]
 fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
@@ -303,7 +303,8 @@ fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
     // The metaserver finds the iod older.
     iod.hears(&KEY.turn_word(u64::MAX));
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
-    // A word for an older state reaches the iod, whose note is no more in order.
+    // A word for an older state reaches the iod, and the note of the iod does not hold this turn
+    // any more.
     iod.notes(7);
     iod.hears(&KEY.turn_word(7));
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));

@@ -127,7 +127,7 @@ struct Away {
     /// Whether others, who serve the same files, change one before they are kept from it.
     others_come: AtomicBool,
     upkeep: Mutex<Option<(FileTime, FileTime)>>,
-    /// What others do while a file is being made.
+    /// The work of other callers while a file is being made.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 
@@ -499,10 +499,10 @@ fn what_others_change_while_a_call_waits_is_not_told_as_its_own() {
     assert!(change.before < change.after && change.after == writer.now());
 }
 
-/// A call of a client makes a name in a directory, and another caller takes a name away there before
-/// the call has made its own: the client gives the lease on the directory back for that. If the client
-/// was told of one change from the state before both, the client would go on showing the name that
-/// is gone.
+/// A call of a client makes a name in a directory, and another caller removes a name there before
+/// the call has made its own name: the client gives the lease on the directory back for the
+/// removal. If the answer told the client of one change from the state before both changes, the
+/// client would go on showing the removed name.
 #[test]
 fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
     let at = |writer: &Writer, name: &'static [u8]| {
@@ -526,7 +526,7 @@ fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
             let theirs = at(&writer, b"theirs");
             *writer.store.meanwhile.lock().expect("nobody panicked") = Some(Box::new(move || {
                 leases.returned(client, (ExportId(1), root), Serial(granted.serial), Open::No);
-                block_on(plain.remove(&superuser(), theirs)).result.expect("it is there");
+                block_on(plain.remove(&superuser(), theirs)).result.expect("the name is there");
             }));
         }
         let (gate, asked) = writer.call(Asks::default(), None);
@@ -536,7 +536,7 @@ fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
         if others_come {
             assert_eq!(changes, [], "another caller has changed the directory as well");
         } else {
-            let [change] = changes[..] else { panic!("it has changed one directory") };
+            let [change] = changes[..] else { panic!("the call has changed one directory") };
             assert_eq!((change.place, change.before), (place::FIRST, granted.modrev));
             assert!(change.before < change.after);
         }

@@ -36,7 +36,7 @@ fn leases_of(waiting: &mut Waiting) -> usize {
 }
 
 /// A mount hung in its first operation, also after there was room again, because the server
-/// answered each call that the client was to make the call later, and wrote the list once.
+/// answered each call with "later", and wrote the list once.
 #[test]
 fn an_operation_runs_without_a_lease_while_the_list_cannot_be_written() {
     let mut world = World::new();
