@@ -50,12 +50,13 @@ impl LeaseLedger {
     /// Begins a new epoch, which is on stable storage before a lease is granted in it; says what is
     /// left of the one before. Lists are written where it may block.
     ///
-    /// A server that cannot write the file starts, and grants no lease until it can. Clients on the
-    /// list of before could not tell this start from the next one, so none of them is let in before
-    /// all their leases have ended: the list that the call returns has only a client that nobody is.
+    /// A server that cannot write the file starts, and grants no lease until it can write the file.
+    /// Clients on the earlier list could not tell this start from the next start, so the server
+    /// lets none of these clients in before all their leases have ended: the list that the call
+    /// returns has one client, under a random name that no client has.
     ///
     /// # Errors
-    /// When the file cannot be read, or is none of ours; when the system has no random numbers.
+    /// When the file cannot be read, or is no list of ours; when the system has no random numbers.
     pub fn open(
         directory: &Path,
         blocking: Arc<dyn Blocking>,
@@ -76,7 +77,8 @@ impl LeaseLedger {
                           leases until it can";
             tracing::error!(%error, clients = list.len(), directory = %shown, "{reason}");
             if !list.is_empty() {
-                list = vec![(state::random().map_err(failed("draw a name like those in"))?, 1)];
+                list =
+                    vec![(state::random().map_err(failed("draw a random name for the list"))?, 1)];
             }
         }
         Ok((Self { place: Arc::new(place), blocking }, Remembered { epoch, list }))
@@ -133,8 +135,8 @@ impl Place {
         state::put(&self.directory, NAME, &[&bytes])
     }
 
-    /// Puts the epoch in the file that is there, which takes no room on most file systems. Eight
-    /// bytes of one sector are written whole or not at all.
+    /// Puts the epoch in the present file, which takes no room on most file systems. Eight bytes of
+    /// one sector are written whole or not at all.
     fn put_epoch(&self) -> io::Result<()> {
         let path = self.directory.join(NAME);
         let file = private::open(&path, OFlags::WRONLY, Secrecy::Readable)?;

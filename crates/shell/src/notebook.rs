@@ -147,7 +147,7 @@ impl Notebook {
         Ok((notebook, noted))
     }
 
-    /// Removes marked notes from the file; false if the file does not take that.
+    /// Removes marked notes from the file; returns false if the file does not take the change.
     fn remove_made(&self, pages: &[Page]) -> bool {
         let mut made = pages.iter().filter(|page| page.is_made_only);
         made.all(|page| self.file.write_all_at(&[0; SLOT_BYTES], offset(page.slot)).is_ok())
@@ -249,7 +249,7 @@ impl leasehold_serve::Notebook for Notebook {
 }
 
 impl Notebook {
-    /// Puts a note in a slot; one that cannot be taken is counted.
+    /// Puts a note in a slot; counts a note that the file cannot take.
     fn note(&self, slot: u32, given: Time, note: &[u8], made: u32) {
         if let Err(error) = self.put(slot, given, note, made)
             && self.lost.fetch_add(1, Ordering::Relaxed) == 0

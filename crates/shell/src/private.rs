@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 use crate::own;
 
-/// More bytes than any file of the state has that a server reads at once.
+/// More bytes than any file of the state that a server reads at once has.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The secrecy of a file.

@@ -22,10 +22,11 @@ pub fn prepare() -> usize {
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// How many descriptors the process has open. None where the system does not tell.
+/// The number of descriptors that the process has open; none where the system does not tell the
+/// number.
 #[must_use]
 pub fn open_descriptors() -> Option<usize> {
-    // One of them is for the directory itself.
+    // One of the descriptors is for the directory itself.
     std::fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1))
 }
 
@@ -77,8 +78,8 @@ impl Termination {
     }
 
     /// Keeps the signals that ask a program to end, where the program has nothing to reload: also
-    /// the signal of a terminal that is gone. A program calls this function before it starts any
-    /// thread.
+    /// keeps the signal of a terminal that is gone. A program calls this function before it starts
+    /// any thread.
     #[must_use]
     pub fn prepare_program() -> Self {
         Self::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])

@@ -8,8 +8,8 @@
 //! - A full disk that gets room again takes records again. Records that the disk refused go before
 //!   the next records, since no record may follow a gap; their callers got a failure before. After a
 //!   failed sync the file takes no more records: the kernel may have dropped stored bytes.
-//! - The file is rewritten at a start with what still counts, whole or not at all. On a full disk the
-//!   file stays as it is, and takes further records.
+//! - A start rewrites the file with the records that still count, whole or not at all. On a full
+//!   disk the file stays as it is, and takes further records.
 //!
 //! It is a line that says what it is, and records: the length (4), the checksum (8), the bytes.
 
@@ -86,8 +86,8 @@ impl Records {
         let compacted = compact(found)?;
         let (file, position) = match (rewrite(path, &compacted), old) {
             (Err(error), Some((file, end))) if is_full(&error) => {
-                tracing::warn!(path = %path.display(), %error, "records are kept, and not compacted");
-                // The bytes behind the last whole record were said to nobody.
+                tracing::warn!(path = %path.display(), %error, "cannot compact the records");
+                // No caller was told that the bytes behind the last whole record are stored.
                 file.set_len(end)?;
                 (file, end)
             }
@@ -100,8 +100,8 @@ impl Records {
         Ok((Self { sender: Some(sender), writing, _lock: lock }, records))
     }
 
-    /// Adds records behind all that were added before; `now` where somebody waits for it. It is
-    /// told when they are stored, and never if the disk refuses them now.
+    /// Adds records behind all that were added before; `now` where somebody waits for it. The
+    /// caller learns when the records are stored, and never if the disk refuses the records now.
     pub fn append(&self, records: Vec<Vec<u8>>, now: bool) -> oneshot::Receiver<()> {
         let (stored, receiver) = oneshot::channel();
         // When the thread has ended, for a disk that failed, nobody is told.
@@ -154,7 +154,7 @@ impl Writer {
                     return;
                 }
                 Err(error) if !had_refused => {
-                    tracing::error!(%error, "the disk takes no records: the next ones try again");
+                    tracing::error!(%error, "cannot store records: the next write tries again");
                 }
                 Err(_) => {}
             }
@@ -200,7 +200,7 @@ fn checksum(at: u64, record: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The records of a file, up to the first that is not whole, and the place of that one.
+/// The records of a file up to the first record that is not whole, and the place of that record.
 fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     if !file.starts_with(MAGIC) {
         return Err(io::Error::new(ErrorKind::InvalidData, "it holds no metadata of ours"));
@@ -221,7 +221,7 @@ fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     Ok((records, at as u64))
 }
 
-/// Puts a new file in place of the old one, and gives it with its length.
+/// Puts a new file in the place of the old file, and returns the new file with its length.
 fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
     let new: PathBuf = path.with_extension("new");
     // A start that was cut off may have left such a file; the removal follows no link in its place.
@@ -308,8 +308,8 @@ mod tests {
         assert!(Records::open(&path, true, |_| Ok(Vec::new())).is_err());
     }
 
-    /// A full disk must lose no record that was said to be stored, and the file must take records
-    /// again once the disk has room.
+    /// A full disk must lose no record that the server reported as stored, and the file must take
+    /// records again once the disk has room.
     #[test]
     fn a_full_disk_takes_records_again_once_there_is_room() {
         let folder = tempfile::tempdir().expect("there is room");

@@ -54,8 +54,8 @@ pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
     if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
 }
 
-/// The number of no user and no group: the kernel sets neither to it, and returns the number that
-/// is set.
+/// The number of no user and no group: the kernel sets neither to this number, and returns the
+/// present number.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
 /// Gives the process and the user at the other end of a Unix socket, as the kernel noted both when

@@ -73,7 +73,7 @@ fn a_torn_line_is_ended_before_the_next() {
     assert_eq!(std::fs::read(place.path()).expect("it is there"), b"\nwhole\n");
 }
 
-/// A log that panics at each line, as a log does that says on standard error that standard error
+/// A log that panics at each line, as a log does that reports on standard error that standard error
 /// cannot be written.
 struct Panics;
 
