@@ -13,7 +13,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
     }
 }
 
-/// A list of so many values at most; a longer list is refused before its use.
+/// A list of so many values at most; the reader refuses a longer list before its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpTo<T, const MAX: usize>(pub Vec<T>);
 

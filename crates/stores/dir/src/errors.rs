@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leasehold_fs::FsError;
 use rustix::io::Errno;
 
-/// How often the kernel had no descriptor left for an operation.
+/// The number of operations for which the kernel had no descriptor left.
 static DESCRIPTORS_LACKED: AtomicU64 = AtomicU64::new(0);
 
 /// How often an operation of any store failed because the process, or the machine, had as many files

@@ -198,8 +198,9 @@ impl DirStore {
     /// sleeps.
     ///
     /// # Errors
-    /// What the kernel reports, and [`FsError::ReadOnly`] on a read-only file system: a file system
-    /// that gave up its journal is read-only, and syncs of it can succeed without the changes.
+    /// The error that the kernel reports, and [`FsError::ReadOnly`] on a read-only file system: a
+    /// file system that gave up its journal is read-only, and syncs of it can succeed without the
+    /// changes.
     pub fn sync_earlier_changes(&self) -> Result<(), FsError> {
         self.volume.sync_earlier_changes()
     }

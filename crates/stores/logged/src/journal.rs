@@ -177,9 +177,9 @@ impl Journal {
         queue.logged.contains_key(object).then_some(queue.next)
     }
 
-    /// Writes until nobody waits, or until a half is full. A pool may begin jobs that a job asks for
-    /// only at the end of that job, so the job ends there: it must not wait for a half that another
-    /// job of its own is to free.
+    /// Writes until no caller waits, or until a half is full. A pool may begin jobs that a job asks
+    /// for only at the end of that job. So the job ends at a full half: it must not wait for a half
+    /// that another job, which it has asked for, is to free.
     fn run(self: &Arc<Self>) {
         while let Some(batch) = self.next_batch() {
             let (result, closed) = self.put(&batch);

@@ -296,7 +296,7 @@ fn a_log_that_is_too_small_for_all_calls_at_once_waits_for_no_later_job() {
     let store = machine.start().expect("the log can be made");
     let data = Bytes::from(vec![7; 1 << 20]);
     let record = Record::Written { object: store.root(), offset: 0, length: 1 << 20, state: None };
-    // Twice as much as the log holds.
+    // The calls need twice the room of the log.
     let written: Vec<_> = (0..16).map(|_| store.journal.add(&record, data.clone())).collect();
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || {

@@ -61,7 +61,7 @@ impl Iods {
         self.open_with(lan, me, |iod| iod)
     }
 
-    /// The same, with `wrap` applied to each iod.
+    /// The volume of a metaserver over these stores, with `wrap` applied to each iod.
     pub(super) fn open_with(
         &self,
         lan: &Lan,

@@ -232,7 +232,7 @@ fn a_create_has_made_a_file_that_is_gone_before_the_answer() {
         while store.lookup(&who, &root, place.name).await.is_err() {
             give_way().await;
         }
-        // The removal takes no time from here.
+        // From here on the removal takes no time.
         lan.quick(0);
         store.remove(&who, place).await.result
     };

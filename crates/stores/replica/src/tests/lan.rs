@@ -244,7 +244,7 @@ impl Lan {
         self.state().slow.insert(me, span);
     }
 
-    /// From now on the disk of one takes no time.
+    /// From now on the disk of one machine takes no time.
     pub(super) fn quick(&self, me: usize) {
         self.state().slow.remove(&me);
     }
