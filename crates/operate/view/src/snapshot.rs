@@ -27,7 +27,7 @@ pub struct Source {
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
     /// The number of guards of leased files that the stores refused for want of a resource.
     pub guards_refused: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// How often its stores had no descriptor for an operation.
+    /// The number of operations for which the stores had no descriptor.
     pub descriptors_lacked: Box<dyn Fn() -> u64 + Send + Sync>,
     /// What it is among several metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,

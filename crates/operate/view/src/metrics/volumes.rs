@@ -60,12 +60,12 @@ fn iods(page: &mut Page, volumes: &[VolumeView]) {
         ("leasehold_iod_away", "Whether an iod does not answer.", |iod| Some(truth(iod.away))),
         (
             "leasehold_iod_refuses_changes",
-            "Whether an iod answers and refuses changes, as with a read-only disk.",
+            "1 if an iod answers and refuses changes, as with a read-only disk.",
             |iod| Some(truth(iod.refuses.is_some())),
         ),
         (
             "leasehold_iod_older",
-            "Whether an iod is older than its metaserver knows it, as after a restore from a backup: \
+            "1 if an iod is older than its metaserver knows it, as after a restore from a backup: \
              its data is not used.",
             |iod| Some(truth(iod.older)),
         ),
@@ -194,7 +194,7 @@ mod tests {
             r#"leasehold_iod_free_bytes{export="/files",iod="0",place="iod0:2049"} 4096"#,
         ];
         assert_eq!(lines, expected);
-        assert!(!page.0.contains("leasehold_metaserver"), "there is one alone");
+        assert!(!page.0.contains("leasehold_metaserver"), "the server is the only metaserver");
         let mut page = Page(String::new());
         volumes(&mut page, &[]);
         assert_eq!(page.0, "", "data and names lie together");
