@@ -83,7 +83,7 @@ impl Cluster {
         format!("127.0.0.1:{}:/export", self.meta.port)
     }
 
-    /// The address of its metaserver.
+    /// The address of the cluster's metaserver.
     #[must_use]
     pub fn metaserver(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.meta.port))

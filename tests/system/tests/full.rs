@@ -46,7 +46,7 @@ for number in $(seq 36); do
     head -c 500000 /dev/urandom 2>/dev/null >"$2-$number" || echo "$2-$number"
 done 2>/dev/null"#;
 
-/// The size of each of those files, in bytes.
+/// The size of each of the small files, in bytes.
 const FILE_BYTES: u64 = 500_000;
 
 fn each_write_is_whole_or_fails(server: &Server, what: &str, but: usize) {

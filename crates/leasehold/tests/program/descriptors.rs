@@ -34,7 +34,8 @@ fn no_server_starts_with_too_few_descriptors() {
     let needed = needed.unwrap_or_else(|| panic!("{said}"));
     assert!(said.contains("may have 32 files open"), "{said}");
     assert!(said.contains(&format!("LimitNOFILE={needed}")), "{said}");
-    // The number that it names suffices, give or take what a start happens to have open.
+    // The number that the server names suffices, give or take the descriptors that a start happens
+    // to have open.
     let enough = needed.parse::<u32>().unwrap() + 32;
     let command = home.command(&["--json", "--threads", "2"]);
     let serving = Serving::start(limited(&command, enough));
@@ -62,7 +63,7 @@ fn a_server_without_descriptors_says_so() {
         opaque(&reply[32..32 + length as usize])
     });
     let mut number = 2;
-    // A READ of a file is the first call that needs a descriptor of it.
+    // A READ of a file is the first call that needs a descriptor of the file.
     let mut read = |handle: &[u8]| {
         number += 1;
         let args = [handle, &0_u64.to_be_bytes(), &1_u32.to_be_bytes()].concat();

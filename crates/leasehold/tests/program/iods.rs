@@ -246,9 +246,9 @@ fn an_iod_from_a_backup_lets_no_client_in() {
         block_on(nfs.read(&caller, &object.object, 0, 8)).is_ok_and(|it| it.done().is_ok())
     };
     assert!(read(&cluster, PATIENCE), "the iod is current");
-    // In place, so that the handle and the owner of the object are good.
+    // The test writes the backup in place, so that the handle and the owner of the object are good.
     start_again(&mut cluster, &|cluster| restore_in_place(&cluster.home, name));
-    // Far longer than the metaserver takes to find the new connection.
+    // The wait is far longer than the metaserver takes to find the new connection.
     assert!(!read(&cluster, Duration::from_secs(8)), "the client read the backup");
 }
 

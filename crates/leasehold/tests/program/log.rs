@@ -17,7 +17,7 @@ use crate::support::{
     success,
 };
 
-/// Has a server log: a MNT of a path that the server does not export.
+/// Has a server log a line, by a MNT of a path that the server does not export.
 fn refused_mount(address: SocketAddr) {
     let reply = over_stream(address, &call(MOUNT, 1, b"\0\0\0\x05/none\0\0\0"));
     assert!(reply.starts_with(&success()) && reply[24..28] != [0; 4], "{reply:?}");

@@ -38,7 +38,7 @@ fn restore(home: &Home, name: &str) {
     copy(Path::new(&home.path(&format!("{name}-backup"))), Path::new(&place));
 }
 
-/// The same with the present files, which keep their handles and owners.
+/// Copies a backup into the present files, which keep their handles and owners.
 pub(crate) fn restore_in_place(home: &Home, name: &str) {
     let backup = home.path(&format!("{name}-backup"));
     copy(Path::new(&backup), Path::new(&home.path(name)));
@@ -57,7 +57,7 @@ struct World {
     _runtime: Runtime,
 }
 
-/// The different bytes of a file, all of which has to be there.
+/// The different bytes of a file, all of whose data has to be there.
 fn read(server: &Mounted, file: &Handle) -> Result<BTreeSet<u8>, Status> {
     let read = block_on(server.nfs.read(&who(), file, 0, LENGTH)).unwrap().done()?;
     assert_eq!(read.data.len(), LENGTH as usize);
@@ -107,7 +107,7 @@ impl World {
         self.iods[number] = iod(&self.home, IODS[number], "key", self.iods[number].1);
     }
 
-    /// Has an iod lose everything since now when it ends the next time.
+    /// Has an iod lose all changes from now on when it ends the next time.
     fn back_up(&mut self, number: usize) {
         self.end(number);
         back_up(&self.home, IODS[number]);
@@ -149,8 +149,8 @@ impl World {
 /// the options.
 const TWO: usize = 1;
 
-/// The iod gave old bytes, and NULs for a file that was made since, with status 0, and the status said
-/// that all was well.
+/// The iod answered READs with old bytes, and with NULs for a file that was made since, with status
+/// 0, and `cluster status` reported no fault.
 #[test]
 fn an_iod_from_a_backup_gives_no_old_bytes() {
     let mut world = World::new(&[]);
@@ -169,7 +169,7 @@ fn an_iod_from_a_backup_gives_no_old_bytes() {
     let text = world.status_text();
     assert!(text.contains("OLDER than its metaserver knows it"), "{text}");
     assert!(text.contains("2 files have no other copy and fail with EIO"), "{text}");
-    // A current iod has nothing to be believed.
+    // The command refuses an iod that is current.
     let data = world.home.path("data");
     let believe = |iod| {
         run(leasehold(&["cluster", "believe", &data, iod, "--state", &world.home.path("state")]))
@@ -177,14 +177,15 @@ fn an_iod_from_a_backup_gives_no_old_bytes() {
     let (code, _, said) = believe("0");
     assert!(code != 0 && said.contains("is used already"), "{said}");
     assert_ne!(believe("7").0, 0);
-    // Its own data is put back.
+    // The test puts the iod's own data back.
     world.end(TWO);
     fs::rename(world.home.path("two"), world.home.path("two-older")).unwrap();
     fs::rename(world.home.path("two-present"), world.home.path("two")).unwrap();
     world.start(TWO);
     assert_eq!((world.read(&file), world.read(&new)), (all(2), all(3)));
     world.wait(|told| told["iods"][TWO]["older"] == false);
-    // The backup once more, which an administrator believes.
+    // The test restores the backup once more, and an administrator has the metaserver believe the
+    // backup.
     world.end_and_restore(TWO);
     assert_eq!(world.read(&file), Err(Status::Io));
     let believe = ["cluster", "believe", &data, "1", "--state", &world.home.path("state")];
@@ -204,7 +205,7 @@ fn an_iod_from_a_backup_is_rebuilt_from_the_second_copies() {
     let are_right = |world: &World| {
         assert_eq!((world.read(&file), world.read(&new)), (all(2), all(3)));
     };
-    // Its absence was made up for.
+    // The metaserver has made up for the absence of the iod.
     world.wait(|told| told["settled"] == true && told["behind"] == 0);
     are_right(&world);
     world.end_and_restore(TWO);
@@ -222,8 +223,8 @@ fn an_iod_from_a_backup_is_rebuilt_from_the_second_copies() {
     }
 }
 
-/// A metaserver that was not there when the iod was restored finds out at its start, on a directory of
-/// this machine as at an iod.
+/// A metaserver that did not run when the iod was restored finds the older state at its start, on a
+/// directory of this machine as at an iod.
 #[test]
 fn a_directory_of_stripes_from_a_backup_gives_no_old_bytes() {
     let (home, runtime) = (Home::new(), Runtime::start().unwrap());
@@ -250,7 +251,8 @@ fn a_directory_of_stripes_from_a_backup_gives_no_old_bytes() {
     let (mut serving, server) = serve();
     assert_eq!(read(&server, &file), Err(Status::Io));
     assert!(serving.end(Signal::TERM).success());
-    // Without the file of the turns the stripes are believed, as by an earlier version.
+    // Without the file of the turns the metaserver believes the stripes, as an earlier version
+    // does.
     let state = fs::read_dir(home.path("state")).unwrap().map(|entry| entry.unwrap().path());
     let is_of_turns = |path: &PathBuf| path.to_str().unwrap().contains("/turns-");
     let turns: Vec<PathBuf> = state.filter(is_of_turns).collect();

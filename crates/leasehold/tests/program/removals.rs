@@ -132,8 +132,9 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
     assert!(world.serving.end(Signal::TERM).success());
 }
 
-/// An iod whose file system is read-only answers, and passed for healthy. With two copies neither the
-/// status nor the log named the iod, and the stripes of files that clients removed meanwhile stayed.
+/// An iod whose file system is read-only answers, and counted as healthy. With two copies neither
+/// the status nor the log named the iod, and the stripes of files that clients removed meanwhile
+/// stayed.
 #[test]
 fn an_iod_with_a_read_only_file_system_is_named_and_removes_its_stripes_later() {
     let mut world = World::new(&["--copies", "2", "--scrub-after", "0"]);
@@ -194,7 +195,7 @@ fn a_cluster_starts_on_full_disks_and_keeps_its_list_of_removals() {
         server,
         options: options.to_vec(),
     };
-    // A disk is to be gone before the directory of its place.
+    // The test unmounts a disk before it removes the mount point of the disk.
     let _disks = disks;
     world.put("third");
     two.end(Signal::KILL);

@@ -260,7 +260,8 @@ fn a_call_that_is_killed_before_its_sync_is_not_done_twice() {
     send(&mut stream, &mkdir);
     until(|| fs::exists(home.path("data/folder")).unwrap());
     until(|| fs::metadata(home.path("state/replies")).unwrap().len() > 0);
-    // A kill would leave these files: the change is made, and its sync runs.
+    // A kill would leave these files: the server has made the change, and the sync of the change
+    // runs.
     fs::copy(home.path("state/replies"), home.path("after/replies")).unwrap();
     fs::copy(home.path("state/replies"), home.path("broken/replies")).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -306,11 +307,11 @@ fn a_change_that_the_disk_does_not_take_is_not_noted_as_done() {
     let mut stream = TcpStream::connect(address).unwrap();
     let reply = over(&mut stream, &mkdir);
     assert_eq!(reply[24..28], IO, "{reply:?}");
-    // A status, and no attributes of the directory before and after.
+    // The reply has a status, and no attributes of the directory before and after.
     assert_eq!(reply.len(), 24 + 12);
     assert_eq!(over(&mut stream, &mkdir), reply);
     running.stop(PATIENCE);
-    // The next server knows the call as a failed one.
+    // The next server knows the call as a failed call.
     let (release, until) = mpsc::channel();
     drop(release);
     let disk = Held { until: Mutex::new(until), fails: false };
@@ -323,7 +324,7 @@ fn a_change_that_the_disk_does_not_take_is_not_noted_as_done() {
 fn until(is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < end, "it does not come about");
+        assert!(Instant::now() < end, "the condition is not met in time");
         thread::sleep(Duration::from_millis(5));
     }
 }

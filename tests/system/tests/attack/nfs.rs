@@ -28,7 +28,8 @@ fn a_forged_handle_reaches_no_object() {
     let root = root(address(&server));
     let file = find(&mut connection, root, "file");
     let genuine = file.as_bytes();
-    // A true handle with each bit turned, and of each length; another server's; random handles.
+    // The handles are a true handle with each bit turned, and cut to each length; a handle of
+    // another server; and random handles.
     let turned = (0..genuine.len() * 8).map(|bit| {
         let mut forged = genuine.to_vec();
         forged[bit / 8] ^= 1 << (bit % 8);

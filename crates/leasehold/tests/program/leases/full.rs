@@ -39,7 +39,7 @@ fn logged(home: &Home, text: &str) {
     }
 }
 
-/// A state with all its files, as a server leaves it that is killed: a client holds a lease, and a
+/// A state with all its files, as a killed server leaves the state: a client holds a lease, and a
 /// reply is noted. Returns the file with the lease, the call, and its reply.
 fn leave_state(home: &Home) -> (Handle, Vec<u8>, Vec<u8>) {
     let (mut serving, address) = start(home);
@@ -56,14 +56,15 @@ fn leave_state(home: &Home) -> (Handle, Vec<u8>, Vec<u8>) {
     (leased, mkdir, reply)
 }
 
-/// Such a start was refused: clients that held leases could not have told it from the next start.
+/// The server refused such a start: clients that held leases could not have told the start from the
+/// next start.
 #[test]
 fn a_server_starts_on_a_full_disk_and_grants_leases_once_there_is_room() {
     let home = served();
     let disk = SmallDisk::at(home.path("state"));
     let (leased, mkdir, reply) = leave_state(&home);
     disk.fill();
-    // The second start has another number, though neither wrote a new file.
+    // The second start has another number, though neither start wrote a new file.
     let mut epochs = Vec::new();
     for signal in [Signal::KILL, Signal::TERM] {
         let (mut serving, address) = start(&home);
@@ -117,8 +118,8 @@ fn a_server_with_a_stable_log_starts_again_on_a_full_disk() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// Neither the list of clients nor its number can be written: no client of before is let in, as it
-/// could not tell this start from the next one.
+/// Neither the list of clients nor its number can be written: the server lets no earlier client in,
+/// as the client could not tell this start from the next start.
 #[test]
 fn a_server_starts_on_a_read_only_disk_and_waits_for_the_leases_of_before() {
     let home = served();
@@ -136,5 +137,5 @@ fn a_server_starts_on_a_read_only_disk_and_waits_for_the_leases_of_before() {
     disk.set_read_only(false);
     let (_serving, _) = start(&home);
     let (_, page, _) = run(leasehold(&["leases", "--state", &home.path("state")]));
-    assert!(page.contains("client 6120"), "the list of before is as it was: {page}");
+    assert!(page.contains("client 6120"), "the earlier list is unchanged: {page}");
 }
