@@ -3,8 +3,8 @@
 //!
 //! The file `leases` has eight bytes that say what it is, the number of the start, and for each
 //! client its id and its instance, numbers in the order of the network. It is replaced in one step,
-//! and is on stable storage before a client on it is granted its first lease. A full disk has no room
-//! for a second file: a start then writes the number of the start over the number before.
+//! and is on stable storage before a client on it is granted its first lease. A full disk has no
+//! room for a second file: a start then writes the number of the start over the number before.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;

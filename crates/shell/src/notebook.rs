@@ -19,11 +19,11 @@
 //! would note it anew as one on stable storage.
 //!
 //! A note of a change that the server has made and not synced carries a mark. The change survives a
-//! kill of the server, and may not survive a crash of the machine. So a start in another boot ignores
-//! marked notes. A start in the same boot removes marked notes from the file, syncs all earlier
-//! changes, and writes the notes back without the mark. A start whose sync fails, and a start that
-//! is killed during its sync, leave no such note: the kernel reports a lost write to one sync only,
-//! so a later sync that succeeds proves nothing.
+//! kill of the server, and may not survive a crash of the machine. So a start in another boot
+//! ignores marked notes. A start in the same boot removes marked notes from the file, syncs all
+//! earlier changes, and writes the notes back without the mark. A start whose sync fails, and a
+//! start that is killed during its sync, leave no such note: the kernel reports a lost write to one
+//! sync only, so a later sync that succeeds proves nothing.
 //!
 //! The time is that of the clock of its boot. In a later boot a note is as old as it was when the
 //! newest one of its own boot was written: for how long the machine was off nobody knows.

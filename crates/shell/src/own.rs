@@ -13,8 +13,8 @@
 //! 3. A thread that has acted as a caller once does no file work of the server any more. Such a
 //!    thread has given up two capabilities, by which rule 2 knows the thread where the process had
 //!    one of them.
-//! 4. A thread that does file work of the server has work of a store done by [`aside`]: a store acts
-//!    as callers, also while it is opened.
+//! 4. A thread that does file work of the server has work of a store done by [`aside`]: a store
+//!    acts as callers, also while it is opened.
 //!
 //! See `docs/design/0024-own-work.md`.
 

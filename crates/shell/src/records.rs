@@ -6,8 +6,8 @@
 //!   with the place where it stands.
 //! - Who comes while others are written shares the next sync.
 //! - A full disk that gets room again takes records again. Records that the disk refused go before
-//!   the next records, since no record may follow a gap; their callers got a failure before. After a
-//!   failed sync the file takes no more records: the kernel may have dropped stored bytes.
+//!   the next records, since no record may follow a gap; their callers got a failure before. After
+//!   a failed sync the file takes no more records: the kernel may have dropped stored bytes.
 //! - A start rewrites the file with the records that still count, whole or not at all. On a full
 //!   disk the file stays as it is, and takes further records.
 //!
@@ -150,7 +150,7 @@ impl Writer {
                     let _ = added.stored.send(());
                 }),
                 Err(error) if self.refused.is_empty() || self.refused.len() > REFUSED_BYTES_MAX => {
-                    tracing::error!(%error, "records cannot be stored, and are refused from now on");
+                    tracing::error!(%error, "cannot store records: refuses records from now on");
                     return;
                 }
                 Err(error) if !had_refused => {

@@ -196,8 +196,8 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
     })
 }
 
-/// Leaves the calls that a start knows after a kill: each finished call, and each running call whose
-/// change was noted.
+/// Leaves the calls that a start knows after a kill: each finished call, and each running call
+/// whose change was noted.
 fn forget_unnoted(
     runs: &mut BTreeMap<Call, Ticket>,
     running: &mut BTreeMap<Ticket, Call>,

@@ -1,5 +1,5 @@
-//! The turns of the iods of volumes, in the state directory, and the work on iods that are older than
-//! their metaserver knows them.
+//! The turns of the iods of volumes, in the state directory, and the work on iods that are older
+//! than their metaserver knows them.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -248,8 +248,8 @@ fn told(directory: &Path, volume: &Volume, mended: &Mended) {
             iod,
             place = label(iod),
             files,
-            "files have their only good copy on an older iod, and fail with EIO: put the present data \
-             of the iod back, or remove the files, or run leasehold cluster believe"
+            "files have their only good copy on an older iod, and fail with EIO: put the present \
+             data of the iod back, or remove the files, or run leasehold cluster believe"
         );
     }
 }

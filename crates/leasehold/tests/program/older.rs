@@ -145,8 +145,8 @@ impl World {
     }
 }
 
-/// The number of an iod by the name of its directory: the first start numbers the iods in the order of
-/// the options.
+/// The number of an iod by the name of its directory: the first start numbers the iods in the order
+/// of the options.
 const TWO: usize = 1;
 
 /// The iod answered READs with old bytes, and with NULs for a file that was made since, with status

@@ -2,8 +2,8 @@
 //!
 //! An iod knows a client by numbers, and a stranger could try one pair of numbers after the other
 //! (see [`crate::iods`]). Rules:
-//! 1. A call whose numbers are good for neither reading nor writing its object is a miss. An address
-//!    has [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
+//! 1. A call whose numbers are good for neither reading nor writing its object is a miss. An
+//!    address has [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
 //! 2. An address that has used its misses is held: all its calls as a client are to come again
 //!    later, also calls with good numbers, because any other answer would tell a good guess from a
 //!    bad guess.
@@ -35,7 +35,8 @@ const ADDRESSES_MAX: usize = 4096;
 /// The misses of all addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
-    /// The latest time in `state`, in nanoseconds. A call of a server without misses costs one load.
+    /// The latest time in `state`, in nanoseconds. A call of a server without misses costs one
+    /// load.
     latest_ns: AtomicU64,
     state: Mutex<State>,
 }

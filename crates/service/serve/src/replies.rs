@@ -296,8 +296,8 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Keeps the reply of the call when it is done. With `failed`, which writes the reply of a change
-    /// that does not reach stable storage, notes the reply as soon as the change is made.
+    /// Keeps the reply of the call when it is done. With `failed`, which writes the reply of a
+    /// change that does not reach stable storage, notes the reply as soon as the change is made.
     pub(crate) fn run(
         self,
         running: Running,

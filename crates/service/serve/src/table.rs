@@ -63,8 +63,8 @@ pub struct Row {
     nqnfs: Handler,
     /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
-    /// Writes the reply of a change that did not reach stable storage. None for a reply with further
-    /// results, as in programs with leases: there the store itself waits.
+    /// Writes the reply of a change that did not reach stable storage. None for a reply with
+    /// further results, as in programs with leases: there the store itself waits.
     unsettled: Option<Unsettled>,
 }
 

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 /// The number of operations for which the kernel had no descriptor left.
 static DESCRIPTORS_LACKED: AtomicU64 = AtomicU64::new(0);
 
-/// How often an operation of any store failed because the process, or the machine, had as many files
-/// open as its limit permits.
+/// How often an operation of any store failed because the process, or the machine, had as many
+/// files open as its limit permits.
 #[must_use]
 pub fn descriptors_lacked() -> u64 {
     DESCRIPTORS_LACKED.load(Ordering::Relaxed)

@@ -207,8 +207,8 @@ fn file_system(store: &dyn Store) -> Result<leasehold_base::units::FileSystemId,
     seen.map(|seen| seen.file_system).map_err(OpenError::Disk)
 }
 
-/// Does work of a store on a thread that ends with the work: a store acts as callers, and the thread
-/// that opens the log keeps its identity.
+/// Does work of a store on a thread that ends with the work: a store acts as callers, and the
+/// thread that opens the log keeps its identity.
 fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join().expect("a store does not panic"))
 }

@@ -275,9 +275,9 @@ impl Metaserver {
             node.view(object)
         });
         match answer {
-            // Another client may have removed the object since. The object was made all the same: a client
-            // that hears of a failure makes another one, and other clients see one object more than the
-            // program has made.
+            // Another client may have removed the object since. The object was made all the same: a
+            // client that hears of a failure makes another object, and other clients see one object
+            // more than the program has made.
             Answer::Version(version) => {
                 Ok(made.unwrap_or(Metafile { version, places: vec![at.clone()], ..born }))
             }

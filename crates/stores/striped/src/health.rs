@@ -3,8 +3,8 @@
 //! The failure detector (`patient`) knows an iod that does not answer. An iod that answers with an
 //! error counts as healthy there, and with two copies no client learns of the error. Rules:
 //! 1. An iod that answers a change with the error of a read-only file system refuses changes.
-//! 2. Any other error of a change may be an error of one object. The error has the iod probed soon: a
-//!    probe is a change that changes nothing ([`crate::Iod::probe`]).
+//! 2. Any other error of a change may be an error of one object. The error has the iod probed soon:
+//!    a probe is a change that changes nothing ([`crate::Iod::probe`]).
 //! 3. A probe that fails says that the iod refuses changes, and a probe that succeeds says that the
 //!    iod takes changes.
 

@@ -7,8 +7,8 @@
 //! - A call of a judged connection costs no message.
 //!
 //! Rules:
-//! 1. The iod notes its turn before the metaserver keeps the turn. So an iod whose noted turn is less
-//!    than the kept turn is older: a backup, a snapshot, an old disk.
+//! 1. The iod notes its turn before the metaserver keeps the turn. So an iod whose noted turn is
+//!    less than the kept turn is older: a backup, a snapshot, an old disk.
 //! 2. The metaserver judges each connection: before the first call, and after a call during which
 //!    another connection came. Only the judgement of the last connection counts.
 //! 3. An iod that is not older gets its next turn when the metaserver judges the iod, and each

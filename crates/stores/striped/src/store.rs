@@ -226,9 +226,10 @@ impl Striped {
                 // A file that was there and has data keeps its data.
                 _ => self.true_found(found).await,
             };
-            // A CREATE that may find a file starts again where the file is gone. Any other CREATE has made
-            // the file, even if the file is gone or in use already: a client that hears of a failure
-            // makes another file, and other clients see one file more than the program has made.
+            // A CREATE that may find a file starts again where the file is gone. Any other CREATE
+            // has made the file, even if the file is gone or in use already: a client that hears of
+            // a failure makes another file, and other clients see one file more than the program
+            // has made.
             let is_gone = self.failed_for_gone(&object, &result).await;
             if !matches!(file, NewFile::Unchecked(_)) {
                 let attributes = Attributes { size: 0, used: 0, ..found.attributes };

@@ -12,8 +12,8 @@ use crate::search::{NOTED_MAX, SearchError};
 
 /// The work of a walk at each file.
 pub(crate) trait Visitor: Send {
-    /// Looks at a file that has a head. A file with several names, or with another name, may come more
-    /// than once.
+    /// Looks at a file that has a head. A file with several names, or with another name, may come
+    /// more than once.
     fn visit(&mut self, file: ObjectId, placed: Placed) -> impl Future<Output = ()> + Send;
 }
 

@@ -40,13 +40,13 @@ fn dialogues() {
     });
 }
 
-/// `call TICKET [by CLIENT] nothing|look|read|write [under SERIAL] [ask|try|reclaim read|write [for SECONDS]
-/// [space BYTES] [mute]]`, `vacate TICKET`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
-/// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
-/// `met CLIENT ORIGIN`, `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
-/// `opened` and `tick`;
-/// each may end with `of OBJECT`. `restart`, `full-at LEASES`, `leases`, `cached CLIENT` and `own CLIENT [since
-/// SERIAL]` are no events.
+/// `call TICKET [by CLIENT] nothing|look|read|write [under SERIAL] [ask|try|reclaim read|write [for
+/// SECONDS] [space BYTES] [mute]]`, `vacate TICKET`, `done TICKET [used BYTES] [void]`, `given-up
+/// TICKET`, `received CLIENT SERIAL`, `returned CLIENT SERIAL [open read|write]`, `reported CLIENT
+/// SERIAL round ROUND [size BYTES]`, `met CLIENT ORIGIN`, `reconnected|forgotten CLIENT`, `gone`,
+/// `backlog yes|no`, `space BYTES`, `reclaimed`, `opened` and `tick`; each may end with `of
+/// OBJECT`. `restart`, `full-at LEASES`, `leases`, `cached CLIENT` and `own CLIENT [since SERIAL]`
+/// are no events.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     let client = || Client(words[1].parse().expect("a client"));

@@ -93,8 +93,8 @@ struct Pending {
     client: Option<Client>,
     /// How it runs, and since when.
     run: Option<(Run, Time)>,
-    /// The modrev of the object when the call began to run, and the lease that the client cached the
-    /// object under.
+    /// The modrev of the object when the call began to run, and the lease that the client cached
+    /// the object under.
     begun: (Modrev, Option<Serial>),
 }
 

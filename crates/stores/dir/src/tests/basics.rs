@@ -254,8 +254,9 @@ fn opening_a_store_keeps_the_identity_of_the_thread() {
     opened.join().expect("no panic");
 }
 
-/// A thread that does a call of a store acts as callers from then on, and could not write the server's own
-/// files. The shell knows such a thread by the capability that the thread has given up.
+/// A thread that does a call of a store acts as callers from then on, and could not write the
+/// server's own files. The shell knows such a thread by the capability that the thread has given
+/// up.
 #[test]
 fn a_thread_that_does_a_call_gives_up_the_mark_of_own_work() {
     let is_marked = || {

@@ -218,9 +218,9 @@ async fn give_way() {
     .await;
 }
 
-/// Another client removes a file when the file is on stable storage, and before the CREATE of the file
-/// is answered. The CREATE has made the file all the same: a client that heard of a failure would make
-/// another file.
+/// Another client removes a file when the file is on stable storage, and before the CREATE of the
+/// file is answered. The CREATE has made the file all the same: a client that heard of a failure
+/// would make another file.
 #[test]
 fn a_create_has_made_a_file_that_is_gone_before_the_answer() {
     let lan = Lan::strict(2, |_, _| Bytes::from_static(b"head"));

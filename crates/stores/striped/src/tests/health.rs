@@ -160,8 +160,8 @@ fn an_error_of_one_object_has_the_iods_probed() {
     assert_eq!((refusing(&store), store.is_probe_due()), (vec![], false));
 }
 
-/// The name of such a file was shown with an input/output error, and neither a listing nor a removal
-/// by programs that look at a file first could go on.
+/// Programs got an input/output error for the name of such a file, and neither a listing nor a
+/// removal by programs that look at a file first could go on.
 #[test]
 fn a_file_has_attributes_while_an_iod_refuses_a_part_of_a_cut() {
     let mut volume = Volume::new();
