@@ -100,8 +100,8 @@ impl Records {
         Ok((Self { sender: Some(sender), writing, _lock: lock }, records))
     }
 
-    /// Adds records behind all that were added before; `now` where somebody waits for it. The
-    /// caller learns when the records are stored, and never if the disk refuses the records now.
+    /// Adds records behind all earlier records; `now` where a caller waits for the sync. The caller
+    /// learns when the records are stored, and never if the disk refuses the records now.
     pub fn append(&self, records: Vec<Vec<u8>>, now: bool) -> oneshot::Receiver<()> {
         let (stored, receiver) = oneshot::channel();
         // When the thread has ended, for a disk that failed, nobody is told.

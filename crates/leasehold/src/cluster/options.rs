@@ -174,7 +174,7 @@ pub(crate) struct Believe {
     #[arg(value_name = "IOD")]
     pub(crate) iod: u16,
 
-    /// The directory with the metaserver's state [default: that of the server of DIR]
+    /// The directory with the metaserver's state [default: the state of the server of DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }

@@ -580,7 +580,7 @@ impl Change {
     async fn settled(self) -> Result<(), FsError> {
         // Changes that came at the same time join the same sync.
         others_first().await;
-        // All syncs start before the first one is waited for.
+        // All syncs start before the store waits for the first sync.
         let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
         let mut settled = Ok(());
         for wait in waits {

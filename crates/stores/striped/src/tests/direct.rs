@@ -351,7 +351,7 @@ fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     block_on(store.write(&caller, &file, 0, data, Stability::Unstable)).result.is_ok()
 }
 
-/// All callers of two numbers that are told numbers, or are near to told numbers.
+/// All callers of two numbers that clients were told, or that are near to such numbers.
 fn near(told: &[Owner]) -> Vec<Owner> {
     let told: Vec<u32> = told.iter().flat_map(|it| [it.user, it.group]).collect();
     let near =
