@@ -117,7 +117,8 @@ impl Ownership {
 }
 
 /// Opens the file of the lock, and makes the file where there is none. On a file system that became
-/// read-only the file that is there can still be locked: a server serves what can be read.
+/// read-only the file that is there can still be locked: a server serves the files that can be
+/// read.
 fn open(path: &Path) -> io::Result<File> {
     match private::open(path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {

@@ -18,7 +18,7 @@ pub(crate) trait Visitor: Send {
 }
 
 impl Volume {
-    /// What lies in a directory, and cannot be passed by.
+    /// The children of a directory, of which the walk passes none by.
     async fn all_children(
         &self,
         directory: &ObjectId,
@@ -42,7 +42,7 @@ impl Volume {
         Ok(children)
     }
 
-    /// What the metafile of a file says.
+    /// The content of a file's metafile.
     async fn read_placed(&self, object: &ObjectId) -> Result<Option<Placed>, FsError> {
         let length = u32::try_from(HEAD_BYTES).expect("it is small");
         let caller = superuser();
@@ -51,7 +51,7 @@ impl Volume {
             Placed::read(&done.data).map_err(|Damaged| FsError::Io)
         };
         match read().await {
-            // It may just be written.
+            // Another call may be writing the metafile.
             Err(FsError::Io) => {
                 let file = self.file(object);
                 let _data = file.read().await;
@@ -95,15 +95,15 @@ impl<'a, V: Visitor> Walk<'a, V> {
                     return Err(SearchError::Ending);
                 }
             }
-            // Whoever is at it takes note first. What is renamed later was looked at, but for what
-            // is in a directory that was noted.
+            // Tasks that give another name now note the object first. The walk has looked at all
+            // objects that get another name later, but for objects in a noted directory.
             self.volume.search.all_have_noted().await;
             self.visit_renamed().await?;
         }
         Ok(())
     }
 
-    /// Looks at what got another name.
+    /// Looks at the objects that got another name.
     async fn visit_renamed(&mut self) -> Result<(), SearchError> {
         for object in self.volume.search.noted()? {
             match self.volume.names.getattr(&object).await {
@@ -124,7 +124,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
             FileType::Directory => self.directories.push(object),
             FileType::Regular => match self.volume.read_placed(&object).await {
                 Ok(Some(placed)) => self.visitor.visit(object, placed).await,
-                // Somebody removed it, where it is stale.
+                // Another caller removed the object, where the object is stale.
                 Ok(None) | Err(FsError::Stale) => {}
                 Err(error) => return Err(self.volume.unread(&object, error)),
             },

@@ -517,8 +517,8 @@ fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
         made.result.expect("there is room");
         let terms = Terms { kind: Kind::Read, term_ms: 0, opportune: false, space: 0 };
         let (gate, asked) = writer.call(Asks::first(&terms, false), None);
-        block_on(gate.lease(&root)).expect("nobody is in its way");
-        let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
+        block_on(gate.lease(&root)).expect("no other caller has a lease");
+        let granted = asked.outcome().granted.pop().expect("the call asked for a lease").grant;
         writer.store.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
         if others_come {
             let (store, leases) = (Arc::<Away>::clone(&writer.store), Arc::clone(&writer.leases));
