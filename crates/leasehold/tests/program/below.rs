@@ -75,7 +75,8 @@ fn why_names_the_mount_and_no_permission() {
             assert!(told.ends_with(last) && !told.contains("may not be searched"), "{told}");
         }
         let told = why(&["remove", "/data/top"]);
-        let words = "/data/top: a file system (tmpfs) is mounted there, and the name stays\ndenied\n";
+        let words =
+            "/data/top: a file system (tmpfs) is mounted there, and the name stays\ndenied\n";
         assert!(!told.contains(words), "a user may not remove names there at all: {told}");
     });
 }
