@@ -61,11 +61,15 @@ impl Records {
     /// Opens a file, made where there is none, and gives what is in it after `compact` has made it
     /// less. Without `sync` what is added counts as stored as soon as the kernel has it.
     ///
+    /// A last record that is `passing` holds until this call alone: `compact` drops the record, and a
+    /// file that a full disk keeps from being rewritten is cut before the record.
+    ///
     /// # Errors
     /// When it cannot be had, another process has it, or it is no such file.
     pub fn open(
         path: &Path,
         sync: bool,
+        passing: Option<&[u8]>,
         compact: impl FnOnce(Vec<Bytes>) -> io::Result<Vec<Vec<u8>>>,
     ) -> io::Result<(Self, Vec<Bytes>)> {
         own::must_be_own();
@@ -78,20 +82,27 @@ impl Records {
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes)?;
                 let (found, end) = read(&bytes.into())?;
+                let last = found.last().filter(|last| passing == Some(&last[..]));
+                let end = end - last.map_or(0, |last| (HEAD_BYTES + last.len()) as u64);
                 (found, Some((file, end)))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => (Vec::new(), None),
             Err(error) => return Err(error),
         };
         let compacted = compact(found)?;
-        let (file, position) = match (rewrite(path, &compacted), old) {
+        let (file, position) = match (write_beside(path, &compacted), old) {
             (Err(error), Some((file, end))) if is_full(&error) => {
                 tracing::warn!(path = %path.display(), %error, "cannot compact the records");
                 // No caller was told that the bytes behind the last whole record are stored.
                 file.set_len(end)?;
+                file.sync_data()?;
                 (file, end)
             }
-            (rewritten, _) => rewritten?,
+            (written, _) => {
+                let written = written?;
+                take_the_place(path)?;
+                written
+            }
         };
         let (sender, receiver) = mpsc::channel::<Added>();
         let writer = Writer { file, position, refused: Vec::new(), sync };
@@ -126,13 +137,23 @@ struct Writer {
     file: File,
     /// The end of the records that are written.
     position: u64,
-    /// Framed records for the place behind `position`, which the disk refused.
+    /// Framed records for the place behind `position`, which the disk refused and whose callers do
+    /// not wait.
     refused: Vec<u8>,
     sync: bool,
 }
 
+/// Why records are not stored.
+enum Trouble {
+    /// The disk takes no bytes now.
+    Refused(io::Error),
+    /// The bytes may be on stable storage or not.
+    NotSynced(io::Error),
+}
+
 impl Writer {
     fn run(mut self, receiver: &mpsc::Receiver<Added>) {
+        let mut is_refused = false;
         while let Ok(first) = receiver.recv() {
             let until = Instant::now() + SOON;
             let mut batch = vec![first];
@@ -143,41 +164,56 @@ impl Writer {
                 }
             }
             batch.extend(receiver.try_iter());
-            let had_refused = !self.refused.is_empty();
             match self.write(&batch) {
-                // The caller may have gone.
-                Ok(()) => batch.into_iter().for_each(|added| {
-                    let _ = added.stored.send(());
-                }),
-                Err(error) if self.refused.is_empty() || self.refused.len() > REFUSED_BYTES_MAX => {
+                Ok(()) => {
+                    if core::mem::take(&mut is_refused) {
+                        tracing::info!("the disk takes records again");
+                    }
+                    batch.into_iter().for_each(|added| {
+                        // The caller may have gone.
+                        let _ = added.stored.send(());
+                    });
+                }
+                Err(Trouble::Refused(error)) if self.refused.len() <= REFUSED_BYTES_MAX => {
+                    if !core::mem::replace(&mut is_refused, true) {
+                        tracing::error!(%error, "cannot store records: the next write tries again");
+                    }
+                }
+                Err(Trouble::Refused(error) | Trouble::NotSynced(error)) => {
                     tracing::error!(%error, "cannot store records: refuses records from now on");
                     return;
                 }
-                Err(error) if !had_refused => {
-                    tracing::error!(%error, "cannot store records: the next write tries again");
-                }
-                Err(_) => {}
-            }
-            if had_refused && self.refused.is_empty() {
-                tracing::info!("the disk takes records again");
             }
         }
-        if let (false, Err(error)) = (self.refused.is_empty(), self.write(&[])) {
+        if let (false, Err(Trouble::Refused(error) | Trouble::NotSynced(error))) =
+            (self.refused.is_empty(), self.write(&[]))
+        {
             tracing::error!(%error, "some records are not stored");
         }
     }
 
-    /// Writes refused records and a batch. Keeps all of them as refused if the disk does not take
-    /// the bytes, and none if the sync fails.
-    fn write(&mut self, batch: &[Added]) -> io::Result<()> {
-        for record in batch.iter().flat_map(|added| &added.records) {
-            frame(self.position + self.refused.len() as u64, record, &mut self.refused);
+    /// Writes refused records and a batch. If the disk refuses the bytes, the records whose callers
+    /// do not wait are kept for the next write. A caller that waits learns of the refusal and acts
+    /// on it, so its records must not be stored later.
+    fn write(&mut self, batch: &[Added]) -> Result<(), Trouble> {
+        let position = self.position;
+        let to = |bytes: &mut Vec<u8>, added: &Added| {
+            for record in &added.records {
+                frame(position + bytes.len() as u64, record, bytes);
+            }
+        };
+        let mut bytes = self.refused.clone();
+        batch.iter().for_each(|added| to(&mut bytes, added));
+        if let Err(error) = self.file.write_all_at(&bytes, position) {
+            // A write that was cut short may have left whole records.
+            let _ = self.file.set_len(position);
+            let kept = batch.iter().filter(|added| !added.now);
+            kept.for_each(|added| to(&mut self.refused, added));
+            return Err(Trouble::Refused(error));
         }
-        // A write that was cut short leaves bytes that the next write replaces.
-        self.file.write_all_at(&self.refused, self.position)?;
-        self.position += self.refused.len() as u64;
+        self.position += bytes.len() as u64;
         self.refused.clear();
-        if self.sync { self.file.sync_data() } else { Ok(()) }
+        if self.sync { self.file.sync_data().map_err(Trouble::NotSynced) } else { Ok(()) }
     }
 }
 
@@ -221,8 +257,8 @@ fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     Ok((records, at as u64))
 }
 
-/// Puts a new file in the place of the old file, and returns the new file with its length.
-fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
+/// Writes a new file beside the old file, and returns the new file with its length.
+fn write_beside(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
     let new: PathBuf = path.with_extension("new");
     // A start that was cut off may have left such a file; the removal follows no link in its place.
     match fs::remove_file(&new) {
@@ -239,10 +275,14 @@ fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
         drop(fs::remove_file(&new));
         return Err(error);
     }
-    fs::rename(&new, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok((file, bytes.len() as u64))
+}
+
+/// Puts the new file in the place of the old file.
+fn take_the_place(path: &Path) -> io::Result<()> {
+    fs::rename(path.with_extension("new"), path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]
@@ -253,7 +293,7 @@ mod tests {
 
     fn open(path: &Path) -> (Records, Vec<Bytes>) {
         let same = |found: Vec<Bytes>| Ok(found.iter().map(|one| one.to_vec()).collect());
-        Records::open(path, true, same).unwrap_or_else(|error| panic!("{error}"))
+        Records::open(path, true, None, same).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
@@ -264,7 +304,7 @@ mod tests {
         assert!(found.is_empty());
         block_on(records.append(vec![b"one".to_vec(), Vec::new()], true)).expect("it is stored");
         block_on(records.append(vec![b"three".to_vec()], false)).expect("it is stored");
-        let taken = Records::open(&path, true, |_| Ok(Vec::new()));
+        let taken = Records::open(&path, true, None, |_| Ok(Vec::new()));
         assert!(taken.is_err(), "one process has it");
         drop(records);
         let (records, found) = open(&path);
@@ -291,7 +331,7 @@ mod tests {
         for name in ["names.lock", "names"] {
             let place = folder.path().join(name);
             std::os::unix::fs::symlink(&victim, &place).expect("there is room");
-            let opened = Records::open(&folder.path().join("names"), true, |_| Ok(Vec::new()));
+            let opened = Records::open(&folder.path().join("names"), true, None, |_| Ok(Vec::new()));
             assert!(opened.is_err(), "{name}");
             fs::remove_file(&place).expect("it is there");
         }
@@ -305,7 +345,7 @@ mod tests {
         let mut mode = fs::metadata(&path).expect("it is there").permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o620);
         fs::set_permissions(&path, mode).expect("it is the test's own");
-        assert!(Records::open(&path, true, |_| Ok(Vec::new())).is_err());
+        assert!(Records::open(&path, true, None, |_| Ok(Vec::new())).is_err());
     }
 
     /// A full disk must lose no record that the server reported as stored, and the file must take
@@ -321,18 +361,19 @@ mod tests {
         let position = file.metadata().expect("it is there").len();
         let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
         let mut writer = Writer { file: full, position, refused: Vec::new(), sync: true };
-        let batch = |record: &[u8]| {
+        let batch = |record: &[u8], now| {
             let (stored, _) = oneshot::channel();
-            [Added { records: vec![record.to_vec()], now: true, stored }]
+            [Added { records: vec![record.to_vec()], now, stored }]
         };
-        for record in [b"two", b"six"] {
-            let error = writer.write(&batch(record)).expect_err("the disk is full");
-            assert!(is_full(&error), "{error}");
+        // The caller of the second record waits, and learns that the record is not stored.
+        for (record, now) in [(b"two", false), (b"red", true), (b"six", false)] {
+            let refused = writer.write(&batch(record, now));
+            assert!(matches!(refused, Err(Trouble::Refused(error)) if is_full(&error)));
         }
         writer.file = file;
         // A write that was cut short leaves a part of the bytes.
         writer.file.write_all_at(&writer.refused[..7], position).expect("there is room");
-        writer.write(&batch(b"four")).expect("there is room");
+        assert!(writer.write(&batch(b"four", true)).is_ok(), "there is room");
         assert!(writer.refused.is_empty());
         assert_eq!(open(&path).1, [&b"one"[..], b"two", b"six", b"four"]);
     }
@@ -352,7 +393,7 @@ mod tests {
             block_on(records.append(vec![vec![7; 1000]], true)).expect_err("the disk is full");
         }
         assert!(!writing.is_finished());
-        block_on(records.append(vec![vec![7; REFUSED_BYTES_MAX]], true)).expect_err("it is full");
+        block_on(records.append(vec![vec![7; REFUSED_BYTES_MAX]], false)).expect_err("it is full");
         writing.join().expect("no panic");
     }
 
@@ -369,6 +410,6 @@ mod tests {
         fs::write(&path, &bytes).expect("there is room");
         assert_eq!(open(&path).1, [&b"one"[..]]);
         fs::write(&path, "something else").expect("there is room");
-        assert!(Records::open(&path, true, |_| Ok(Vec::new())).is_err());
+        assert!(Records::open(&path, true, None, |_| Ok(Vec::new())).is_err());
     }
 }

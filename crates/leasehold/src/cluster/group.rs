@@ -173,7 +173,7 @@ impl Group {
             )));
         }
         let (records, found) =
-            Records::open(&path, sync, compact).map_err(|error| failed(&error))?;
+            Records::open(&path, sync, None, compact).map_err(|error| failed(&error))?;
         let owner = fs::metadata(directory).map_err(|error| failed(&error))?;
         let owner = Owner {
             uid: owner.uid(),

@@ -74,7 +74,7 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
 fn copy(from: &Path, to: &Path) -> Result<Records, Failure> {
     let unread = |_| io::Error::new(ErrorKind::InvalidData, "a record cannot be read");
     let compact = |found: Vec<Bytes>| compacted(&found).map_err(unread);
-    let (old, found) = Records::open(&from.join(NAME), true, compact).map_err(|error| {
+    let (old, found) = Records::open(&from.join(NAME), true, None, compact).map_err(|error| {
         if error.kind() == ErrorKind::AddrInUse {
             let text = format!("{} is being served: end its metaserver first", from.display());
             return Kind::Directory.because(text);
@@ -83,7 +83,7 @@ fn copy(from: &Path, to: &Path) -> Result<Records, Failure> {
     })?;
     let coming = to.join(COMING);
     let moved = |_| moved(&found).map_err(unread);
-    let new = Records::open(&coming, true, moved).map_err(|error| failed(to, &error))?;
+    let new = Records::open(&coming, true, None, moved).map_err(|error| failed(to, &error))?;
     drop(new);
     // It is to be read by whom the directory is, whoever moves it.
     let owner = fs::metadata(to).map_err(|error| failed(to, &error))?;

@@ -58,12 +58,15 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
             return;
         }
     };
-    let is_known = are_of_ledger(names, kept.stamp).and_then(|are_of_ledger| {
-        if are_of_ledger { trust(striped, names).map(|()| true) } else { Ok(false) }
-    });
     let directory = names.display();
-    match is_known {
-        Ok(true) => {}
+    match are_of_ledger(names, kept.stamp) {
+        Ok(true) => {
+            // A stamp that cannot be renewed, as on a full disk, is still the same at both places.
+            striped.doubt_names(false);
+            if let Err(error) = trust(striped, names) {
+                tracing::warn!(%directory, %error, "cannot renew the stamp of the names");
+            }
+        }
         Ok(false) => tracing::debug!(%directory, "the names are not of this state directory"),
         Err(error) => tracing::debug!(%directory, %error, "the names cannot be stamped"),
     }
@@ -85,10 +88,9 @@ fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
 /// Takes a directory of names for complete: from now on it belongs to the ledger of the volume.
 ///
 /// # Errors
-/// The stamp cannot be stored. The names are in doubt then.
+/// The stamp cannot be stored. The names are in doubt as before, and may be in doubt at the next start.
 pub(crate) fn trust(striped: &Striped, names: &Path) -> io::Result<()> {
     let stamp: Stamp = shell_state::random()?;
-    striped.doubt_names(true);
     block_on(striped.stamp_removals(&stamp)).map_err(|_| io::Error::other("no ledger"))?;
     mark(names, &stamp)?;
     striped.doubt_names(false);
@@ -117,7 +119,7 @@ fn open(path: &Path, sync: bool) -> io::Result<(File, Kept)> {
         kept = Kept::read(&records).map_err(unknown)?;
         Ok(kept.records())
     };
-    let (records, _) = Records::open(path, sync, compact)?;
+    let (records, _) = Records::open(path, sync, Some(Kept::ENDED), compact)?;
     Ok((File(records), kept))
 }
 

@@ -53,7 +53,7 @@ const DONE: u8 = 2;
 const STAMP: u8 = 4;
 
 /// The record of an orderly end, which is the last record of the ledger then.
-const ENDED: &[u8] = &[3];
+const ENDED: &[u8] = Kept::ENDED;
 
 /// Random bytes that each start gives to the ledger and to the directory of names. A directory of
 /// another stamp is a copy of the directory, or an older state of it.
@@ -125,6 +125,10 @@ impl Removal {
 }
 
 impl Kept {
+    /// The record of an orderly end. A start takes the record out of the ledger: it says nothing of
+    /// the run that follows.
+    pub const ENDED: &'static [u8] = &[3];
+
     /// Reads the records of a ledger, in the order of their addition.
     ///
     /// # Errors
