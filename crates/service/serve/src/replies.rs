@@ -4,6 +4,7 @@
 use core::future::poll_fn;
 use core::hash::Hasher as _;
 use core::net::{IpAddr, SocketAddr};
+use core::task::Poll;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -321,12 +322,25 @@ impl Started {
     ) -> Answer<'static, Option<Message>> {
         Answer::later(async move {
             let mut waits: Vec<Wait> = Vec::new();
-            let polled = poll_fn(|context| taking(&mut waits, || running.as_mut().poll(context)));
+            let mut settled = Ok(());
+            let polled = poll_fn(|context| {
+                let polled = taking(&mut waits, || running.as_mut().poll(context));
+                if polled.is_pending() {
+                    // Changes of other calls may wait for a sync that begins with such a wait.
+                    waits.retain_mut(|wait| match wait.as_mut().poll(context) {
+                        Poll::Ready(done) => {
+                            settled = settled.and(done);
+                            false
+                        }
+                        Poll::Pending => true,
+                    });
+                }
+                polled
+            });
             let mut reply = polled.await?;
             if !waits.is_empty() {
                 self.made(reply.to_bytes());
             }
-            let mut settled = Ok(());
             for wait in waits {
                 settled = settled.and(wait.await);
             }
