@@ -233,7 +233,9 @@ impl Striped {
             let is_gone = self.failed_for_gone(&object, &result).await;
             if !matches!(file, NewFile::Unchecked(_)) {
                 let attributes = Attributes { size: 0, used: 0, ..found.attributes };
-                let is_made = is_gone || found.attributes.size > 0;
+                // An exclusive CREATE that comes again may find the data that a writer has put there.
+                let is_new = matches!(file, NewFile::Guarded(_)) && found.attributes.size > 0;
+                let is_made = is_gone || is_new;
                 let made = result.or_else(|error| match is_made {
                     true => Ok(Found { attributes, ..found }),
                     false => Err(error),
