@@ -271,8 +271,14 @@ fn log_before(
 fn must_suffice(descriptors: usize, loops: NonZeroUsize) -> Result<(), Failure> {
     // The loops, administrators, scrapers and operations open their descriptors later.
     let Some(open) = process::open_descriptors() else { return Ok(()) };
-    let needed = 4 * (open + 4 * loops.get() + DESCRIPTORS_AHEAD);
+    let needed = open + 4 * loops.get() + DESCRIPTORS_AHEAD;
     if descriptors >= needed {
+        if descriptors < 4 * needed {
+            tracing::warn!(
+                descriptors,
+                "this process may have few files open, so few clients find room: raise its limit"
+            );
+        }
         return Ok(());
     }
     Err(Kind::Running.because(format!(
