@@ -116,6 +116,11 @@ impl Context {
                 if guesses.are_held(now, from.ip()) {
                     return Err(FsError::Later);
                 }
+                // Rule 7 of `iods`: the metaserver has not judged the iod, so the iod looks at no
+                // number and counts no miss.
+                if !is_open {
+                    return Err(FsError::Later);
+                }
                 let object = (&*offer.export.store, &object);
                 let found = iods::client(key, self.claimed.as_ref(), object).await;
                 let (caller, sent) = found.inspect_err(|error| self.stranger(*error))?;
@@ -125,10 +130,6 @@ impl Context {
                 if !sent.may(purpose) {
                     self.stranger(FsError::Access);
                     return Err(FsError::Access);
-                }
-                // Rule 7 of `iods`: the metaserver has not judged the iod.
-                if !is_open {
-                    return Err(FsError::Later);
                 }
                 (Decided { caller, because: Because::Claimed }, Some(sent))
             }

@@ -332,13 +332,18 @@ impl Service {
             return;
         }
         let exports = self.exports.load_full();
-        let mut is_noted = true;
+        // An iod that compares the turn with no note must let no client in.
+        let (mut has_note, mut has_other) = (false, false);
         for offer in exports.found_by(from).filter(|_| turn > 0) {
             let Some(rule) = offer.access.rule(from) else { continue };
             let Decided { caller, .. } = rule.identity.anonymous(Because::Claimed);
-            is_noted &= iods::noted_turns(&*offer.export.store, &caller).await.last == turn;
+            match iods::noted_turns(&*offer.export.store, &caller).await.last == turn {
+                true => has_note = true,
+                false => has_other = true,
+            }
         }
-        self.lets_clients_in.store(is_noted, Ordering::Release);
+        let is_noted = has_note && !has_other;
+        self.lets_clients_in.store(turn == 0 || is_noted, Ordering::Release);
     }
 
     /// Returns true if a caller may be any user at all here; reports a caller that may not.
