@@ -12,7 +12,7 @@ use crate::failure::{Failure, Kind};
 use crate::health::Healths;
 use crate::scrub::Scrubs;
 use crate::serving::Serving;
-use crate::stripes::turns::Work;
+use crate::stripes::turns::{Mending, Work};
 
 /// How soon it is seen that there is something to do, or that an iod is back.
 const SOON: Duration = Duration::from_secs(1);
@@ -34,6 +34,7 @@ impl Tending {
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
         let (mut scrubs, mut healths) = (Scrubs::default(), Healths::default());
         let (mut turns, judged) = (Work::default(), Arc::clone(serving));
+        let (mut mending, left) = (Mending::default(), Arc::clone(serving));
         let tending = Periodic::start("tending", SOON, move || {
             tend(&all, &mut not_before);
             remove(&all, &mut put_off);
@@ -43,7 +44,9 @@ impl Tending {
         let probing = Periodic::start("health", SOON, move || healths.run(&probed));
         // No turn waits for a file that moves.
         let judging = Periodic::start("turns", SOON, move || turns.run(&judged));
-        let periodic = [tending, scrubbing, probing, judging];
+        // No turn waits for a walk over all files, either.
+        let leaving = Periodic::start("older", SOON, move || mending.run(&left));
+        let periodic = [tending, scrubbing, probing, judging, leaving];
         let periodic = periodic.into_iter().collect::<Result<_, _>>();
         let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
         Ok(Self { serving: Arc::clone(serving), periodic: periodic.map_err(failed)? })

@@ -43,6 +43,7 @@ pub(crate) fn believe_served(serving: &Serving, path: &Path, iod: u16) -> Result
     let failed = |error: String| format!("iod {iod}, {}, takes no turn: {error}", member.label);
     believed
         .map_err(|error| failed(error.to_string()))?
+        .map_err(|error| failed(error.to_string()))?
         .map_err(|error| failed(error.to_string()))?;
     tracing::warn!(
         directory = %path.display(),

@@ -1,7 +1,7 @@
 //! The turns of the iods of volumes, in the state directory, and the work on iods that are older
 //! than their metaserver knows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,8 @@ const TURN_AFTER: Duration = Duration::from_secs(60);
 /// metafile.
 const MEND_AFTER: Duration = Duration::from_secs(600);
 
-/// The time to another walk where a walk failed, or where an iod did not note its turn.
+/// The time to another walk where a walk failed or could not decide, or where an iod did not note
+/// its turn. The time doubles with each such walk, up to `MEND_AFTER`.
 const MEND_AGAIN: Duration = Duration::from_secs(10);
 
 /// Keeps turns in a file, on a thread that acts as no caller.
@@ -182,55 +183,122 @@ fn read(path: &Path) -> io::Result<BTreeMap<u16, u64>> {
 #[derive(Default)]
 pub(crate) struct Work {
     next_turns: Option<Instant>,
-    /// The older iods of the last walk, and the time of the next walk.
-    walks: BTreeMap<PathBuf, (Vec<u16>, Instant)>,
 }
 
 impl Work {
     /// Does the work that is due.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let are_due = self.next_turns.is_none_or(|next| next <= Instant::now());
-        for (directory, _, volume) in serving.homes() {
+        for (_, _, volume) in serving.homes() {
             block_on(volume.striped.judge_new_connections());
             if are_due && volume.group.is_none() {
                 block_on(volume.striped.take_turns());
             }
-            self.mend(&directory, &volume);
         }
         if are_due {
             self.next_turns = Some(Instant::now() + TURN_AFTER);
         }
     }
+}
 
-    /// Has the files leave the older iods.
+/// The walks for the older iods of all volumes, in the background. A walk may take long, and no
+/// turn waits for it.
+#[derive(Default)]
+pub(crate) struct Mending {
+    /// The last walk of each directory of names with older iods.
+    walks: BTreeMap<PathBuf, Walked>,
+}
+
+/// The last walk for older iods.
+struct Walked {
+    older: Vec<u16>,
+    /// The time of the next walk.
+    next: Instant,
+    /// The time between the walks.
+    pause: Duration,
+    /// The result without a turn that the log has already.
+    logged: Option<Unfinished>,
+}
+
+/// The iods that failed to note their turns, and the iods that the walk could not decide for.
+type Unfinished = (BTreeMap<u16, FsError>, BTreeSet<u16>);
+
+impl Mending {
+    /// Has the files of all volumes leave the older iods.
+    pub(crate) fn run(&mut self, serving: &Serving) {
+        for (directory, _, volume) in serving.homes() {
+            self.mend(&directory, &volume);
+        }
+    }
+
     fn mend(&mut self, directory: &Path, volume: &Volume) {
         let older = volume.striped.older_iods();
-        let known = self.walks.get(directory);
-        if known.is_some_and(|(of, next)| *of == older && Instant::now() < *next) {
+        let known = self.walks.get(directory).filter(|known| known.older == older);
+        if known.is_some_and(|known| Instant::now() < known.next) {
             return;
         }
-        let after = match block_on(volume.striped.mend_older()) {
+        let again = next_pause(known.map(|known| known.pause));
+        let before = known.and_then(|known| known.logged.clone());
+        let (pause, logged) = match block_on(volume.striped.mend_older()) {
             Ok(None) => {
                 self.walks.remove(directory);
                 return;
             }
             Ok(Some(mended)) => {
                 told(directory, volume, &mended);
-                if mended.needed.is_empty() { MEND_AGAIN } else { MEND_AFTER }
+                let Mended { needed, undecided, not_noted, .. } = mended;
+                let unfinished = (not_noted, undecided);
+                if before.as_ref() != Some(&unfinished) {
+                    told_unfinished(directory, volume, &unfinished);
+                }
+                let (not_noted, undecided) = &unfinished;
+                let is_unfinished = !not_noted.is_empty() || !undecided.is_empty();
+                let waits = !is_unfinished && !needed.is_empty();
+                (if waits { MEND_AFTER } else { again }, Some(unfinished))
             }
             Err(SearchError::Busy | SearchError::Ending) => return,
             Err(error) => {
                 let directory = directory.display();
                 tracing::warn!(%directory, %error, "cannot look at the files of an older iod");
-                MEND_AGAIN
+                (again, before)
             }
         };
-        self.walks.insert(directory.to_owned(), (older, Instant::now() + after));
+        let walked = Walked { older, next: Instant::now() + pause, pause, logged };
+        self.walks.insert(directory.to_owned(), walked);
+    }
+}
+
+/// The time to the next walk after a walk that failed, from the time before that walk.
+fn next_pause(before: Option<Duration>) -> Duration {
+    before.map_or(MEND_AGAIN, |before| (before * 2).min(MEND_AFTER))
+}
+
+fn told_unfinished(directory: &Path, volume: &Volume, (not_noted, undecided): &Unfinished) {
+    let directory = directory.display();
+    let label = |iod: u16| volume.members[usize::from(iod)].label.as_str();
+    for (&iod, error) in not_noted {
+        tracing::warn!(
+            %directory,
+            iod,
+            place = label(iod),
+            %error,
+            "no file depends on an older iod, and the iod cannot note its next turn: the \
+             metaserver tries the turn again"
+        );
+    }
+    for &iod in undecided {
+        tracing::warn!(
+            %directory,
+            iod,
+            place = label(iod),
+            "cannot decide for all files on an older iod, as other iods or metafiles do not \
+             answer: the metaserver looks at the files again"
+        );
     }
 }
 
 fn told(directory: &Path, volume: &Volume, mended: &Mended) {
-    let Mended { behind, current, needed } = mended;
+    let Mended { behind, current, needed, .. } = mended;
     let directory = directory.display();
     let label = |iod: u16| volume.members[usize::from(iod)].label.as_str();
     for &iod in current {
@@ -266,6 +334,18 @@ mod tests {
         let turns = BTreeMap::from([(0, 7), (47, u64::MAX)]);
         shell_state::put(folder.path(), "turns-5", &[text(&turns).as_bytes()]).expect("room");
         assert_eq!(read(&path).expect("it was written whole"), turns);
+    }
+
+    #[test]
+    fn walks_that_fail_come_less_often() {
+        let mut pause = next_pause(None);
+        assert_eq!(pause, MEND_AGAIN);
+        for _ in 0..10 {
+            let next = next_pause(Some(pause));
+            assert!(next == MEND_AFTER || next == pause * 2, "{next:?}");
+            pause = next;
+        }
+        assert_eq!(pause, MEND_AFTER);
     }
 
     #[test]

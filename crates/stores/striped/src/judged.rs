@@ -91,7 +91,10 @@ impl Turns {
     }
 
     /// Keeps a turn that the iod has noted.
-    async fn keep(&self, keeper: &dyn TurnKeeper, iod: u16, turn: u64) {
+    ///
+    /// # Errors
+    /// The turn cannot be stored; the keeper logs this error.
+    async fn keep(&self, keeper: &dyn TurnKeeper, iod: u16, turn: u64) -> Result<(), FsError> {
         let stored = {
             let mut kept = self.kept();
             let known = kept.entry(iod).or_default();
@@ -99,9 +102,7 @@ impl Turns {
             // The lock keeps the writes in the order of the changes.
             keeper.keep(&kept)
         };
-        // The keeper logs a failure. The metaserver may then not tell an older state of the iod
-        // apart.
-        let _ = stored.await;
+        stored.await
     }
 }
 
@@ -110,6 +111,33 @@ impl Turns {
 enum Verdict {
     Believed,
     Older,
+}
+
+/// A turn that is due until the iod has noted the turn and the metaserver has kept the turn, also
+/// where a caller gives the work up.
+struct Due<'a> {
+    is_changed: &'a AtomicBool,
+    is_done: bool,
+}
+
+impl<'a> Due<'a> {
+    /// Changes from now on need another turn.
+    fn begin(is_changed: &'a AtomicBool) -> Self {
+        is_changed.swap(false, Ordering::AcqRel);
+        Self { is_changed, is_done: false }
+    }
+
+    fn end(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Due<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.is_changed.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// An iod that its metaserver judges.
@@ -238,20 +266,23 @@ impl Judged {
 
     /// Gives an iod that is not older its next turn.
     async fn move_on(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
-        let was_changed = self.is_changed.swap(false, Ordering::AcqRel);
+        let due = Due::begin(&self.is_changed);
         let turn = noted.greatest.saturating_add(1);
         match self.iod.note_turn(turn).await {
             Ok(()) => {
-                self.turns.keep(keeper, self.number, turn).await;
+                if self.turns.keep(keeper, self.number, turn).await.is_ok() {
+                    due.end();
+                }
                 self.let_clients_in(turn).await;
                 Ok(())
             }
-            Err(FsError::Later) => {
-                self.is_changed.fetch_or(was_changed, Ordering::AcqRel);
-                Err(FsError::Later)
-            }
+            Err(FsError::Later) => Err(FsError::Later),
             // The iod goes on without the turn, since its objects can be read.
             Err(error) => {
+                if error == FsError::NotSupported {
+                    // The iod notes no later turn, either.
+                    due.end();
+                }
                 keeper.notice(&TurnNotice::NotNoted(self.number, error));
                 self.let_clients_in(noted.last).await;
                 Ok(())
@@ -310,7 +341,11 @@ impl Judged {
         let is_given_out = self.is_given_out.load(Ordering::Acquire);
         match self.is_changed.load(Ordering::Acquire) || is_given_out {
             true => self.move_on(keeper, noted).await,
-            false => Ok(()),
+            false => {
+                // The word at the judgement may have been lost.
+                self.let_clients_in(noted.last).await;
+                Ok(())
+            }
         }
     }
 
@@ -320,7 +355,10 @@ impl Judged {
         let second = first.saturating_add(1);
         self.iod.note_turn(first).await?;
         self.iod.note_turn(second).await?;
-        self.turns.keep(keeper, self.number, second).await;
+        if self.turns.keep(keeper, self.number, second).await.is_err() {
+            // The next turn is kept in place of this turn.
+            self.is_changed.store(true, Ordering::Release);
+        }
         self.let_clients_in(second).await;
         Ok(())
     }

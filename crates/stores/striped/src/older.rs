@@ -6,9 +6,11 @@
 //! 2. An older iod on which no file depends any more gets its next turn. The metaserver believes
 //!    the iod then, since no reader uses its old copies, and makes the copies again.
 //! 3. A file whose only good copy lies on an older iod keeps the iod from its next turn.
-//! 4. The metaserver notes no copy while an iod that is to be used is away: that iod may be older,
-//!    too.
+//! 4. The metaserver notes no copy while an iod that is to be used is away or not judged: that iod
+//!    may be older, too.
 //! 5. No move of a file's data goes on if the move began before the metaserver found the iod older.
+//! 6. Before the metaserver believes an older iod at the word of an administrator, it notes the
+//!    copies of rule 1, whatever other iods are away: the old copies must not pass for good copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
@@ -17,14 +19,14 @@ use futures_util::future::join_all;
 use leasehold_fs::{FsError, ObjectId};
 
 use crate::Striped as Volume;
-use crate::file::Data;
+use crate::file::{Data, Objects};
 use crate::iod::Step;
 use crate::metafile::Placed;
 use crate::search::{SearchError, WALKS};
 use crate::walk::{Visitor, Walk};
 
-/// The greatest number of files that a walk counts for older iods.
-const NEEDS_MAX: usize = 65_536;
+/// The greatest number of files that a walk counts for older iods. The bound is small for tests.
+const NEEDS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 
 /// The result of one walk over all files for the older iods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub struct Mended {
     pub current: Vec<u16>,
     /// The older iods that files depend on, each with the number of the files up to a bound.
     pub needed: BTreeMap<u16, u64>,
+    /// The older iods with files for which the walk could not decide, as after an error or where
+    /// the iod of the other copy is away. These iods get no turn before the next walk.
+    pub undecided: BTreeSet<u16>,
+    /// The older iods that no file depends on, and that failed to note their next turn.
+    pub not_noted: BTreeMap<u16, FsError>,
+    /// The last error of a file for which the walk could not decide.
+    pub failed: Option<FsError>,
 }
 
 impl Volume {
@@ -74,7 +83,7 @@ impl Volume {
     }
 
     /// Looks at all files for the iods that are older; does nothing where no iod is older, or where
-    /// another iod is away (rule 4).
+    /// another iod is away or cannot be judged (rule 4).
     ///
     /// # Errors
     /// As [`SearchError`] says.
@@ -87,30 +96,20 @@ impl Volume {
             self.needed().clear();
             return Ok(None);
         }
-        let is_there = |iod: &&u16| older.contains_key(*iod) || !self.iod(**iod).is_away();
-        if !self.options.used.iter().all(|iod| is_there(&iod)) {
+        self.judge_new_connections().await;
+        let is_there = |iod: u16| older.contains_key(&iod) || self.is_good(iod);
+        if !self.options.used.iter().all(|iod| is_there(*iod)) {
             return Ok(None);
         }
-        let _under_way = self.search.begin()?;
-        self.forget_extents().await;
-        let numbers = older.keys().copied().collect();
-        let (behind, needs) = (0, BTreeMap::new());
-        let mender = Mender { volume: self, older: numbers, behind, needs };
-        let mut walk = Walk::new(self, mender);
-        for _ in 0..WALKS {
-            walk.all().await?;
-        }
-        let Mender { behind, needs, .. } = walk.visitor;
-        let mut mended = Mended { behind, ..Mended::default() };
-        for iod in needs.values().flatten() {
-            *mended.needed.entry(*iod).or_default() += 1;
-        }
+        let mut mended = self.leave_copies(older.keys().copied().collect()).await?;
         *self.needed() = mended.needed.clone();
         for (number, since) in older {
-            let is_needed = mended.needed.contains_key(&number);
-            let step = Step::Believed(Some(since));
-            if !is_needed && self.iod(number).take_turn(step).await.is_ok() {
-                mended.current.push(number);
+            if mended.needed.contains_key(&number) || mended.undecided.contains(&number) {
+                continue;
+            }
+            match self.iod(number).take_turn(Step::Believed(Some(since))).await {
+                Ok(()) => mended.current.push(number),
+                Err(error) => drop(mended.not_noted.insert(number, error)),
             }
         }
         mended.current.retain(|number| !self.iod(*number).is_older());
@@ -121,16 +120,49 @@ impl Volume {
         Ok(Some(mended))
     }
 
-    /// Believes an older iod for good, as an administrator says.
+    /// Believes an older iod for good, as an administrator says. The metaserver notes before as
+    /// behind each copy on the iod that has a good second copy (rule 6).
     ///
     /// # Errors
-    /// The iod does not answer, or cannot note its turn.
-    pub async fn believe(&self, iod: u16) -> Result<(), FsError> {
-        self.forget_extents().await;
-        self.iod(iod).take_turn(Step::Believed(None)).await?;
+    /// As [`SearchError`] says, where the metaserver cannot look at all files. The inner error is
+    /// the error of the iod, which does not answer or cannot note its turn, or the error of a file
+    /// whose copy cannot be noted.
+    pub async fn believe(&self, iod: u16) -> Result<Result<(), FsError>, SearchError> {
+        let Some(since) = self.iod(iod).older() else {
+            return Ok(self.iod(iod).take_turn(Step::IfChanged).await);
+        };
+        self.judge_new_connections().await;
+        let left = self.leave_copies(BTreeSet::from([iod])).await?;
+        if let Some(error) = left.failed {
+            return Ok(Err(error));
+        }
+        if let Err(error) = self.iod(iod).take_turn(Step::Believed(Some(since))).await {
+            return Ok(Err(error));
+        }
+        if self.iod(iod).is_older() {
+            // The iod has yet another state, which the walk has not seen.
+            return Ok(Err(FsError::Later));
+        }
         self.set_removals_incomplete(true);
         self.needed().remove(&iod);
-        Ok(())
+        Ok(Ok(()))
+    }
+
+    /// Notes the copies of all files on older iods as behind (rule 1). No iod gets a turn.
+    async fn leave_copies(&self, older: BTreeSet<u16>) -> Result<Mended, SearchError> {
+        let _under_way = self.search.begin()?;
+        self.forget_extents().await;
+        let mut walk = Walk::new(self, Mender::new(self, older));
+        for _ in 0..WALKS {
+            walk.all().await?;
+        }
+        Ok(walk.visitor.mended())
+    }
+
+    /// Returns true if an iod is there, and judged, and not older.
+    fn is_good(&self, iod: u16) -> bool {
+        let iod = self.iod(iod);
+        !iod.is_away() && !iod.needs_judgement()
     }
 
     /// Has the metaserver ask for the sizes of all objects again, and ends all moves (rule 5).
@@ -143,13 +175,26 @@ impl Volume {
         }
     }
 
-    /// Notes the copies of a file on older iods as behind (rule 1).
+    /// Notes the copies of a file on older iods as behind (rule 1). The sizes of the objects do not
+    /// matter, and iods that are away may hold them back, so no iod is asked.
     async fn leave_older(&self, object: &ObjectId, older: &BTreeSet<u16>) -> Result<Left, FsError> {
         let file = self.file(object);
-        let data = self.alone(object, &file).await?;
-        let mut left = Left::default();
-        let Data::OnIods(objects) = &*data else { return Ok(left) };
+        let data = file.write().await;
+        let unread;
+        let objects = match &*data {
+            Data::OnIods(objects) => objects,
+            Data::Gone => return Err(FsError::Stale),
+            Data::Nowhere | Data::Inline(_) => return Ok(Left::default()),
+            Data::Unknown => match self.whole_head(object).await? {
+                Some((head, behind, change, _)) if !head.inline => {
+                    unread = Objects::new(head, Vec::new(), change.number, behind);
+                    &unread
+                }
+                Some(_) | None => return Ok(Left::default()),
+            },
+        };
         let head = &objects.head;
+        let mut left = Left::default();
         let copies = (0..head.layout.width())
             .flat_map(|number| (0..head.copies).map(move |copy| (number, copy)));
         for (number, copy) in copies {
@@ -159,13 +204,16 @@ impl Volume {
                 continue;
             }
             let other = (head.copies > 1).then(|| head.copy(number, 1 - copy).0);
-            let is_other_good = other
-                .is_some_and(|other| !behind.has(number, 1 - copy) && !self.iod(other).is_away());
-            if is_other_good {
-                self.note_behind(object, objects, number, copy).await?;
-                left.is_behind = true;
-            } else {
-                left.needs.insert(iod);
+            match other.filter(|_| !behind.has(number, 1 - copy)) {
+                Some(other) if self.is_good(other) => {
+                    self.note_behind(object, objects, number, copy).await?;
+                    left.is_behind = true;
+                }
+                // The other copy may be good: its iod may come back.
+                Some(other) if !self.iod(other).is_older() && !self.iod(other).is_gone() => {
+                    left.undecided.insert(iod);
+                }
+                Some(_) | None => drop(left.needs.insert(iod)),
             }
         }
         Ok(left)
@@ -178,6 +226,8 @@ struct Left {
     is_behind: bool,
     /// The older iods that have the only good copy of an object.
     needs: BTreeSet<u16>,
+    /// The older iods with a copy of an object whose other copy is on an iod that is away.
+    undecided: BTreeSet<u16>,
 }
 
 /// Looks at each file with objects on older iods.
@@ -188,6 +238,30 @@ struct Mender<'a> {
     behind: u64,
     /// The older iods that files need, by the part of a file's id that is equal for all its names.
     needs: BTreeMap<ObjectId, BTreeSet<u16>>,
+    /// The older iods that more files need than the bound of `needs` has room for.
+    overflow: BTreeSet<u16>,
+    undecided: BTreeSet<u16>,
+    failed: Option<FsError>,
+}
+
+impl<'a> Mender<'a> {
+    fn new(volume: &'a Volume, older: BTreeSet<u16>) -> Self {
+        let (overflow, undecided) = (BTreeSet::new(), BTreeSet::new());
+        let needs = BTreeMap::new();
+        Self { volume, older, behind: 0, needs, overflow, undecided, failed: None }
+    }
+
+    fn mended(self) -> Mended {
+        let Self { behind, needs, overflow, undecided, failed, .. } = self;
+        let mut mended = Mended { behind, undecided, failed, ..Mended::default() };
+        for iod in needs.values().flatten() {
+            *mended.needed.entry(*iod).or_default() += 1;
+        }
+        for iod in overflow {
+            mended.needed.entry(iod).or_insert(1);
+        }
+        mended
+    }
 }
 
 impl Visitor for Mender<'_> {
@@ -197,19 +271,25 @@ impl Visitor for Mender<'_> {
         if on_older.is_empty() {
             return;
         }
-        let Left { is_behind, needs } = match self.volume.leave_older(&object, &self.older).await {
+        let left = match self.volume.leave_older(&object, &self.older).await {
             Ok(left) => left,
-            // Somebody removed it.
+            // Another caller removed the file.
             Err(FsError::Stale) => Left::default(),
-            Err(_) => Left { is_behind: false, needs: on_older },
+            Err(error) => {
+                self.failed = Some(error);
+                self.undecided.extend(on_older);
+                return;
+            }
         };
-        self.behind += u64::from(is_behind);
+        self.behind += u64::from(left.is_behind);
+        self.undecided.extend(left.undecided);
         let identity = self.volume.names.identity(&object);
-        if needs.is_empty() {
+        if left.needs.is_empty() {
             self.needs.remove(&identity);
-        } else if self.needs.len() < NEEDS_MAX {
-            // A count of more files is of no use: each file keeps its iod from the next turn.
-            self.needs.insert(identity, needs);
+        } else if self.needs.len() < NEEDS_MAX || self.needs.contains_key(&identity) {
+            self.needs.insert(identity, left.needs);
+        } else {
+            self.overflow.extend(left.needs);
         }
     }
 }

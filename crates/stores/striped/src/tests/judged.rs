@@ -1,7 +1,7 @@
 //! Iods that are older than their metaserver knows them.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::BTreeMap;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use leasehold_base::random::Random;
@@ -21,10 +21,14 @@ use crate::{
 struct State {
     turns: Mutex<BTreeMap<u16, u64>>,
     notices: Mutex<Vec<TurnNotice>>,
+    is_full: AtomicBool,
 }
 
 impl TurnKeeper for State {
     fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Answer::now(Err(FsError::NoSpace));
+        }
         *self.turns.lock().expect("no panic") = turns.clone();
         Answer::now(Ok(()))
     }
@@ -68,8 +72,28 @@ impl Around for Arc<Machine> {
         })
     }
 
+    fn seems_away(&self) -> bool {
+        self.now.lock().expect("no panic").is_away()
+    }
+
     fn connections_so_far(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// An iod that does not answer.
+struct Silent;
+
+impl Around for Silent {
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        _: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
+    ) -> Answer<'a, Result<T, FsError>> {
+        Answer::now(Err(FsError::Later))
+    }
+
+    fn seems_away(&self) -> bool {
+        true
     }
 }
 
@@ -300,6 +324,107 @@ fn an_older_iod_is_rebuilt_where_there_are_two_copies() {
     are_right(&store);
 }
 
+/// The iod of other copies is away, so the metaserver cannot find out by a walk that no file
+/// depends on the older iod. The administrator believes the older iod.
+#[test]
+fn an_iod_that_is_believed_takes_no_place_of_a_good_second_copy() {
+    let mut world = World::new(2);
+    world.volume.used = vec![0, 1];
+    let store = world.start();
+    let narrow = make(&store, "narrow");
+    put(&store, &narrow, 0, &text(100), Stability::FileSync);
+    world.volume.used = vec![0, 1, 2];
+    let store = world.start();
+    let wide = make(&store, "wide");
+    for file in [&narrow, &wide] {
+        put(&store, file, 0, &text(100), Stability::FileSync);
+    }
+    block_on(store.take_turns());
+    let backup = world.backup(0);
+    for file in [&narrow, &wide] {
+        put(&store, file, 0, &[9; 50], Stability::FileSync);
+    }
+    block_on(store.take_turns());
+    world.restore(0, &backup);
+    let whole = [vec![9; 50], text(100)[50..].to_vec()].concat();
+    assert_eq!(data(&store, &narrow), whole);
+    world.machines[2].swap(Arc::new(Silent));
+    assert_eq!(mend(&store), None);
+    assert_eq!(store.older_iods(), [0]);
+    block_on(store.believe(0)).expect("the names are there").expect("it is there");
+    assert!(store.older_iods().is_empty());
+    assert_eq!(data(&store, &narrow), whole);
+    // Another start reads the notes from the metafile.
+    let store = world.start();
+    assert_eq!(data(&store, &narrow), whole);
+    tend(&store);
+    world.machines[1].swap(Arc::new(Silent));
+    assert_eq!(data(&store, &narrow), whole, "the copy on the first iod was made again");
+}
+
+/// The other copy may be good: the file fails for now, and is no file to remove.
+#[test]
+fn a_copy_on_an_iod_that_is_away_leaves_the_walk_undecided() {
+    let mut world = World::new(2);
+    world.volume.used = vec![0, 2];
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    world.volume.used = vec![0, 1];
+    let store = world.start();
+    put(&store, &file, 0, &text(90), Stability::FileSync);
+    block_on(store.take_turns());
+    let backup = world.backup(0);
+    put(&store, &file, 0, &text(50), Stability::FileSync);
+    block_on(store.take_turns());
+    world.restore(0, &backup);
+    block_on(store.take_turns());
+    world.machines[2].swap(Arc::new(Silent));
+    let mended = mend(&store).expect("the iods that are used are there");
+    assert_eq!((mended.undecided, mended.needed), (BTreeSet::from([0]), BTreeMap::new()));
+    assert_eq!((mended.current, store.files_of_older(0)), (vec![], None));
+    world.machines[2].swap(world.iod(2));
+    block_on(store.take_turns());
+    assert_eq!(mend(&store).expect("all are there").current, [0]);
+    assert_eq!(
+        data(&store, &file),
+        [text(50), text(90)[50..].to_vec(), text(100)[90..].to_vec()].concat()
+    );
+}
+
+/// More files than the metaserver counts depend on one older iod, and a file depends on another
+/// older iod.
+#[test]
+fn an_iod_that_uncounted_files_need_gets_no_turn() {
+    let mut world = World::new(1);
+    let mut files = Vec::new();
+    for number in [0, 1] {
+        world.volume.used = vec![number];
+        let store = world.start();
+        for file in 0..6 {
+            let file = make(&store, &format!("{number} {file}"));
+            put(&store, &file, 0, &text(100), Stability::FileSync);
+            files.push(file);
+        }
+    }
+    let store = world.start();
+    let backups = [0, 1].map(|number| world.backup(number));
+    for file in &files {
+        put(&store, file, 0, &text(50), Stability::FileSync);
+    }
+    block_on(store.take_turns());
+    for (number, backup) in backups.iter().enumerate() {
+        world.restore(number, backup);
+    }
+    block_on(store.take_turns());
+    let mended = mend(&store).expect("the others are there");
+    assert_eq!(mended.needed.keys().copied().collect::<Vec<_>>(), [0, 1]);
+    assert!(mended.current.is_empty());
+    for file in &files {
+        assert_eq!(read(&store, file), Err(FsError::Io));
+    }
+}
+
 /// Both iods of a file come from a backup: the metaserver takes neither copy for the better copy.
 #[test]
 fn two_older_iods_lose_no_file_to_each_other() {
@@ -366,7 +491,7 @@ fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
         assert_eq!(read(&store, &file), Err(FsError::Io), "turn {late}");
     }
     // An administrator believes the iod: all its next turns count.
-    block_on(store.believe(0)).expect("it is there");
+    block_on(store.believe(0)).expect("the names are there").expect("it is there");
     assert_eq!(read(&store, &file).map(|read| read.len()), Ok(100));
     let store = world.start();
     assert!(read(&store, &file).is_ok());
@@ -427,6 +552,25 @@ fn a_turn_moves_only_where_objects_changed() {
     block_on(store.take_turns());
     let after = [0, 1, 2].map(|iod| world.turn_of(iod));
     assert_eq!(after, [turns[0] + 1, turns[1], turns[2]]);
+}
+
+/// The state directory stores no turn for a while.
+#[test]
+fn a_turn_that_was_not_kept_is_due_again() {
+    let mut world = World::new(1);
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    world.state.is_full.store(true, Ordering::Relaxed);
+    let turn = world.turn_of(0);
+    block_on(store.take_turns());
+    assert_eq!(world.turn_of(0), turn);
+    world.state.is_full.store(false, Ordering::Relaxed);
+    block_on(store.take_turns());
+    let kept = world.turn_of(0);
+    assert!(kept > turn, "{kept}");
+    block_on(store.take_turns());
+    assert_eq!(world.turn_of(0), kept, "no turn is due");
 }
 
 /// A volume of an earlier version has no turns, and an earlier version heeds no turns.
