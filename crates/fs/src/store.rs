@@ -101,6 +101,11 @@ pub trait Store: Send + Sync {
     /// What is true of the store as a whole.
     fn properties(&self) -> Properties;
 
+    /// What is true of the file system that an object lies on.
+    fn properties_of(&self, _object: &ObjectId) -> Properties {
+        self.properties()
+    }
+
     /// The attributes of an object; needs no permission.
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
 

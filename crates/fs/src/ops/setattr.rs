@@ -13,15 +13,18 @@ pub async fn setattr(
     changes: &SetAttributes,
     guard: Option<FileTime>,
 ) -> Changed<()> {
-    if let Err(error) = check(request, changes) {
+    if let Err(error) = check(request, object, changes) {
         return refused(request.export, object, error).await;
     }
     request.export.store.setattr(&request.caller, object, changes, guard).await
 }
 
-fn check(request: &Request<'_>, changes: &SetAttributes) -> Result<(), FsError> {
+fn check(request: &Request<'_>, object: &ObjectId, changes: &SetAttributes) -> Result<(), FsError> {
     writable(request)?;
-    if changes.size.is_some_and(|size| size > request.export.store.properties().file_bytes_max) {
+    if changes
+        .size
+        .is_some_and(|size| size > request.export.store.properties_of(object).file_bytes_max)
+    {
         return Err(FsError::FileTooBig);
     }
     valid(changes)

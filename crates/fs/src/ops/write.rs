@@ -13,16 +13,21 @@ pub async fn write(
     data: Bytes,
     stability: Stability,
 ) -> Changed<WriteDone> {
-    if let Err(error) = check(request, offset, data.len()) {
+    if let Err(error) = check(request, object, offset, data.len()) {
         return refused(request.export, object, error).await;
     }
     request.export.store.write(&request.caller, object, offset, data, stability).await
 }
 
-fn check(request: &Request<'_>, offset: u64, length: usize) -> Result<(), FsError> {
+fn check(
+    request: &Request<'_>,
+    object: &ObjectId,
+    offset: u64,
+    length: usize,
+) -> Result<(), FsError> {
     writable(request)?;
     let end = offset.checked_add(length as u64).ok_or(FsError::FileTooBig)?;
-    if end > request.export.store.properties().file_bytes_max {
+    if end > request.export.store.properties_of(object).file_bytes_max {
         return Err(FsError::FileTooBig);
     }
     Ok(())

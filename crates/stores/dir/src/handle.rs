@@ -5,6 +5,8 @@
 //! - A length of `4n + 1` is a placeholder's: the low bytes of the number that the directory lists the
 //!   placeholder with, and the directory's handle without the bytes that all its file system's
 //!   handles share.
+//! - A length of `4n + 2` or `4n + 3` is the same on a file system below the export: its tag, then the
+//!   number if it is a placeholder's, then the handle without the bytes that all share.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -23,7 +25,12 @@ pub(crate) struct Handles {
     number: Option<NumberField>,
     /// The bytes that all handles of the file system share, and their place.
     shared: Option<(usize, [u8; SUBVOLUME_BYTES])>,
+    /// The mark of a file system below the export.
+    tag: Option<Tag>,
 }
+
+/// The number of a file system that is mounted below an export, as ids have the number.
+pub(crate) type Tag = [u8; 2];
 
 /// Where the inode number stands in a handle, in the machine's byte order.
 #[derive(Clone, Copy)]
@@ -84,8 +91,13 @@ impl NumberField {
 }
 
 impl Handles {
-    /// Learns how handles look from the root's, whose inode number is known.
-    pub(crate) fn learn(root: BorrowedFd<'_>, root_number: u64) -> Result<(Self, ObjectId), Errno> {
+    /// Learns how handles look from the root's, whose inode number is known, and gives the id of the
+    /// root.
+    pub(crate) fn learn(
+        root: BorrowedFd<'_>,
+        root_number: u64,
+        tag: Option<Tag>,
+    ) -> Result<(Self, ObjectId), Errno> {
         let sys::Handle { kind, id } = sys::handle_at(root, c"", AtFlags::EMPTY_PATH)?;
         let length = id.as_bytes().len();
         let number =
@@ -94,7 +106,9 @@ impl Handles {
         let shared = shared
             .filter(|_| (kind, length) == (BTRFS, BTRFS_BYTES))
             .and_then(|bytes| Some((SUBVOLUME_AT, bytes.try_into().ok()?)));
-        Ok((Self { kind, length, number, shared }, id))
+        let handles = Self { kind, length, number, shared, tag };
+        let id = handles.id(&id).ok_or(Errno::OVERFLOW)?;
+        Ok((handles, id))
     }
 
     /// The type that the kernel wants back with each handle.
@@ -104,29 +118,47 @@ impl Handles {
 
     /// Whether an id has the form of a handle of this file system.
     pub(crate) fn could_be(&self, id: &ObjectId) -> bool {
-        id.as_bytes().len() == self.length
+        self.kernels(id).is_some()
+    }
+
+    /// The id of a handle; none where the handle is too long.
+    fn id(&self, handle: &ObjectId) -> Option<ObjectId> {
+        match self.tag {
+            None => Some(*handle),
+            Some(tag) => ObjectId::new(&[&tag[..], &self.shorten(handle.as_bytes())].concat()),
+        }
+    }
+
+    /// The kernel's handle in an id; none for an id of another file system, or of a placeholder.
+    pub(crate) fn kernels(&self, id: &ObjectId) -> Option<ObjectId> {
+        match self.tag {
+            None => (id.as_bytes().len() == self.length).then_some(*id),
+            Some(tag) => self.lengthen(id.as_bytes().strip_prefix(&tag)?),
+        }
     }
 
     /// The inode number in a handle, where it is known to stand.
     pub(crate) fn number(&self, id: &ObjectId) -> Option<u64> {
-        self.number?.read(id)
+        self.number?.read(&self.kernels(id)?)
     }
 
     /// The id of the placeholder that a directory lists with a number; none where the handles of
     /// the file system are too long for that.
     pub(crate) fn placeholder(&self, directory: &ObjectId, listed: u64) -> Option<ObjectId> {
         let low = &listed.to_be_bytes()[size_of::<u64>() - LISTED_BYTES..];
-        ObjectId::new(&[low, &self.shorten(directory.as_bytes())].concat())
+        let tag = self.tag.as_ref().map_or(&[][..], |tag| tag);
+        ObjectId::new(&[tag, low, &self.shorten(self.kernels(directory)?.as_bytes())].concat())
     }
 
     /// The directory of a placeholder, and whether a number is the one that the directory lists the
     /// placeholder with; none for every other id.
     pub(crate) fn placed(&self, id: &ObjectId) -> Option<(ObjectId, Listed)> {
-        let (low, directory) = id.as_bytes().split_first_chunk()?;
-        if id.as_bytes().len() % 4 != 1 {
+        let tag = self.tag.as_ref().map_or(&[][..], |tag| tag);
+        let (low, directory) = id.as_bytes().strip_prefix(tag)?.split_first_chunk()?;
+        if id.as_bytes().len() % 4 != 1 + tag.len() {
             return None;
         }
-        Some((self.lengthen(directory)?, Listed(*low)))
+        Some((self.id(&self.lengthen(directory)?)?, Listed(*low)))
     }
 
     /// A handle without the bytes that all share.
@@ -144,7 +176,7 @@ impl Handles {
                 [front, &shared, back].concat()
             }
         };
-        ObjectId::new(&whole).filter(|id| self.could_be(id))
+        ObjectId::new(&whole).filter(|handle| handle.as_bytes().len() == self.length)
     }
 
     /// The handle of an open object.
@@ -160,12 +192,27 @@ impl Handles {
     }
 
     fn checked(&self, handle: &sys::Handle) -> Result<ObjectId, Errno> {
-        if handle.kind == self.kind && self.could_be(&handle.id) {
-            Ok(handle.id)
+        // Bytes that all share differ in another subvolume, which is another file system.
+        let is_ours = self.shared.is_none_or(|(at, shared)| {
+            handle.id.as_bytes().get(at..).is_some_and(|rest| rest.starts_with(&shared))
+        });
+        if handle.kind == self.kind && handle.id.as_bytes().len() == self.length && is_ours {
+            self.id(&handle.id).ok_or(Errno::OPNOTSUPP)
         } else {
             Err(Errno::OPNOTSUPP)
         }
     }
+}
+
+/// The tag of an id on a file system below the export; none on the export's own.
+pub(crate) fn tag_of(id: &ObjectId) -> Option<Tag> {
+    let bytes = id.as_bytes();
+    (bytes.len() > 4 && bytes.len() % 4 >= 2).then(|| [bytes[0], bytes[1]])
+}
+
+/// Whether an id is a placeholder's, on whichever file system.
+pub(crate) fn is_placeholder(id: &ObjectId) -> bool {
+    id.as_bytes().len() % 2 == 1
 }
 
 #[cfg(test)]
@@ -176,19 +223,25 @@ mod tests {
     fn a_placeholder_leads_back_to_its_directory() {
         for (kind, length) in [(1, 8), (1, 12), (XFS_INO64_GENERATION, 12), (BTRFS, BTRFS_BYTES)] {
             let bytes: [u8; 20] = core::array::from_fn(|at| u8::try_from(at).expect("it is small"));
-            let shared = (kind == BTRFS).then(|| (8, [8, 9, 10, 11, 12, 13, 14, 15]));
-            let handles = Handles { kind, length, number: None, shared };
-            let directory = ObjectId::new(&bytes[..length]).expect("it is short");
-            let id = handles.placeholder(&directory, 0x1234_5678_9abc).expect("it is short");
-            assert!(!handles.could_be(&id));
-            let (above, listed) = handles.placed(&id).expect("it is one");
-            assert_eq!(above, directory);
-            assert!(listed.may_be(0x1234_5678_9abc) && !listed.may_be(0x1234_5678_9abd));
-            assert_eq!(handles.placed(&directory), None);
-            for length in 0..20 {
-                let other = ObjectId::new(&id.as_bytes()[..length.min(id.as_bytes().len())]);
-                let placed = other.and_then(|other| handles.placed(&other));
-                assert_eq!(placed.is_some(), length >= id.as_bytes().len(), "{length}");
+            let shared = (kind == BTRFS).then_some((8, [8, 9, 10, 11, 12, 13, 14, 15]));
+            for tag in [None, Some([1, 2])] {
+                let handles = Handles { kind, length, number: None, shared, tag };
+                let handle = ObjectId::new(&bytes[..length]).expect("it is short");
+                let directory = handles.id(&handle).expect("it is short");
+                assert_eq!(handles.kernels(&directory), Some(handle));
+                assert_eq!((tag_of(&directory), is_placeholder(&directory)), (tag, false));
+                let id = handles.placeholder(&directory, 0x1234_5678_9abc).expect("it is short");
+                assert!(!handles.could_be(&id));
+                assert_eq!((tag_of(&id), is_placeholder(&id)), (tag, true));
+                let (above, listed) = handles.placed(&id).expect("it is one");
+                assert_eq!(above, directory);
+                assert!(listed.may_be(0x1234_5678_9abc) && !listed.may_be(0x1234_5678_9abd));
+                assert_eq!(handles.placed(&directory), None);
+                for length in 0..20 {
+                    let other = ObjectId::new(&id.as_bytes()[..length.min(id.as_bytes().len())]);
+                    let placed = other.and_then(|other| handles.placed(&other));
+                    assert_eq!(placed.is_some(), length >= id.as_bytes().len(), "{length}");
+                }
             }
         }
     }

@@ -5,6 +5,8 @@
 //! each request. So a directory that was found below the root is believed to be there for a period
 //! of a few seconds, and so are the directories that led up from it, as far as they are open.
 //! Of other objects nobody can tell: the kernel does not say where their names are.
+//!
+//! A directory that something is mounted on is not below the root either, as long as it is covered.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +15,7 @@ use leasehold_fs::{FileType, FsError, ObjectId};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+use crate::attributes::is_elsewhere;
 use crate::errors::meaning;
 use crate::object::{Descriptor, Object, Reach};
 use crate::volume::{NAME, Volume};
@@ -43,7 +46,11 @@ impl Volume {
         {
             return Ok(());
         }
-        let inside = self.climb(object, Believed::Recent);
+        let inside = if self.is_covered(object) {
+            Err(FsError::Stale)
+        } else {
+            self.climb(object, Believed::Recent)
+        };
         if inside == Err(FsError::Stale) {
             self.descriptors.remove(object);
             if let Some(index) = &self.index {
@@ -51,6 +58,16 @@ impl Volume {
             }
         }
         inside
+    }
+
+    /// Whether another file system is mounted on a directory, or on one above: a client that knows the
+    /// directory from before must look the name up again.
+    fn is_covered(&self, directory: &Object) -> bool {
+        if directory.id == self.root.id || self.acting.as_server().is_err() {
+            return false;
+        }
+        let path = self.kernels_path(&*directory.descriptor());
+        path.is_some_and(|path| is_elsewhere(&*self.root.descriptor(), &path, self.mount))
     }
 
     /// Goes up from a directory to the root; [`FsError::Stale`] when it does not get there.

@@ -15,6 +15,7 @@
 mod attributes;
 mod buffers;
 mod create;
+mod crossing;
 mod descriptors;
 mod errors;
 mod file_system;
@@ -26,6 +27,7 @@ mod inside;
 mod layout;
 mod listing;
 mod locks;
+mod mounts;
 mod names;
 mod object;
 mod origin;
@@ -53,6 +55,7 @@ use std::sync::atomic::Ordering;
 use leasehold_fs::{Blocking, Disturbance, FsError, ObjectId, Verifier};
 use rustix::io::Errno;
 
+pub use crate::crossing::{Below, Crossing, Numbers};
 pub use crate::errors::descriptors_lacked;
 pub use crate::layout::LAYOUT;
 pub use crate::origin::Origin;
@@ -146,7 +149,21 @@ impl DirStore {
     ) -> Result<Self, OpenError> {
         let done = Arc::new(SyncCounts::default());
         let syncer = Box::new(Counting { syncer, done: Arc::clone(&done) });
-        Ok(Self { volume: Arc::new(Volume::open(path, options, syncer)?), done })
+        Ok(Self { volume: Arc::new(Volume::open(path, options, syncer, None)?), done })
+    }
+
+    /// The same for a file system below, with a tag in all ids. Its syncs count as those of this
+    /// store, for it is closed and opened again.
+    fn open_below(
+        &self,
+        path: &Path,
+        options: Options,
+        tag: handle::Tag,
+    ) -> Result<Self, OpenError> {
+        let (syncer, done) = (Box::new(Kernel::of(path)), Arc::clone(&self.done));
+        let syncer = Box::new(Counting { syncer, done });
+        let volume = Arc::new(Volume::open(path, options, syncer, Some(tag))?);
+        Ok(Self { volume, done: Arc::default() })
     }
 
     /// Lets the owner of a call wait for stable storage in place of the store

@@ -1,6 +1,6 @@
 //! By which path an object is reached, for people to read.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use leasehold_fs::ObjectId;
 use rustix::fs::readlinkat;
@@ -15,20 +15,29 @@ impl Volume {
             return Some(Vec::new());
         }
         let object = self.object(id).ok()?;
-        let root = self.root.descriptor();
-        let (top, whole) = (self.link_of(&*root)?, self.link_of(&*object.descriptor())?);
-        // Only a path of one letter ends with a slash.
-        let top = top.strip_suffix(b"/").unwrap_or(&top);
-        let path = whole.strip_prefix(top)?.strip_prefix(b"/")?;
+        let path = self.kernels_path(&*object.descriptor())?;
         self.acting.as_server().ok()?;
         // It may be the path of a name that was removed, or none at all.
-        (self.handles.at(&*root, path) == Ok(*id)).then(|| path.to_vec())
+        (self.handles.at(&*self.root.descriptor(), &path) == Ok(*id)).then_some(path)
     }
 
-    /// What the kernel calls an open object.
-    fn link_of(&self, descriptor: impl AsFd) -> Option<Vec<u8>> {
-        let name = Self::own_name(descriptor);
-        let link = readlinkat(&self.own_descriptors, name, Vec::new()).ok()?;
-        Some(link.into_bytes())
+    /// The path from the root by which the kernel knows an open directory, be something mounted on
+    /// the path or not.
+    pub(crate) fn kernels_path(&self, descriptor: impl AsFd) -> Option<Vec<u8>> {
+        let root = self.root.descriptor();
+        let (top, whole) = (self.link_of(&*root)?, self.link_of(descriptor)?);
+        // Only a path of one letter ends with a slash.
+        let top = top.strip_suffix(b"/").unwrap_or(&top);
+        Some(whole.strip_prefix(top)?.strip_prefix(b"/")?.to_vec())
     }
+
+    fn link_of(&self, descriptor: impl AsFd) -> Option<Vec<u8>> {
+        link_of(&self.own_descriptors, descriptor)
+    }
+}
+
+/// What the kernel calls an open object, by the directory of the process' descriptors.
+pub(crate) fn link_of(own: &OwnedFd, descriptor: impl AsFd) -> Option<Vec<u8>> {
+    let link = readlinkat(own, Volume::own_name(descriptor), Vec::new()).ok()?;
+    Some(link.into_bytes())
 }

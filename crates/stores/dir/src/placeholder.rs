@@ -39,8 +39,11 @@ const MODE: Mode = Mode::from_bits(0o555);
 /// The names of placeholders that were seen.
 #[derive(Default)]
 pub(crate) struct Placeholders {
-    names: Mutex<HashMap<ObjectId, (u64, Box<[u8]>), Mixing>>,
+    names: Mutex<HashMap<ObjectId, Seen, Mixing>>,
 }
+
+/// The number that a directory lists a name with, and the name.
+type Seen = (u64, Box<[u8]>);
 
 /// A placeholder that is there now.
 pub(crate) struct Placeholder {
@@ -51,7 +54,7 @@ pub(crate) struct Placeholder {
 }
 
 impl Placeholders {
-    fn find(&self, id: &ObjectId) -> Option<(u64, Box<[u8]>)> {
+    fn find(&self, id: &ObjectId) -> Option<Seen> {
         lock(&self.names).get(id).cloned()
     }
 
@@ -135,7 +138,7 @@ impl Volume {
         &self,
         directory: &Object,
         is_meant: impl Fn(u64, &[u8]) -> bool,
-    ) -> Result<(u64, Box<[u8]>), FsError> {
+    ) -> Result<Seen, FsError> {
         self.acting.as_server()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = directory.descriptor();

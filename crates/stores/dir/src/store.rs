@@ -17,7 +17,7 @@ use crate::placeholder::Placeholder;
 use crate::volume::Missing;
 
 /// What an operation answers when an object is not there.
-trait Failure {
+pub(crate) trait Failure {
     fn failed(error: FsError) -> Self;
 }
 

@@ -286,6 +286,16 @@ impl Syncs {
         Verifier((start ^ losses.wrapping_mul(SPREAD)).to_be_bytes())
     }
 
+    /// What WRITE and COMMIT answer now.
+    pub(crate) fn now(&self) -> Verifier {
+        self.verifier(self.losses.load(Ordering::SeqCst))
+    }
+
+    /// Has clients write again what they did not commit.
+    pub(crate) fn lose(&self) {
+        self.losses.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Whether changes are synced before they are answered.
     pub(crate) fn are_wanted(&self) -> bool {
         self.durability == Durability::Disk

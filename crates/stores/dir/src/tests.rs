@@ -3,6 +3,7 @@
 mod basics;
 mod borders;
 mod conformance;
+mod crossing;
 mod data;
 mod guards;
 mod handles;

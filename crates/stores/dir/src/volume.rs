@@ -18,11 +18,13 @@ use crate::descriptors::{Descriptors, Moment};
 use crate::errors::meaning;
 use crate::file_system;
 use crate::guards::Guards;
-use crate::handle::Handles;
+use crate::handle::{Handles, Tag, tag_of};
 use crate::identity::{Acting, aside};
 use crate::index::{Index, Known};
 use crate::locks::Locks;
+use crate::mounts::Mounts;
 use crate::object::{Descriptor, Object, Reach};
+use crate::path::link_of;
 use crate::placeholder::Placeholders;
 use crate::search::Searches;
 use crate::sync::{Syncer, Syncs};
@@ -49,6 +51,8 @@ pub(crate) struct Volume {
     pub(crate) index: Option<Index>,
     pub(crate) searches: Searches,
     pub(crate) placeholders: Placeholders,
+    /// The mounts below the root.
+    mounts: Mounts,
     pub(crate) descriptors: Descriptors,
     /// The process' own descriptors, as names in a directory.
     pub(crate) own_descriptors: OwnedFd,
@@ -93,20 +97,24 @@ impl Volume {
         path: &Path,
         options: Options,
         syncer: Box<dyn Syncer>,
+        tag: Option<Tag>,
     ) -> Result<Self, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, path, flags, Mode::empty()).map_err(OpenError::Root)?;
         let (mount, number) = place_of(&root).map_err(OpenError::Root)?;
-        let (handles, id) = Handles::learn(root.as_fd(), number).map_err(|errno| match errno {
-            Errno::OVERFLOW => OpenError::LongHandles,
-            other => OpenError::NoHandles(other),
-        })?;
+        let (handles, id) =
+            Handles::learn(root.as_fd(), number, tag).map_err(|errno| match errno {
+                Errno::OVERFLOW => OpenError::LongHandles,
+                other => OpenError::NoHandles(other),
+            })?;
         let own_descriptors = openat(CWD, c"/proc/self/fd", OFlags::PATH | flags, Mode::empty())
             .map_err(OpenError::NoProc)?;
         let acting = Acting::probe().map_err(OpenError::Powers)?;
         let opens = || {
             acting.as_server().is_ok()
-                && sys::open_by_handle(root.as_fd(), handles.kind(), &id, NAME).is_ok()
+                && handles.kernels(&id).is_some_and(|handle| {
+                    sys::open_by_handle(root.as_fd(), handles.kind(), &handle, NAME).is_ok()
+                })
         };
         let by_handle = options.handles == HandleSource::Probe
             && acting == Acting::Caller
@@ -126,6 +134,7 @@ impl Volume {
             index: (!by_handle).then(Index::new),
             searches: Searches::default(),
             placeholders: Placeholders::default(),
+            mounts: Mounts::new(&link_of(&own_descriptors, &root).unwrap_or_default()),
             descriptors: Descriptors::new(descriptors_max),
             guards: Guards::new(descriptors_max / 4),
             own_descriptors,
@@ -151,7 +160,9 @@ impl Volume {
             return Ok(object);
         }
         if !self.handles.could_be(id) {
-            return Err(Missing::Failed(FsError::BadHandle));
+            // The export may have crossed to the file system of the id before.
+            let error = if tag_of(id).is_some() { FsError::Stale } else { FsError::BadHandle };
+            return Err(Missing::Failed(error));
         }
         match &self.index {
             None => self.open_by_handle(id, TRIES_AT_ONCE),
@@ -188,8 +199,9 @@ impl Volume {
     pub(crate) fn open_by_handle(&self, id: &ObjectId, tries: u32) -> Result<Arc<Object>, Missing> {
         self.acting.as_server().map_err(Missing::Failed)?;
         let root = self.root.descriptor();
+        let handle = self.handles.kernels(id).ok_or(Missing::Failed(FsError::BadHandle))?;
         for _ in 0..tries {
-            match sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME) {
+            match sys::open_by_handle(root.as_fd(), self.handles.kind(), &handle, NAME) {
                 Ok(file) => {
                     let kept = self.keep(*id, Descriptor::new(file, Reach::Name));
                     let inside = |object| self.must_be_inside(&object).map(|()| object);
@@ -316,7 +328,8 @@ impl Volume {
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = if self.index.is_none() {
             let root = self.root.descriptor();
-            sys::open_by_handle(root.as_fd(), self.handles.kind(), &object.id, flags)
+            let handle = self.handles.kernels(&object.id).ok_or(FsError::BadHandle)?;
+            sys::open_by_handle(root.as_fd(), self.handles.kind(), &handle, flags)
         } else {
             openat(&self.own_descriptors, Self::own_name(present), flags, Mode::empty())
         };
@@ -372,6 +385,10 @@ impl Volume {
     /// they are.
     pub(crate) fn close_idle(&self) {
         self.witness.forget_idle();
+        let path = link_of(&self.own_descriptors, &*self.root.descriptor());
+        if path.is_some_and(|path| self.mounts.have_changed(&path)) {
+            self.witness.disturb_all();
+        }
         if self.witness.has_strangers() {
             self.guards.ring();
         }

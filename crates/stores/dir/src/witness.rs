@@ -197,6 +197,14 @@ impl Witness {
         held.map(|watch| watch.directory).collect()
     }
 
+    /// Takes all directories that are held for changed by somebody else.
+    pub(crate) fn disturb_all(&self) {
+        let mut state = lock(&self.state);
+        let held = state.watches.values().filter(|watch| watch.held);
+        let held: Vec<_> = held.map(|watch| watch.directory).collect();
+        state.strangers.extend(held);
+    }
+
     /// Whether somebody else changed a directory that is held.
     pub(crate) fn has_strangers(&self) -> bool {
         !lock(&self.state).strangers.is_empty()

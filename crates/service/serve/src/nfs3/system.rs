@@ -39,7 +39,7 @@ pub(super) async fn fsinfo(
 ) -> Result<wire::fsinfo::Done, Refusal<After>> {
     let target = context.target(args.root.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
-    let properties = target.request.export.store.properties();
+    let properties = target.request.export.store.properties_of(&target.object);
     let bytes_max = target.offer.transfer_bytes_max(context.arrival.transport());
     Ok(wire::fsinfo::Done {
         attributes: Some(convert::attributes(&attributes)),
@@ -67,7 +67,7 @@ pub(super) async fn pathconf(
 ) -> Result<wire::pathconf::Done, Refusal<After>> {
     let target = context.target(args.object.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
-    let properties = target.request.export.store.properties();
+    let properties = target.request.export.store.properties_of(&target.object);
     Ok(wire::pathconf::Done {
         attributes: Some(convert::attributes(&attributes)),
         link_max: properties.link_max,

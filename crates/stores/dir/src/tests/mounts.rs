@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use bytes::Bytes;
-use leasehold_base::units::Cookie;
+use leasehold_base::units::{Cookie, FileId};
 use leasehold_fs::{
     Access, Allowance, Budget, FileType, FsError, Guard, Mode, NewFile, NewNode, ObjectId, Page,
     Place, SetAttributes, Stability, Store, Wanted,
@@ -17,10 +17,10 @@ use rustix::thread::UnshareFlags;
 use super::harness::{Make, World, name, superuser, user, wait};
 use crate::{DirStore, HandleSource};
 
-const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+pub(super) const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
 /// Does a test with mounts of its own, on a thread of its own; not where this user may not mount.
-fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
+pub(super) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     let test = thread::spawn(|| {
         // What makes it unsafe are descriptors, which stay shared.
         #[expect(deprecated)]
@@ -34,12 +34,12 @@ fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     test.join().expect("it does not panic");
 }
 
-fn mount_new(world: &World, place: &str) {
+pub(super) fn mount_new(world: &World, place: &str) {
     let flags = MountFlags::empty();
     mount("none", world.path(place), "tmpfs", flags, None).expect("it can be mounted");
 }
 
-fn end_mount(world: &World, place: &str) {
+pub(super) fn end_mount(world: &World, place: &str) {
     unmount(world.path(place), UnmountFlags::empty()).expect("nothing holds it");
 }
 
@@ -109,18 +109,23 @@ fn a_mount_is_an_empty_directory_that_nobody_changes() {
                 assert_eq!(wait(store.read(&nobody, &id, 0, 1)).err(), Some(FsError::IsDirectory));
                 nothing_changes_it(&world, id, directory);
             }
-            let page = list(store, &root, Wanted::Everything);
-            for entry in page.entries.iter().filter(|entry| entry.name != b"..") {
-                assert!(entry.attributes.is_some(), "{:?}", entry.name);
-                let listed = numbers.iter().find(|(name, _)| name == entry.name);
-                assert_eq!(listed.map(|(_, number)| *number), Some(entry.file_id));
-            }
+            the_listings_agree(store, &numbers);
             for directory in ["other", "same"] {
                 end_mount(&world, directory);
             }
             assert!(world.path("other/covered").exists());
         }
     });
+}
+
+/// A listing with attributes has the numbers of one without.
+fn the_listings_agree(store: &DirStore, numbers: &[(Vec<u8>, FileId)]) {
+    let page = list(store, &store.root(), Wanted::Everything);
+    for entry in page.entries.iter().filter(|entry| entry.name != b"..") {
+        assert!(entry.attributes.is_some(), "{:?}", entry.name);
+        let listed = numbers.iter().find(|(name, _)| name == entry.name);
+        assert_eq!(listed.map(|(_, number)| *number), Some(entry.file_id));
+    }
 }
 
 fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
@@ -147,6 +152,43 @@ fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
         let created = wait(store.create(&root, world.at(directory), &new));
         assert_eq!(created.result.err(), Some(FsError::AlreadyExists));
     }
+}
+
+/// Who knows a directory from before looks the name up again when something is mounted on it, or on
+/// one above, and when the mount ends.
+#[test]
+fn a_covered_directory_is_stale() {
+    with_own_mounts(|| {
+        for world in World::all() {
+            let (root, store) = (world.store.root(), &world.store);
+            fs::create_dir_all(world.path("a b/below")).expect("they can be made");
+            let a = world.lookup(root, "a b").expect("it is there");
+            let below = world.lookup(a, "below").expect("it is there");
+            let path = world.path("").display().to_string();
+            store.volume.witness.hold(&root, &path);
+            for directory in [a, below] {
+                wait(store.getattr(&directory)).expect("it is there");
+            }
+            store.close_idle();
+            assert!(!store.volume.witness.has_strangers());
+            mount_new(&world, "a b");
+            fs::create_dir(world.path("a b/below")).expect("it can be made");
+            store.close_idle();
+            assert_eq!(store.volume.witness.strangers(), [root]);
+            for directory in [a, below] {
+                assert_eq!(wait(store.getattr(&directory)), Err(FsError::Stale));
+            }
+            let placeholder = world.lookup(root, "a b").expect("it is shown");
+            assert_ne!(placeholder, a);
+            end_mount(&world, "a b");
+            store.close_idle();
+            assert_eq!(store.volume.witness.strangers(), [root]);
+            assert_eq!(wait(store.getattr(&placeholder)), Err(FsError::Stale));
+            assert_eq!(world.lookup(root, "a b"), Ok(a));
+            assert_eq!(world.lookup(a, "below"), Ok(below));
+            assert!(wait(store.getattr(&below)).is_ok());
+        }
+    });
 }
 
 /// Its id holds over a restart, and no longer than the mount.

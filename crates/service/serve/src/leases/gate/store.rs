@@ -27,6 +27,10 @@ impl Store for Gate {
         self.store.properties()
     }
 
+    fn properties_of(&self, object: &ObjectId) -> Properties {
+        self.store.properties_of(object)
+    }
+
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
         Answer::later(self.get_attributes(object))
     }

@@ -1,0 +1,359 @@
+//! A directory with the file systems that are mounted below it, and the subvolumes of btrfs, as one
+//! store (`cross = true`).
+//!
+//! Each of these file systems is a [`DirStore`] with a number of its own, by which the ids of its
+//! objects begin. The number is noted with the place and the origin of the file system before an id
+//! has the number, so ids last over restarts and remounts, and lead to no other file system.
+//!
+//! A file system is opened by a look-up that leads there, or by an id, and is closed after a few
+//! seconds without a request, for it cannot be unmounted while it is open.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use leasehold_fs::{Blocking, Caller, Found, FsError, Name, ObjectId, Step, Store as _, offload};
+use rustix::fs::{Mode, OFlags, fstatfs, openat};
+
+use crate::attributes::{Mount, place_of};
+use crate::handle::{is_placeholder, tag_of};
+use crate::locks::lock;
+use crate::{DirStore, Durability, HandleSource, Options, Origin};
+
+mod store;
+
+/// How many file systems below one export are open at a time.
+const OPEN_MAX: usize = 256;
+
+/// The names on a path to a file system.
+const DEPTH_MAX: usize = 256;
+
+/// The numbers of the file systems below an export, which last over restarts.
+pub trait Numbers: Send + Sync {
+    /// The number of the file system with this origin that begins at a path below the export; noted
+    /// before it is told. None where the file system must not be entered, or cannot be noted. `at` is
+    /// a path that leads there now. May sleep.
+    fn number(&self, path: &[u8], origin: &Origin, at: &Path) -> Option<u16>;
+
+    /// The path that was noted of a number.
+    fn path(&self, number: u16) -> Option<Vec<u8>>;
+}
+
+/// How the file systems below are opened.
+pub struct Below {
+    /// Where file systems are opened. Must not be that of the directory, whose syncs are waited for
+    /// while one is closed.
+    pub blocking: Arc<dyn Blocking>,
+    /// What an answer promises.
+    pub durability: Durability,
+    /// How many descriptors each may keep open.
+    pub descriptors_max: usize,
+    /// How objects are found again.
+    pub handles: HandleSource,
+    /// Their numbers.
+    pub numbers: Arc<dyn Numbers>,
+}
+
+/// A directory and the file systems below it.
+pub struct Crossing {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    root: Arc<DirStore>,
+    below: Below,
+    open: Mutex<BTreeMap<u16, Arc<Child>>>,
+    /// Held while a file system is opened or closed.
+    changing: Mutex<()>,
+}
+
+/// A file system below.
+struct Child {
+    number: u16,
+    store: Arc<DirStore>,
+    mount: Mount,
+    /// The id of the placeholder in its place, and the store that has the placeholder.
+    at: ObjectId,
+    above: Arc<DirStore>,
+    /// Its path below the export.
+    path: Vec<u8>,
+    used: AtomicBool,
+}
+
+/// File systems that are the kernel's ways to talk, and have no files to serve: `linux/magic.h`.
+const SPECIAL: &[u64] = &[
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0x1cd1,      // devpts
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x7363_6673, // securityfs
+    0xcafe_4a11, // bpf
+    0x6165_676c, // pstore
+    0xde5e_81e4, // efivarfs
+    0x6265_6570, // configfs
+    0x1980_0202, // mqueue
+    0x9584_58f6, // hugetlbfs
+    0x4249_4e4d, // binfmt_misc
+    0x6573_5543, // fusectl
+    0xf97c_ff8c, // selinuxfs
+    0x0187,      // autofs
+];
+
+impl Crossing {
+    /// A directory with all below it.
+    #[must_use]
+    pub fn new(root: Arc<DirStore>, below: Below) -> Self {
+        let (open, changing) = (Mutex::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { root, below, open, changing }) }
+    }
+
+    /// The file systems below that are open now.
+    #[must_use]
+    pub fn stores(&self) -> Vec<Arc<DirStore>> {
+        lock(&self.shared.open).values().map(|child| Arc::clone(&child.store)).collect()
+    }
+
+    /// Closes the file systems that were not used since the last call, or are no longer in their
+    /// places. To be called every few seconds.
+    pub fn close_idle(&self) {
+        let all: Vec<_> = lock(&self.shared.open).values().map(Arc::clone).collect();
+        for child in all {
+            child.store.close_idle();
+            let is_there = child.is_there();
+            if is_there && child.used.swap(false, Ordering::Relaxed) {
+                continue;
+            }
+            self.shared.close(&child, is_there);
+        }
+    }
+}
+
+impl Child {
+    /// Whether it still is mounted in its place.
+    fn is_there(&self) -> bool {
+        matches!(place(&self.above, &self.at), Some(Place { mount, .. }) if mount == self.mount)
+    }
+}
+
+/// Where another file system begins.
+struct Place {
+    /// The root of the other file system.
+    opened: OwnedFd,
+    mount: Mount,
+    /// The path in the store above.
+    path: Vec<u8>,
+}
+
+/// The file system that begins in the place of a placeholder.
+fn place(above: &DirStore, at: &ObjectId) -> Option<Place> {
+    let volume = &above.volume;
+    let (directory, listed) = volume.handles.placed(at)?;
+    let directory = volume.object(&directory).ok()?;
+    let placeholder = volume.placeholder(at, directory, listed).ok()?;
+    let path = placeholder.path(volume)?;
+    volume.acting.as_server().ok()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = placeholder.directory.descriptor();
+    let opened = openat(directory.as_fd(), &*placeholder.name, flags, Mode::empty()).ok()?;
+    let (mount, _) = place_of(&opened).ok()?;
+    (mount != volume.mount).then_some(Place { opened, mount, path })
+}
+
+impl Shared {
+    /// The open file system of a number.
+    fn open_child(&self, number: u16) -> Option<Arc<Child>> {
+        let child = lock(&self.open).get(&number).map(Arc::clone)?;
+        child.used.store(true, Ordering::Relaxed);
+        Some(child)
+    }
+
+    /// Opens the file system in the place of a placeholder. None where it cannot be entered. Sleeps.
+    fn enter(&self, above: &Arc<DirStore>, front: &[u8], at: &ObjectId) -> Option<Arc<Child>> {
+        let Place { opened, mount, path } = place(above, at)?;
+        let known = || {
+            let open = lock(&self.open);
+            let child = open.values().find(|child| child.at == *at && child.mount == mount)?;
+            child.used.store(true, Ordering::Relaxed);
+            Some(Arc::clone(child))
+        };
+        if let Some(child) = known() {
+            return Some(child);
+        }
+        let _held = lock(&self.changing);
+        if let Some(child) = known() {
+            return Some(child);
+        }
+        let kind = u64::try_from(fstatfs(&opened).ok()?.f_type).ok()?;
+        if SPECIAL.contains(&kind) {
+            return None;
+        }
+        let path = if front.is_empty() { path } else { [front, b"/", &path].concat() };
+        let own = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let own = Path::new(&own);
+        let origin = Origin::of(own).ok()?;
+        let number = self.below.numbers.number(&path, &origin, own)?;
+        let is_full = {
+            let open = lock(&self.open);
+            open.len() >= OPEN_MAX && !open.contains_key(&number)
+        };
+        if is_full {
+            return None;
+        }
+        let Below { durability, descriptors_max, handles, .. } = &self.below;
+        let options = Options {
+            // Not the threads that wait for file systems to be opened: who closes one waits for its
+            // syncs.
+            blocking: Arc::clone(&self.root.volume.blocking),
+            verifier: self.root.volume.syncs.now(),
+            durability: *durability,
+            descriptors_max: *descriptors_max,
+            handles: *handles,
+        };
+        let store = self.root.open_below(own, options, number.to_be_bytes()).ok()?;
+        let store = Arc::new(store);
+        // The name may lead elsewhere than a moment ago.
+        if store.volume.mount != mount {
+            return None;
+        }
+        let (above, used) = (Arc::clone(above), true.into());
+        let child = Arc::new(Child { number, store, mount, at: *at, above, path, used });
+        let before = lock(&self.open).insert(number, Arc::clone(&child));
+        if let Some(before) = before {
+            self.lose_unsettled(&before);
+        }
+        Some(child)
+    }
+
+    /// Closes a file system unless a request is under way there, or something of it may be lost.
+    fn close(&self, child: &Arc<Child>, is_there: bool) {
+        let _held = lock(&self.changing);
+        let is_last = {
+            // The map and the caller hold it.
+            let open = lock(&self.open);
+            Arc::strong_count(child) <= 2 && open.contains_key(&child.number)
+        };
+        if !is_there {
+            lock(&self.open).remove(&child.number);
+            self.lose_unsettled(child);
+            return;
+        }
+        let is_saved = self.below.durability == Durability::Memory
+            || child.store.settle() == Some(self.root.volume.syncs.now());
+        let mut open = lock(&self.open);
+        if is_last && is_saved && Arc::strong_count(child) <= 2 {
+            open.remove(&child.number);
+        }
+    }
+
+    /// Lets clients write again what a file system that has gone may have lost.
+    fn lose_unsettled(&self, child: &Child) {
+        if self.below.durability != Durability::Memory && child.store.settle().is_none() {
+            self.root.volume.syncs.lose();
+        }
+    }
+}
+
+/// The store of an id: the export's own, or one below.
+#[derive(Clone)]
+enum Side {
+    Root(Arc<DirStore>),
+    Below(Arc<Child>),
+}
+
+impl Side {
+    fn store(&self) -> &Arc<DirStore> {
+        match self {
+            Self::Root(store) => store,
+            Self::Below(child) => &child.store,
+        }
+    }
+
+    fn path(&self) -> &[u8] {
+        match self {
+            Self::Root(_) => &[],
+            Self::Below(child) => &child.path,
+        }
+    }
+
+    /// Whether an id is the root of a file system below.
+    fn is_top(&self, id: &ObjectId) -> bool {
+        matches!(self, Self::Below(child) if child.store.root() == *id)
+    }
+}
+
+impl Crossing {
+    /// The side of an id that is at hand.
+    fn side_at_hand(&self, id: &ObjectId) -> Option<Side> {
+        match tag_of(id) {
+            None => Some(Side::Root(Arc::clone(&self.shared.root))),
+            Some(tag) => self.shared.open_child(u16::from_be_bytes(tag)).map(Side::Below),
+        }
+    }
+
+    /// The side of an id; [`FsError::Stale`] where its file system is not in its place.
+    async fn side(&self, id: &ObjectId) -> Result<Side, FsError> {
+        if let Some(side) = self.side_at_hand(id) {
+            return Ok(side);
+        }
+        let tag = tag_of(id).ok_or(FsError::Stale)?;
+        let number = u16::from_be_bytes(tag);
+        let path = self.shared.below.numbers.path(number).ok_or(FsError::Stale)?;
+        let may_come_back = |error| matches!(error, FsError::Later | FsError::Io);
+        let gone = |error| if may_come_back(error) { error } else { FsError::Stale };
+        match self.walk(&path).await.map_err(gone)? {
+            Some(child) if child.number == number => Ok(Side::Below(child)),
+            _ => Err(FsError::Stale),
+        }
+    }
+
+    /// The file system that begins at a path.
+    async fn walk(&self, path: &[u8]) -> Result<Option<Arc<Child>>, FsError> {
+        let server = Caller { uid: 0, gid: 0, ..Caller::nobody() };
+        let mut side = Side::Root(Arc::clone(&self.shared.root));
+        let mut object = self.shared.root.root();
+        let mut last = None;
+        for name in path.split(|byte| *byte == b'/').take(DEPTH_MAX) {
+            let name: Name<'_> = Step::parse(name)?.child(FsError::Stale)?;
+            let found = side.store().lookup(&server, &object, name).await?;
+            last = self.entered(&side, &found.object).await;
+            object = match &last {
+                Some(child) => {
+                    side = Side::Below(Arc::clone(child));
+                    child.store.root()
+                }
+                None => found.object,
+            };
+        }
+        Ok(last)
+    }
+
+    /// The file system in the place of a placeholder, if it is one and can be entered.
+    async fn entered(&self, side: &Side, found: &ObjectId) -> Option<Arc<Child>> {
+        if !is_placeholder(found) {
+            return None;
+        }
+        let (shared, side, at) = (Arc::clone(&self.shared), side.clone(), *found);
+        let enter = move || shared.enter(side.store(), side.path(), &at);
+        offload(&*self.shared.below.blocking, enter).await
+    }
+
+    /// What a look-up has found, or the root of the file system that is mounted there.
+    async fn crossed(&self, side: &Side, found: Found) -> Result<Found, FsError> {
+        let Some(child) = self.entered(side, &found.object).await else { return Ok(found) };
+        let object = child.store.root();
+        let attributes = child.store.getattr(&object).await?;
+        Ok(Found { object, attributes, ..found })
+    }
+
+    /// The directory above the root of a file system below.
+    async fn above(child: &Child, caller: &Caller) -> Result<Found, FsError> {
+        let attributes = child.store.getattr(&child.store.root()).await?;
+        let found = child.above.parent(caller, &child.at).await?;
+        Ok(Found { directory: Some(attributes), ..found })
+    }
+}

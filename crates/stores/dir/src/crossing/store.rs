@@ -1,0 +1,283 @@
+//! The operations, each by the store that an id belongs to.
+
+use bytes::Bytes;
+use leasehold_base::units::{Cookie, FileTime};
+use leasehold_fs::{
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Found, FsError,
+    Guard, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+};
+
+use super::{Crossing, Side};
+use crate::handle::{is_placeholder, tag_of};
+use crate::store::Failure;
+
+/// Does an operation by the store of an id.
+macro_rules! on {
+    ($crossing:expr, $id:expr, |$store:ident| $operation:expr) => {
+        match tag_of(&$id) {
+            None => {
+                let $store = &$crossing.shared.root;
+                $operation
+            }
+            Some(_) => Answer::later(async move {
+                match $crossing.side(&$id).await {
+                    Ok(side) => {
+                        let $store = side.store();
+                        $operation.await
+                    }
+                    Err(error) => Failure::failed(error),
+                }
+            }),
+        }
+    };
+}
+
+impl Crossing {
+    /// A part of a directory: what begins there is left to a look-up, and `..` of a root leads up.
+    async fn list(
+        &self,
+        caller: &Caller,
+        directory: &ObjectId,
+        (cookie, budget, wanted): (Cookie, Budget, Wanted),
+    ) -> Result<Page, FsError> {
+        let side = self.side(directory).await?;
+        let page = side.store().readdir(caller, directory, cookie, budget, wanted).await?;
+        let above = match &side {
+            Side::Below(child) if side.is_top(directory) => Self::above(child, caller).await.ok(),
+            Side::Below(_) | Side::Root(_) => None,
+        };
+        let mut entries = Entries::default();
+        for entry in page.entries.iter() {
+            let entry = match above.filter(|_| entry.name == b"..") {
+                Some(above) => Entry {
+                    file_id: above.attributes.file_id,
+                    attributes: entry.attributes.map(|_| above.attributes),
+                    object: entry.object.map(|_| above.object),
+                    ..entry
+                },
+                None if entry.object.as_ref().is_some_and(is_placeholder) => {
+                    Entry { attributes: None, object: None, ..entry }
+                }
+                None => entry,
+            };
+            entries.push(&entry);
+        }
+        Ok(Page { entries, ..page })
+    }
+}
+
+impl Store for Crossing {
+    fn root(&self) -> ObjectId {
+        self.shared.root.root()
+    }
+
+    fn properties(&self) -> Properties {
+        self.shared.root.properties()
+    }
+
+    fn properties_of(&self, object: &ObjectId) -> Properties {
+        let side = self.side_at_hand(object);
+        side.map_or_else(|| self.properties(), |side| side.store().properties())
+    }
+
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        let root = &self.shared.root;
+        if tag_of(object).is_none() {
+            return root.guard(object, guard);
+        }
+        // No thread hears of programs there.
+        let is_kept = guard != Guard::Nothing && root.volume.guards.is_told();
+        if is_kept { Err(FsError::Later) } else { Ok(()) }
+    }
+
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        let side = self.side_at_hand(object)?;
+        let path = side.store().path(object)?;
+        let front = side.path();
+        Some(match (front.is_empty(), path.is_empty()) {
+            (true, _) => path,
+            (false, true) => front.to_vec(),
+            (false, false) => [front, b"/", &path].concat(),
+        })
+    }
+
+    fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
+        on!(self, *object, |store| store.layout(object))
+    }
+
+    fn set_layout<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        layout: Bytes,
+    ) -> Answer<'a, Result<(), FsError>> {
+        on!(self, *object, |store| store.set_layout(object, layout))
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        on!(self, *object, |store| store.getattr(object))
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        on!(self, *object, |store| store.setattr(caller, object, changes, guard))
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        Answer::later(async move {
+            let side = self.side(directory).await?;
+            let found = side.store().lookup(caller, directory, name).await?;
+            self.crossed(&side, found).await
+        })
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        Answer::later(async move {
+            let side = self.side(directory).await?;
+            match &side {
+                Side::Below(child) if side.is_top(directory) => Self::above(child, caller).await,
+                Side::Below(_) | Side::Root(_) => side.store().parent(caller, directory).await,
+            }
+        })
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+        on!(self, *object, |store| store.access(caller, object, wanted))
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        on!(self, *object, |store| store.readlink(caller, object))
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        on!(self, *object, |store| store.read(caller, object, offset, count))
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        on!(self, *object, |store| store.write(caller, object, offset, data, stability))
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        on!(self, place.directory, |store| store.create(caller, place, file))
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        on!(self, place.directory, |store| store.make(caller, place, node, attributes))
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        on!(self, place.directory, |store| store.remove(caller, place))
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        on!(self, place.directory, |store| store.rmdir(caller, place))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        if tag_of(&from.directory) != tag_of(&to.directory) {
+            return Answer::now(Failure::failed(FsError::CrossDevice));
+        }
+        on!(self, from.directory, |store| store.rename(caller, from, to))
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        if tag_of(object) != tag_of(&place.directory) {
+            return Answer::now(Failure::failed(FsError::CrossDevice));
+        }
+        on!(self, place.directory, |store| store.link(caller, object, place))
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        Answer::later(self.list(caller, directory, (cookie, budget, wanted)))
+    }
+
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        on!(self, *object, |store| store.space(caller, object))
+    }
+
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        on!(self, *object, |store| store.room(caller, object))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        on!(self, *object, |store| store.commit(caller, object, offset, length))
+    }
+}

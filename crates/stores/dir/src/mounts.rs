@@ -1,0 +1,79 @@
+//! Whether the mounts below the root are the same as before. No notification of a directory tells of a
+//! mount on one of its names.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::sync::Mutex;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::locks::lock;
+
+/// The mounts of this thread's namespace. They are those of the process, but in tests.
+const TABLE: &str = "/proc/thread-self/mountinfo";
+
+/// What is known of the mounts below a directory.
+pub(crate) struct Mounts {
+    /// The kernel's table, and the lines of mounts below when the table was last read.
+    state: Mutex<Option<(File, Vec<Vec<u8>>)>>,
+}
+
+impl Mounts {
+    /// Notes the mounts below a directory, whose path is that in `/proc`. Where the table cannot be
+    /// had, no change is seen.
+    pub(crate) fn new(directory: &[u8]) -> Self {
+        let state = File::open(TABLE).ok().and_then(|mut table| {
+            let lines = below(&mut table, directory)?;
+            Some((table, lines))
+        });
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Whether a mount below came or went since this was asked last.
+    pub(crate) fn have_changed(&self, directory: &[u8]) -> bool {
+        let mut state = lock(&self.state);
+        let Some((table, lines)) = &mut *state else { return false };
+        let mut asked = [PollFd::new(&*table, PollFlags::PRI)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !poll(&mut asked, Some(&at_once)).is_ok_and(|count| count > 0) {
+            return false;
+        }
+        let Some(now) = below(table, directory) else { return false };
+        let changed = now != *lines;
+        *lines = now;
+        changed
+    }
+}
+
+/// The lines of the table that are of mounts below a directory.
+fn below(table: &mut File, directory: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut text = Vec::new();
+    table.rewind().ok()?;
+    table.read_to_end(&mut text).ok()?;
+    let front = escaped(directory.strip_suffix(b"/").unwrap_or(directory));
+    let is_below = |line: &&[u8]| {
+        let point = line.split(|byte| *byte == b' ').nth(4);
+        point
+            .and_then(|point| point.strip_prefix(&*front))
+            .is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    let lines = text.split(|byte| *byte == b'\n').filter(is_below);
+    Some(lines.map(<[u8]>::to_vec).collect())
+}
+
+/// A path as the table has it.
+fn escaped(path: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for &byte in path {
+        if b" \t\n\\#".contains(&byte) {
+            let mut code = String::new();
+            // A write to memory cannot fail.
+            let _ = write!(code, "\\{byte:03o}");
+            text.extend_from_slice(code.as_bytes());
+        } else {
+            text.push(byte);
+        }
+    }
+    text
+}
