@@ -1,10 +1,11 @@
 //! Where other file systems begin below an exported directory: mount points, and subvolumes of btrfs.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use leasehold_base::units::FileTime;
+use leasehold_fs::Attributes;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use serde::Serialize;
 
@@ -35,19 +36,27 @@ impl Begins {
         }
     }
 
-    /// The reason why the export does not lead there.
-    pub(crate) fn reason(&self) -> String {
-        format!(
-            "{}, which this export does not cross: clients see an empty directory",
-            self.thing()
-        )
+    /// What clients find there, where the export crosses or does not.
+    pub(crate) fn words(&self, crosses: bool) -> String {
+        let thing = self.thing();
+        if crosses {
+            return format!("{thing}, which this export crosses (cross = true)");
+        }
+        let text =
+            "which this export does not cross (cross = true): clients see an empty directory";
+        format!("{thing}, {text}")
+    }
+
+    /// The same with the path.
+    pub(crate) fn line(&self, crosses: bool) -> String {
+        format!("{}: {}", self.path.display(), self.words(crosses))
     }
 }
 
-impl fmt::Display for Begins {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.reason())
-    }
+/// Whether a store made these attributes up for a file system that it does not enter.
+pub(crate) fn is_placeholder(attributes: &Attributes) -> bool {
+    let never = FileTime { seconds: 0, nanoseconds: 0 };
+    (attributes.changed, attributes.mode.bits() & 0o7777) == (never, 0o555)
 }
 
 /// The directories below `directory` where other file systems begin. Subvolumes are looked for among

@@ -46,6 +46,7 @@ fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
             "name": export.name,
             "directory": export.directory,
             "read_only": export.read_only,
+            "cross": export.cross,
             "stripes": export.spread(),
             "rules": export.lines(),
         })
@@ -99,7 +100,7 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
 /// What clients see where other file systems begin below an export, in lines.
 fn begins(export: &Planned, mounts: &[Mount]) -> String {
     let all = below::find(&export.directory, mounts);
-    all.iter().map(|one| format!("  {one}\n")).collect()
+    all.iter().map(|one| format!("  {}\n", one.line(export.cross))).collect()
 }
 
 /// What may not be meant.
@@ -128,7 +129,7 @@ fn risks(plan: &Plan) -> Vec<String> {
         }
         for outer in plan.exports.iter().filter(|other| other.directory != export.directory) {
             if export.directory.starts_with(&outer.directory)
-                && below::on_the_way(&outer.directory, &export.directory).is_none()
+                && (outer.cross || below::on_the_way(&outer.directory, &export.directory).is_none())
             {
                 let outer = &outer.name;
                 let text = "whoever may use that reaches this too, by the rules of that";

@@ -72,6 +72,8 @@ pub(crate) struct Planned {
     /// What clients mount: `/name`.
     pub(crate) name: String,
     pub(crate) read_only: bool,
+    /// Whether clients enter the file systems that are mounted below.
+    pub(crate) cross: bool,
     /// Where the data lies.
     pub(crate) layout: Layout,
     /// Without the addresses of hosts that are named, until those are looked up.
@@ -172,8 +174,8 @@ impl Plan {
         }
         let name = checks::name(options.name.as_deref(), &options.directory, &directory)?;
         let rules = Access::everybody(options.insecure).rules().to_vec();
-        let read_only = options.read_only;
-        let export = Planned { directory, name, read_only, layout, rules, secret: None };
+        let (read_only, cross) = (options.read_only, false);
+        let export = Planned { directory, name, read_only, cross, layout, rules, secret: None };
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
@@ -194,6 +196,7 @@ impl Plan {
             directory,
             name: "/iod".to_owned(),
             read_only: false,
+            cross: false,
             layout: Layout { cluster_key: Some(cluster_key), ..Layout::default() },
             rules: rules.collect(),
             secret: Some(key.path()),
@@ -209,7 +212,8 @@ impl Plan {
         let name = checks::name(None, said, &directory)?;
         let rules = Access::everybody(false).rules().to_vec();
         let layout = Layout::default();
-        let export = Planned { directory, name, read_only: false, layout, rules, secret: None };
+        let (read_only, cross) = (false, false);
+        let export = Planned { directory, name, read_only, cross, layout, rules, secret: None };
         Self::new(None, server.clone(), Limits::default(), vec![export])
     }
 
@@ -225,8 +229,8 @@ impl Plan {
             inline_kib: options.stripe_inline,
             ..Layout::default()
         };
-        let read_only = options.read_only;
-        let export = Planned { directory, name, read_only, layout, rules, secret: None };
+        let (read_only, cross) = (options.read_only, options.cross);
+        let export = Planned { directory, name, read_only, cross, layout, rules, secret: None };
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
@@ -247,6 +251,9 @@ impl Plan {
         }
         if server.stable_log.is_some() && exports.iter().any(|one| one.layout.is_spread()) {
             return wrong("a stable log cannot be had with stripes: choose one of both");
+        }
+        if server.stable_log.is_some() && exports.iter().any(|one| one.cross) {
+            return wrong("a stable log cannot be had with `cross`: choose one of both");
         }
         stripes::check(&exports)?;
         for export in &exports {
@@ -392,7 +399,12 @@ fn planned(export: &Export, listen: &[SocketAddr]) -> Result<Planned, Wrong> {
         rules.push(without_any());
     }
     let layout = layout(export, listen)?;
-    Ok(Planned { directory, name, read_only: export.read_only, layout, rules, secret: None })
+    let &Export { read_only, cross, .. } = export;
+    if cross && layout.is_spread() {
+        let text = "`cross` cannot be had with stripes or iods: choose one of both";
+        return Err(Wrong::at(place, text.to_owned()));
+    }
+    Ok(Planned { directory, name, read_only, cross, layout, rules, secret: None })
 }
 
 fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {

@@ -188,22 +188,22 @@ impl Numbers {
 }
 
 /// Bytes as hexadecimal digits.
-fn digits(bytes: &[u8]) -> String {
+pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
     let pair = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     pairs.iter().map(pair).collect()
 }
 
-fn damaged(name: &str) -> io::Error {
+pub(crate) fn damaged(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("{name} is damaged"))
 }
 
 /// A file of the state; empty where there is no such file.
-fn read(state: &Path, name: &str) -> io::Result<Vec<u8>> {
+pub(crate) fn read(state: &Path, name: &str) -> io::Result<Vec<u8>> {
     let path = state.join(name);
     match private::read(&path, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),

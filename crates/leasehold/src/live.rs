@@ -27,6 +27,7 @@ pub(crate) fn source(
     serving: &Arc<Serving>,
 ) -> Arc<Source> {
     let (volumes, joined) = (Volumes::of(serving), serving.metaserver());
+    let crossing = Arc::clone(serving);
     let (serving, guarded) = (Arc::clone(serving), Arc::clone(serving));
     Arc::new(Source {
         reporter: running.reporter(),
@@ -41,6 +42,7 @@ pub(crate) fn source(
             guarded.stores().iter().map(|one| one.refused_guards()).sum()
         }),
         descriptors_lacked: Box::new(leasehold_store_dir::descriptors_lacked),
+        crossed: Box::new(move || crossing.crossed()),
         metaserver: Box::new(move || joined.as_ref().map(among)),
         volumes: Box::new(move || volumes.told()),
     })

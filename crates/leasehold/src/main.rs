@@ -8,6 +8,7 @@ mod checks;
 mod cluster;
 mod config;
 mod control;
+mod crossings;
 mod doctor;
 mod documents;
 mod events;

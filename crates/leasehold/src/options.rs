@@ -106,7 +106,7 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["directory", "name", "read_only", "stripe", "insecure"],
+        conflicts_with_all = ["directory", "name", "read_only", "cross", "stripe", "insecure"],
         help_heading = WHAT
     )]
     pub(crate) config: Option<PathBuf>,
@@ -120,6 +120,19 @@ pub(crate) struct Serve {
     /// Refuse every change
     #[arg(long, help_heading = WHAT)]
     pub(crate) read_only: bool,
+
+    /// Let clients enter the file systems that are mounted below, and subvolumes of btrfs
+    ///
+    /// Each is a file system of its own to clients, and its handles last over a restart and over the
+    /// next mount. Otherwise clients see an empty directory there. What was in use within the last
+    /// seconds cannot be unmounted, but with `umount --lazy`.
+    #[arg(
+        long,
+        conflicts_with_all = ["stripe", "stable_log"],
+        hide_short_help = true,
+        help_heading = WHAT
+    )]
+    pub(crate) cross: bool,
 
     /// Spread the data of files over these directories, and keep only names in DIR
     ///

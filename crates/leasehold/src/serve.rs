@@ -291,10 +291,9 @@ fn must_suffice(descriptors: usize, loops: NonZeroUsize) -> Result<(), Failure> 
 fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
     let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
     let (idle, named) = (Arc::clone(serving), Arc::clone(serving));
-    let close_idle = move || idle.stores().iter().for_each(|store| store.close_idle());
     let (mut told, rate) = (0, Rate::one_in(LACK_INTERVAL));
     let tend = move || {
-        close_idle();
+        idle.close_idle();
         let lacked = leasehold_store_dir::descriptors_lacked();
         if lacked != told && rate.pass().is_some() {
             tracing::warn!(

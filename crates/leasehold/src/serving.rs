@@ -13,13 +13,14 @@ use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
 use leasehold_shell::{Pool, Rate, clock, own, state};
-use leasehold_store_dir::{self as dir, DirStore, Origin};
+use leasehold_store_dir::{self as dir, Crossing, DirStore, Origin};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
 
 use crate::cluster::Names;
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
+use crate::crossings::Noted;
 use crate::failure::{Failure, Kind};
 use crate::find::Known;
 use crate::options::{Durability, Question};
@@ -36,6 +37,8 @@ pub(crate) struct Serving {
     /// What the command line said, which counts before the file also when that is read again.
     said: Server,
     how: How,
+    /// The numbers of the file systems that are mounted below exports.
+    noted: Arc<Noted>,
     state: Mutex<State>,
 }
 
@@ -67,6 +70,8 @@ struct Opened {
     layout: Layout,
     /// The origin of the directory that was opened, whatever directory has its name later.
     origin: Option<Origin>,
+    /// The directory with the file systems that are mounted below, where clients enter them.
+    crossing: Option<Arc<Crossing>>,
     /// What answers for it: itself, a log before it, or all its directories joined.
     store: Arc<dyn Store>,
     /// The same, where directories or iods are joined.
@@ -75,6 +80,20 @@ struct Opened {
     metaserver: Option<Metaserver>,
     /// The locks that keep other processes from the names and stripes of a volume.
     _claims: Arc<[OwnedFd]>,
+}
+
+/// The share that each file system below an export has of the export's descriptors.
+const BELOW_SHARES: usize = 8;
+
+/// With fewer descriptors a store opens files all the time.
+const DESCRIPTORS_FEW: usize = 64;
+
+/// What answers for a directory that has its files itself.
+fn answering(crossing: Option<&Arc<Crossing>>, directory: &Arc<DirStore>) -> Arc<dyn Store> {
+    match crossing {
+        Some(crossing) => Arc::<Crossing>::clone(crossing),
+        None => Arc::<DirStore>::clone(directory),
+    }
 }
 
 /// How many directories may share the descriptors that a server has, before each gets less.
@@ -96,15 +115,17 @@ impl Serving {
         let heeds_programs = !plan.server.no_local_coherence;
         let loops = plan.server.loops();
         let how = How { durability, loops, descriptors_max, heeds_programs };
+        let noted = Noted::read(&plan.state)?;
         let mut stores = BTreeMap::new();
         let share = if plan.exports.len() > 1 { SHARES } else { 1 };
         for export in &plan.exports {
-            let opened = how.open(export, verifier, share, &plan.state)?;
+            let opened = how.open(export, verifier, share, (&plan.state, &noted))?;
             stores.insert(export.directory.clone(), opened);
         }
         let facts = Facts::of(&plan);
         let state = Mutex::new(State { plan, facts, stores });
-        Ok(Self { service: Mutex::default(), known: OnceLock::new(), said, how, state })
+        let (service, known) = (Mutex::default(), OnceLock::new());
+        Ok(Self { service, known, said, how, noted, state })
     }
 
     /// How many loops answer.
@@ -161,9 +182,31 @@ impl Serving {
     pub(crate) fn stores(&self) -> Vec<Arc<DirStore>> {
         let state = self.lock();
         let all = |opened: &Opened| {
-            [&opened.directory].into_iter().chain(&opened.disks).cloned().collect::<Vec<_>>()
+            let own = [&opened.directory].into_iter().chain(&opened.disks).cloned();
+            let below = opened.crossing.iter().flat_map(|crossing| crossing.stores());
+            own.chain(below).collect::<Vec<_>>()
         };
         state.stores.values().flat_map(all).collect()
+    }
+
+    /// The number of file systems below exports that are open.
+    pub(crate) fn crossed(&self) -> usize {
+        let state = self.lock();
+        let crossings = state.stores.values().filter_map(|opened| opened.crossing.as_ref());
+        crossings.map(|crossing| crossing.stores().len()).sum()
+    }
+
+    /// Closes what was not used lately. See [`DirStore::close_idle`] and [`Crossing::close_idle`].
+    pub(crate) fn close_idle(&self) {
+        let (own, crossings) = {
+            let state = self.lock();
+            let all = state.stores.values();
+            let own = all.clone().flat_map(|one| [&one.directory].into_iter().chain(&one.disks));
+            let crossings = all.filter_map(|one| one.crossing.clone());
+            (own.cloned().collect::<Vec<_>>(), crossings.collect::<Vec<_>>())
+        };
+        own.iter().for_each(|store| store.close_idle());
+        crossings.iter().for_each(|crossing| crossing.close_idle());
     }
 
     /// Every volume that is served: by what clients mount it, and its store.
@@ -276,14 +319,28 @@ impl Serving {
         let mut stores = BTreeMap::new();
         for export in &plan.exports {
             let opened = match state.stores.get(&export.directory) {
-                Some(opened) if opened.layout == export.layout => opened.clone(),
+                Some(opened)
+                    if opened.layout == export.layout
+                        && opened.crossing.is_some() == export.cross =>
+                {
+                    opened.clone()
+                }
+                Some(opened) if opened.layout == export.layout => {
+                    let crossing =
+                        self.how.crossing(export, &opened.directory, SHARES, &self.noted)?;
+                    let store = answering(crossing.as_ref(), &opened.directory);
+                    Opened { crossing, store, ..opened.clone() }
+                }
                 Some(_) => {
                     let name = &export.name;
                     let text = format!("{name}: stripes cannot be changed without a restart");
                     return Err(Kind::Options.because(text));
                 }
                 // What it called written before is not known here: clients write again.
-                None => self.how.open(export, random_verifier()?, SHARES, &place)?,
+                None => {
+                    let at = (&*place, &self.noted);
+                    self.how.open(export, random_verifier()?, SHARES, at)?
+                }
             };
             stores.insert(export.directory.clone(), opened);
         }
@@ -386,7 +443,7 @@ impl How {
         export: &Planned,
         verifier: Verifier,
         share: usize,
-        state: &Path,
+        (state, noted): (&Path, &Arc<Noted>),
     ) -> Result<Opened, Failure> {
         let layout = export.layout.clone();
         let share = share * (1 + layout.paths.len());
@@ -413,9 +470,10 @@ impl How {
             stripes::removals::keep(&volume.striped, &export.directory, state, sync);
             stripes::turns::keep(volume, &export.directory, state)?;
         }
+        let crossing = self.crossing(export, &directory, share, noted)?;
         let store: Arc<dyn Store> = match &volume {
             Some(volume) => Arc::<Striped>::clone(&volume.striped),
-            None => Arc::<DirStore>::clone(&directory),
+            None => answering(crossing.as_ref(), &directory),
         };
         let origin = Origin::of(&export.directory).ok();
         Ok(Opened {
@@ -423,11 +481,37 @@ impl How {
             disks,
             layout,
             origin,
+            crossing,
             store,
             volume,
             metaserver,
             _claims: claims.into(),
         })
+    }
+
+    /// A directory with the file systems that are mounted below, where the export crosses.
+    fn crossing(
+        self,
+        export: &Planned,
+        directory: &Arc<DirStore>,
+        share: usize,
+        noted: &Arc<Noted>,
+    ) -> Result<Option<Arc<Crossing>>, Failure> {
+        if !export.cross {
+            return Ok(None);
+        }
+        let numbers = noted.of(&export.directory).map_err(|error| {
+            let shown = export.directory.display();
+            Kind::Directory.because(format!("cannot serve {shown}: {error}"))
+        })?;
+        let below = dir::Below {
+            blocking: Arc::new(Pool::new()),
+            durability: self.durability,
+            descriptors_max: (self.descriptors_max / share / BELOW_SHARES).max(DESCRIPTORS_FEW),
+            handles: dir::HandleSource::Probe,
+            numbers: Arc::new(numbers),
+        };
+        Ok(Some(Arc::new(Crossing::new(Arc::clone(directory), below))))
     }
 
     /// Has a service heed programs that use directories which hold their files themselves.

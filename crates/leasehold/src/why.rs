@@ -12,8 +12,8 @@ use leasehold_fs::{Caller, Export, ExportId, Request, Store};
 use leasehold_serve::Users as _;
 use leasehold_serve::access::{Access, Because, Groups, Rule};
 use leasehold_shell::client::block_on;
-use leasehold_shell::{Policy, process, reserved_ports_end, users};
-use leasehold_store_dir::DirStore;
+use leasehold_shell::{Policy, Pool, process, reserved_ports_end, users};
+use leasehold_store_dir::{Below, Crossing, Durability, HandleSource};
 use serde::{Deserialize, Serialize};
 
 use self::answer::Asked;
@@ -21,6 +21,7 @@ use crate::checks;
 use crate::config::options::Server;
 use crate::config::{Plan, Planned, grant};
 use crate::control;
+use crate::crossings::Noted;
 use crate::failure::{Failure, Kind};
 use crate::options::{Operation, Question, Why};
 use crate::running;
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &Why) -> Result<(), Failure> {
 fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
     let mut plan = Plan::read(file, &Server::default())?;
     plan.look_up();
-    let told = answer(&plan.exports, question, |export| Ok(Arc::new(open(&export.directory)?)))?;
+    let told = answer(&plan.exports, question, open)?;
     Ok(told.with_carriers(plan.server.answers_datagrams()))
 }
 
@@ -193,10 +194,26 @@ fn list(groups: &[u32]) -> String {
     format!("groups {}", groups.join(", "))
 }
 
-fn open(directory: &Path) -> Result<DirStore, Failure> {
-    checks::opened_to_look(directory).map_err(|error| {
+/// The store of an export, to look at and not to change.
+fn open(export: &Planned) -> Result<Arc<dyn Store>, Failure> {
+    let directory = &export.directory;
+    let failed = |error: String| {
         Kind::Directory.because(format!("cannot look at {}: {error}", directory.display()))
-    })
+    };
+    let store = checks::opened_to_look(directory).map_err(|error| failed(error.to_string()))?;
+    let store = Arc::new(store);
+    if !export.cross {
+        return Ok(store);
+    }
+    let numbers = Noted::nowhere().of(directory).map_err(|error| failed(error.to_string()))?;
+    let below = Below {
+        blocking: Arc::new(Pool::new()),
+        durability: Durability::Memory,
+        descriptors_max: 64,
+        handles: HandleSource::Probe,
+        numbers: Arc::new(numbers),
+    };
+    Ok(Arc::new(Crossing::new(store, below)))
 }
 
 impl Operation {

@@ -135,7 +135,9 @@ impl Planned {
     fn put(&self, facts: &mut BTreeMap<String, String>) {
         let name = &self.name;
         let how = if self.read_only { ", read-only" } else { "" };
-        facts.insert(format!("export {name}"), format!("{}{how}", self.directory.display()));
+        let far = if self.cross { ", with what is mounted below" } else { "" };
+        let directory = self.directory.display();
+        facts.insert(format!("export {name}"), format!("{directory}{how}{far}"));
         if let Some(spread) = self.spread() {
             facts.insert(format!("export {name}{STRIPES}"), spread);
         }

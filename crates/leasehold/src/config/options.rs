@@ -265,6 +265,16 @@ pub(crate) struct Export {
     #[schemars(extend("init" = false))]
     pub(crate) read_only: bool,
 
+    /// Let clients enter the file systems that are mounted below, and subvolumes of btrfs [default: false]
+    ///
+    /// Each is a file system of its own to clients, under the rules of this export, and its handles
+    /// last over a restart and over the next mount. Otherwise clients see an empty directory there.
+    /// What was in use within the last seconds cannot be unmounted, but with `umount --lazy`. Not
+    /// with stripes, iods or a stable log.
+    #[serde(default)]
+    #[schemars(extend("init" = false))]
+    pub(crate) cross: bool,
+
     /// Spread the data of files over these directories, and keep only names in `directory`
     ///
     /// Best on disks of their own; with one copy (see `copies`) a directory that is lost takes a

@@ -84,6 +84,8 @@ pub(super) struct Place {
     pub(super) refused: Option<String>,
     /// Where other file systems begin below.
     pub(super) begins: Vec<Begins>,
+    /// Whether clients enter these.
+    pub(super) crosses: bool,
 }
 
 /// How long a portmapper may take to take a connection.
@@ -94,10 +96,10 @@ impl Facts {
     pub(super) fn gather(plan: Option<&Plan>, state: Option<&Path>) -> Self {
         let all = mountinfo::read();
         let is_running = state.is_some_and(|state| control::ask(state, &Request::Facts).is_ok());
-        let directories = plan
-            .into_iter()
-            .flat_map(|plan| &plan.exports)
-            .flat_map(|export| [&export.directory].into_iter().chain(&export.layout.paths));
+        let directories = plan.into_iter().flat_map(|plan| &plan.exports).flat_map(|export| {
+            let all = [&export.directory].into_iter().chain(&export.layout.paths);
+            all.map(|directory| (directory, export.cross))
+        });
         let listen = plan.map_or_else(Vec::new, Plan::listen);
         let with_udp = plan.is_none_or(|plan| plan.server.answers_datagrams());
         let portmapper = SocketAddr::from(([127, 0, 0, 1], leasehold_portmap::PORT));
@@ -119,7 +121,7 @@ impl Facts {
                 opens_handles: process::can_open_handles(),
             },
             descriptors: process::prepare(),
-            places: directories.map(|directory| place(directory, &all)).collect(),
+            places: directories.map(|(path, crosses)| place(path, crosses, &all)).collect(),
             mounts: all.into_iter().filter(Mount::is_nfs).collect(),
         }
     }
@@ -158,7 +160,7 @@ fn firewall() -> Firewall {
     Firewall::Unknown(why)
 }
 
-fn place(path: &Path, mounts: &[Mount]) -> Place {
+fn place(path: &Path, crosses: bool, mounts: &[Mount]) -> Place {
     let mount = mountinfo::below(path, mounts).cloned();
     let free_percent = rustix::fs::statvfs(path).ok().map(|room| {
         let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
@@ -170,6 +172,7 @@ fn place(path: &Path, mounts: &[Mount]) -> Place {
         has_journal: journal.and_then(|mount| has_journal(&mount.source)),
         free_percent,
         begins: below::find(path, mounts),
+        crosses,
         refused: checks::opened_to_look(path).err().map(|error| error.to_string()),
         mount,
     }

@@ -213,7 +213,7 @@ fn place(place: &Place) -> Vec<Finding> {
             all.push(say(Verdict::Note, "is mounted read-only".to_owned()));
         }
     }
-    all.extend(place.begins.iter().map(|one| say(Verdict::Note, one.to_string())));
+    all.extend(place.begins.iter().map(|one| say(Verdict::Note, one.line(place.crosses))));
     if let Some((bytes, names)) = place.free_percent
         && bytes.min(names) < ROOM_PERCENT
     {

@@ -36,8 +36,11 @@ impl Asked<'_> {
         let mut path = self.request.export.name.clone();
         let mut place = PathBuf::from(&self.request.export.path);
         for name in names {
-            match ops::lookup(&self.request, &object, name).await {
-                Ok(found) => object = found.object,
+            let is_placeholder = match ops::lookup(&self.request, &object, name).await {
+                Ok(found) => {
+                    object = found.object;
+                    below::is_placeholder(&found.attributes)
+                }
                 Err(failed) => {
                     let name = name.escape_ascii();
                     steps.push(if failed.error == FsError::Access {
@@ -50,12 +53,12 @@ impl Asked<'_> {
                     self.describe(&path, &object, steps).await;
                     return false;
                 }
-            }
+            };
             let above = place.clone();
             place.push(OsStr::from_bytes(name));
             path = format!("{path}/{}", name.escape_ascii());
             if let Some(begins) = below::between(&above, &place) {
-                steps.push(format!("{path}: {}", begins.reason()));
+                steps.push(format!("{path}: {}", begins.words(!is_placeholder)));
             }
         }
         self.at(&path, &object, last, steps).await

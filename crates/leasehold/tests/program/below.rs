@@ -10,7 +10,8 @@ use rustix::process::geteuid;
 use rustix::thread::UnshareFlags;
 use serde_json::Value;
 
-use crate::support::{Home, leasehold, run};
+use crate::config::{getattr, handle, start};
+use crate::support::{Home, call_of_user, leasehold, over_stream, run};
 
 /// Does a test on a thread with mounts of its own; only the superuser may.
 fn with_own_mounts(test: fn()) {
@@ -52,8 +53,8 @@ fn home(more: &str) -> (Home, String) {
     (home, file)
 }
 
-const WORDS: &str = "a file system (tmpfs) is mounted there, which this export does not cross: \
-                     clients see an empty directory";
+const WORDS: &str = "a file system (tmpfs) is mounted there, which this export does not cross \
+                     (cross = true): clients see an empty directory";
 
 #[test]
 fn why_names_the_mount_and_no_permission() {
@@ -96,5 +97,101 @@ fn check_and_doctor_list_what_is_mounted_below() {
         assert_eq!((&begin[0]["kind"], begin.as_array().unwrap().len()), (&"tmpfs".into(), 1));
         let (_, told, _) = run(leasehold(&["doctor", "--config", &file]));
         assert!(told.contains(&format!("note     {}: {line}\n", home.path("data"))), "{told}");
+    });
+}
+
+#[test]
+fn an_export_that_crosses_says_so() {
+    with_own_mounts(|| {
+        let (home, file) = home("cross = true\n[[export]]\ndirectory = 'DATA/top/inner'\n");
+        let words =
+            "a file system (tmpfs) is mounted there, which this export crosses (cross = true)";
+        let why = ["why", "--config", &file, "--client", "127.0.0.1", "--uid", "1000"];
+        let (_, told, _) = run(leasehold(&[&why[..], &["list", "/data/top/inner"]].concat()));
+        assert!(told.contains(&format!("/data/top: {words}\n")), "{told}");
+        assert!(told.ends_with("allowed\n"), "{told}");
+        let (_, told, _) = run(leasehold(&["check", "--config", &file]));
+        let line = format!("{}: {words}", home.path("data/top"));
+        assert!(told.contains(&format!("  {line}\n")), "{told}");
+        assert!(told.contains("/inner lies within /data: whoever may use that reaches"), "{told}");
+        let (_, told, _) = run(leasehold(&["doctor", "--config", &file]));
+        assert!(told.contains(&format!("note     {}: {line}\n", home.path("data"))), "{told}");
+    });
+}
+
+/// What is refused with `cross`, and why.
+#[test]
+fn stripes_and_a_stable_log_exclude_crossing() {
+    let home = Home::new();
+    let (data, state) = (home.path("data"), home.path("state"));
+    fs::create_dir(home.path("stripes")).unwrap();
+    let file = home.path("leasehold.toml");
+    let text = format!(
+        "[server]\nstate = '{state}'\n[[export]]\ndirectory = '{data}'\ncross = true\n\
+         stripe = ['{}']\n",
+        home.path("stripes")
+    );
+    fs::write(&file, text).unwrap();
+    let (code, _, complaint) = run(leasehold(&["check", "--config", &file]));
+    assert!(code == 2 && complaint.contains("`cross` cannot be had with stripes"), "{complaint}");
+    let log = home.path("log");
+    let text = format!(
+        "[server]\nstate = '{state}'\nstable-log = '{log}'\n[[export]]\ndirectory = '{data}'\n\
+         cross = true\n"
+    );
+    fs::write(&file, text).unwrap();
+    for command in ["check", "serve"] {
+        let (code, _, complaint) = run(leasehold(&[command, "--config", &file]));
+        assert!(
+            code == 2 && complaint.contains("stable log cannot be had with `cross`"),
+            "{complaint}"
+        );
+    }
+}
+
+const STALE: u8 = 70;
+
+/// The handles of what is mounted below go with the option, and last over a restart.
+#[test]
+fn a_reload_crosses_or_does_not() {
+    with_own_mounts(|| {
+        let (home, file) = home("cross = true\n");
+        let crossing = fs::read_to_string(&file).unwrap();
+        let plain = crossing.replace("cross = true\n", "");
+        let reload = |text: &str| {
+            fs::write(&file, text).unwrap();
+            let (code, told, complaint) = home.reload();
+            assert_eq!(code, 0, "{complaint}");
+            assert!(told.contains("with what is mounted below"), "{told}");
+        };
+        let (serving, address) = start(&home);
+        let root = handle(address, "/data").unwrap();
+        let inner = handle(address, "/data/top/inner").unwrap();
+        reload(&plain);
+        assert_eq!((getattr(address, &root), getattr(address, &inner)), (0, STALE));
+        assert!(handle(address, "/data/top").is_ok(), "the placeholder");
+        assert_eq!(handle(address, "/data/top/inner"), Err(2));
+        reload(&crossing);
+        assert_eq!((getattr(address, &root), getattr(address, &inner)), (0, 0));
+        drop(serving);
+        let (_serving, address) = start(&home);
+        assert_eq!((getattr(address, &root), getattr(address, &inner)), (0, 0));
+        assert_eq!(handle(address, "/data/top/inner"), Ok(inner));
+    });
+}
+
+/// Else clients would read the key of all handles.
+#[test]
+fn the_mount_that_holds_the_state_is_not_crossed() {
+    with_own_mounts(|| {
+        let (home, file) = home("cross = true\n");
+        let text = fs::read_to_string(&file).unwrap();
+        let state = home.path("data/top/inner/state");
+        fs::write(&file, text.replace(&home.path("state"), &state)).unwrap();
+        let (_serving, address) = start(&home);
+        assert_eq!(handle(address, "/data/top/inner"), Err(2));
+        let top = handle(address, "/data/top").unwrap();
+        let reply = over_stream(address, &call_of_user(9, 1, &top));
+        assert_eq!((reply[27], &reply[32..36]), (0, &0o555_u32.to_be_bytes()[..]));
     });
 }

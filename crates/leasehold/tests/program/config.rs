@@ -25,11 +25,11 @@ impl Home {
         self.path("leasehold.toml")
     }
 
-    fn serve(&self) -> Command {
+    pub(super) fn serve(&self) -> Command {
         leasehold(&["serve", "--json", "--config", &self.path("leasehold.toml")])
     }
 
-    fn reload(&self) -> (i32, String, String) {
+    pub(super) fn reload(&self) -> (i32, String, String) {
         run(leasehold(&["reload", "--state", &self.path("state")]))
     }
 }
@@ -39,7 +39,7 @@ const MORE: &str = "[[export]]\ndirectory = 'HOME/more'\n";
 const LOCAL: &str = "[[export.client]]\nfrom = ['127.0.0.0/8']\n";
 
 /// The handle of a path, or the status of a refusal.
-fn handle(address: SocketAddr, path: &str) -> Result<Vec<u8>, u8> {
+pub(super) fn handle(address: SocketAddr, path: &str) -> Result<Vec<u8>, u8> {
     let reply = over_stream(address, &call(MOUNT, 1, &opaque(path.as_bytes())));
     match reply[27] {
         0 => Ok(reply[28..64].to_vec()),
@@ -48,7 +48,7 @@ fn handle(address: SocketAddr, path: &str) -> Result<Vec<u8>, u8> {
 }
 
 /// The status of a GETATTR.
-fn getattr(address: SocketAddr, handle: &[u8]) -> u8 {
+pub(super) fn getattr(address: SocketAddr, handle: &[u8]) -> u8 {
     over_stream(address, &call_of_user(9, 1, handle))[27]
 }
 
@@ -95,7 +95,7 @@ fn several_exports_are_served_each_by_its_rules() {
     assert_eq!(getattr(address(&ready), &data), STALE);
 }
 
-fn start(home: &Home) -> (Serving, SocketAddr) {
+pub(super) fn start(home: &Home) -> (Serving, SocketAddr) {
     let serving = Serving::start(home.serve());
     let ready = serde_json::from_str(&serving.line()).unwrap();
     (serving, address(&ready))

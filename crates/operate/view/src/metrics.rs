@@ -236,6 +236,8 @@ fn rest(page: &mut Page, told: &Snapshot) {
     page.value(name, &[("result", "failed")], number(syncs.failed));
     let help = "How long syncs took, together.";
     page.single(("leasehold_sync_seconds_total", "counter", help), syncs.time_s);
+    let help = "File systems that exports cross to and that are open.";
+    page.single(("leasehold_crossed_file_systems", "gauge", help), size(told.crossed));
 }
 
 fn leases(page: &mut Page, told: &Snapshot) {

@@ -31,6 +31,8 @@ pub struct Source {
     pub descriptors_lacked: Box<dyn Fn() -> u64 + Send + Sync>,
     /// What it is among several metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
+    /// The number of file systems below exports that are open, where exports cross to them.
+    pub crossed: Box<dyn Fn() -> usize + Send + Sync>,
     /// How its volumes are, which those who have a part in them are asked.
     pub volumes: Box<dyn Fn() -> Vec<VolumeView> + Send + Sync>,
 }
@@ -73,6 +75,9 @@ pub struct Snapshot {
     /// The leases of clients.
     #[serde(default)]
     pub leases: LeaseView,
+    /// The file systems below exports that are open now.
+    #[serde(default)]
+    pub crossed: usize,
     /// What it is among several metaservers, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metaserver: Option<MetaserverView>,
@@ -305,6 +310,7 @@ impl Source {
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
             leases: self.service.lease_counts().into(),
+            crossed: (self.crossed)(),
             metaserver: (self.metaserver)(),
         }
     }

@@ -21,6 +21,9 @@ pub fn page(told: &Snapshot) -> String {
         let how = if export.read_only { ", read-only" } else { "" };
         let _ = writeln!(page, "export {} is {}{how}", export.name, export.path);
     }
+    if told.crossed > 0 {
+        let _ = writeln!(page, "file systems below exports that are open: {}", told.crossed);
+    }
     if let Some(of) = &told.metaserver {
         let how = if of.serves { "" } else { ", which waits for others" };
         let _ = writeln!(

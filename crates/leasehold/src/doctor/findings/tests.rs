@@ -33,6 +33,7 @@ fn place_on(mount: &Mount, has_journal: Option<bool>) -> Place {
         free_percent: Some((50, 90)),
         refused: None,
         begins: Vec::new(),
+        crosses: false,
     }
 }
 

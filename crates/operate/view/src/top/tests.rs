@@ -67,6 +67,7 @@ fn snapshot(uptime_s: f64, greedy: u64, modest: u64) -> Snapshot {
         replies: ReplyView::default(),
         syncs: SyncView::default(),
         leases: LeaseView::default(),
+        crossed: 0,
         metaserver: None,
     }
 }
