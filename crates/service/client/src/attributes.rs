@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use leasehold_base::attributes::{Attributes, FileType, SetAttributes, SetTime};
+use leasehold_base::units::FileSystemId;
 use leasehold_core::cache::Event;
 use leasehold_core::leases::{Kind, holder};
 use leasehold_fs::{Access, Space};
@@ -210,6 +211,13 @@ impl Client {
     #[must_use]
     pub fn known_type(&self, node: NodeId) -> Option<FileType> {
         self.shared.state().cache.file_type(node.key())
+    }
+
+    /// The file system of a node, where that is known.
+    #[must_use]
+    pub fn known_file_system(&self, node: NodeId) -> Option<FileSystemId> {
+        let seen = self.with(|state, now, _| state.seen(now, node))?;
+        Some(seen.attributes.file_system)
     }
 
     /// Returns true if a caller may look up names in a directory whose names are cached. A

@@ -1,6 +1,6 @@
 //! Attributes, times, devices and errors from NFS' words to the kernel's, and back.
 
-use leasehold_base::units::FileTime;
+use leasehold_base::units::{FileSystemId, FileTime};
 use leasehold_client::{Device, Error, FileType, Mode, SetAttributes, SetTime, Status};
 use leasehold_fuse::{AttributeChanges, Attributes, Errno, Moment, TimeChange};
 
@@ -23,13 +23,17 @@ pub(crate) const fn type_bits(file_type: FileType) -> u32 {
     }
 }
 
-pub(crate) fn attributes(of: &leasehold_client::Attributes) -> Attributes {
+/// The attributes of an object, in a mount whose root lies on the file system `home`.
+pub(crate) fn attributes(
+    of: &leasehold_client::Attributes,
+    home: Option<FileSystemId>,
+) -> Attributes {
     let moment = |time: FileTime| Moment {
         seconds: time.seconds,
         nanoseconds: time.nanoseconds.min(999_999_999),
     };
     Attributes {
-        file: of.file_id.0,
+        file: number(of, home),
         size: of.size,
         blocks: of.used.div_ceil(512),
         accessed: moment(of.accessed),
@@ -41,6 +45,21 @@ pub(crate) fn attributes(of: &leasehold_client::Attributes) -> Attributes {
         gid: of.gid,
         device: encode_device(of.device),
         block_bytes: BLOCK_BYTES,
+    }
+}
+
+/// The number of an object in a mount, which is one file system to programs. Programs take files with
+/// one number for one file, so numbers of another file system of the export are made into others.
+pub(crate) fn number(of: &leasehold_client::Attributes, home: Option<FileSystemId>) -> u64 {
+    // The constants of splitmix64, which give unlike numbers for file systems that are alike.
+    let mixed = |id: u64| {
+        let id = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let id = (id ^ id >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        id ^ id >> 31
+    };
+    match home {
+        Some(home) if home != of.file_system => of.file_id.0 ^ mixed(of.file_system.0 ^ home.0),
+        Some(_) | None => of.file_id.0,
     }
 }
 
@@ -118,7 +137,36 @@ const fn of_status(status: Status) -> Errno {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_base::units::FileId;
+
     use super::*;
+
+    /// `tar` and `rsync` take two names with one number for links of one file.
+    #[test]
+    fn files_of_two_file_systems_have_two_numbers() {
+        let time = FileTime { seconds: 0, nanoseconds: 0 };
+        let file = |file_system| leasehold_client::Attributes {
+            file_type: FileType::Regular,
+            mode: Mode::from_bits(0o644),
+            link_count: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: Device::default(),
+            file_system: FileSystemId(file_system),
+            file_id: FileId(12),
+            accessed: time,
+            modified: time,
+            changed: time,
+        };
+        let home = Some(FileSystemId(7));
+        assert_eq!((number(&file(7), home), number(&file(8), None)), (12, 12));
+        let mut numbers: Vec<_> = (7..1000).map(|of| number(&file(of), home)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 993);
+    }
 
     #[test]
     fn a_device_survives_the_way_there_and_back() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_base::units::FileSystemId;
 use leasehold_client::{
     Access, Client, Credential, FileType, Found, NodeId, OpenHow, Seen, Variant,
 };
@@ -45,6 +46,8 @@ pub struct Files {
     pub(crate) notifier: Notifier,
     callers: Callers,
     judge: Judge,
+    /// The file system of the root, where it is known.
+    home: Option<FileSystemId>,
 }
 
 /// The judge of the access of each user of a mount.
@@ -73,6 +76,7 @@ impl Files {
     pub fn new(client: Client, machine: String, notifier: Notifier, judge: Judge) -> Self {
         let keeper = Arc::new(Keeper::default());
         crate::withdraw::watch(&client, &notifier, &keeper);
+        let home = client.known_file_system(NodeId::ROOT);
         Self {
             client,
             openings: Openings::default(),
@@ -80,6 +84,7 @@ impl Files {
             notifier,
             callers: Callers::new(machine),
             judge,
+            home,
         }
     }
 
@@ -132,9 +137,10 @@ impl Files {
         let is_of_names = is_of_names(&request.operation);
         match self.answer_there(request).await {
             Err(Errno::STALE) => match self.client.removed_directory(node) {
-                Some(attributes) if shows => {
-                    Ok(Reply::Attributes(convert::attributes(&attributes), Duration::ZERO))
-                }
+                Some(attributes) if shows => Ok(Reply::Attributes(
+                    convert::attributes(&attributes, self.home()),
+                    Duration::ZERO,
+                )),
                 Some(_) if is_of_names => Err(Errno::NOENT),
                 Some(_) | None => Err(Errno::STALE),
             },
@@ -205,7 +211,7 @@ impl Files {
             generation: 0,
             name_valid: self.name_valid(directory, found.named_for),
             attributes_valid: found.trusted_for,
-            attributes: convert::attributes(&found.attributes),
+            attributes: convert::attributes(&found.attributes, self.home()),
         }
     }
 
@@ -217,7 +223,12 @@ impl Files {
     /// Tells the kernel of attributes.
     fn tell(&self, node: NodeId, seen: &Seen, telling: Telling) -> Reply {
         self.told(node, &seen.attributes, telling);
-        Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
+        Reply::Attributes(convert::attributes(&seen.attributes, self.home()), seen.trusted_for)
+    }
+
+    /// The file system of the root.
+    pub(crate) const fn home(&self) -> Option<FileSystemId> {
+        self.home
     }
 
     /// For how long the kernel may keep a name: as long as the client, by time. Under a lease on

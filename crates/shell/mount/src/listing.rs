@@ -6,7 +6,7 @@ use leasehold_base::units::Cookie;
 use leasehold_client::{FileType, Found, Seen};
 use leasehold_fuse::{Errno, Listing, ListingEntry, Reply};
 
-use crate::convert::{errno, type_bits};
+use crate::convert::{self, errno, type_bits};
 use crate::files::Files;
 use crate::open::{Listed, Open};
 
@@ -73,7 +73,9 @@ impl Files {
                 entry.found.as_ref().map_or(0, |found| type_bits(found.attributes.file_type));
             let row = ListingEntry {
                 name: &entry.name,
-                file: entry.file_id.0,
+                file: entry.found.as_ref().map_or(entry.file_id.0, |found| {
+                    convert::number(&found.attributes, self.home())
+                }),
                 next: positions.of(entry.cookie.0),
                 mode,
             };
