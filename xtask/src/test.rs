@@ -17,6 +17,10 @@ use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tid
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
 
+/// The tests under the kernel's client.
+const KERNEL: [&str; 5] =
+    ["--test=kernel", "--test=exports", "--test=below", "--test=crash", "--test=failures"];
+
 /// Long enough to build our programs and the tests of the whole system, or what is built otherwise, on a
 /// machine that has nothing yet.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(20);
@@ -113,10 +117,7 @@ impl Step {
             Self::Fuzz => fuzz::run(repository, 60),
             // The time box has no slack on purpose: the attacks are bounded to four minutes.
             Self::Attack => system(repository, 4, &[MOUNTS], &["--test=attack"]),
-            Self::Kernel => {
-                let tests = ["--test=kernel", "--test=exports", "--test=crash", "--test=failures"];
-                system(repository, 15, &[GUEST, DISKS, POSIX], &tests)
-            }
+            Self::Kernel => system(repository, 15, &[GUEST, DISKS, POSIX], &KERNEL),
             Self::Mount => {
                 let tests = [
                     "--test=expected",
