@@ -331,7 +331,8 @@ mod tests {
         for name in ["names.lock", "names"] {
             let place = folder.path().join(name);
             std::os::unix::fs::symlink(&victim, &place).expect("there is room");
-            let opened = Records::open(&folder.path().join("names"), true, None, |_| Ok(Vec::new()));
+            let opened =
+                Records::open(&folder.path().join("names"), true, None, |_| Ok(Vec::new()));
             assert!(opened.is_err(), "{name}");
             fs::remove_file(&place).expect("it is there");
         }
