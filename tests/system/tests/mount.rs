@@ -438,7 +438,16 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
         let status = python.status().expect("python is there");
         let told = expected.iter().any(|code| status.code() == Some(*code));
         assert!(told, "{options} {way}: {status}");
-        fs::write(mounted.path("file"), "small").expect("there is room again");
+        let write = || fs::write(mounted.path("file"), "small");
+        match write() {
+            // Several pushes may have failed. A close tells a failure that came after the last close.
+            Err(error) if options == "cache=buffer" && error.raw_os_error() == Some(full) => {
+                eprintln!("told once more: {options} {way}, {status}");
+                write()
+            }
+            written => written,
+        }
+        .expect("there is room again");
         assert_eq!(fs::read(mounted.path("file")).expect("it is there"), b"small");
     }
 }
