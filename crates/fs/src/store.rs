@@ -101,7 +101,7 @@ pub trait Store: Send + Sync {
     /// What is true of the store as a whole.
     fn properties(&self) -> Properties;
 
-    /// What is true of the file system that an object lies on.
+    /// The properties of the file system that an object lies on.
     fn properties_of(&self, _object: &ObjectId) -> Properties {
         self.properties()
     }

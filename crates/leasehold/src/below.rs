@@ -36,7 +36,7 @@ impl Begins {
         }
     }
 
-    /// What clients find there, where the export crosses or does not.
+    /// The words for the directory that clients find there, by an export that crosses or does not.
     pub(crate) fn words(&self, crosses: bool) -> String {
         let thing = self.thing();
         if crosses {
@@ -53,7 +53,7 @@ impl Begins {
     }
 }
 
-/// Whether a store made these attributes up for a file system that it does not enter.
+/// Returns true if a store made these attributes up for a file system that the store does not enter.
 pub(crate) fn is_placeholder(attributes: &Attributes) -> bool {
     let never = FileTime { seconds: 0, nanoseconds: 0 };
     (attributes.changed, attributes.mode.bits() & 0o7777) == (never, 0o555)

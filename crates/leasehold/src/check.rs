@@ -97,7 +97,7 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
     text
 }
 
-/// What clients see where other file systems begin below an export, in lines.
+/// Lines on the directories that clients see where other file systems begin below an export.
 fn begins(export: &Planned, mounts: &[Mount]) -> String {
     let all = below::find(&export.directory, mounts);
     all.iter().map(|one| format!("  {}\n", one.line(export.cross))).collect()

@@ -72,7 +72,7 @@ pub(crate) struct Planned {
     /// What clients mount: `/name`.
     pub(crate) name: String,
     pub(crate) read_only: bool,
-    /// Whether clients enter the file systems that are mounted below.
+    /// True if clients enter the file systems that are mounted below.
     pub(crate) cross: bool,
     /// Where the data lies.
     pub(crate) layout: Layout,

@@ -127,7 +127,7 @@ impl Noted {
 }
 
 impl Row {
-    /// Whether this is the file system that is wanted.
+    /// Returns true if this is the wanted file system.
     fn is(&self, wanted: &Self) -> bool {
         self.export == wanted.export
             && self.path == wanted.path

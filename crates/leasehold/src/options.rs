@@ -124,8 +124,8 @@ pub(crate) struct Serve {
     /// Let clients enter the file systems that are mounted below, and subvolumes of btrfs
     ///
     /// Each is a file system of its own to clients, and its handles last over a restart and over the
-    /// next mount. Otherwise clients see an empty directory there. What was in use within the last
-    /// seconds cannot be unmounted, but with `umount --lazy`.
+    /// next mount. Otherwise clients see an empty directory there. A file system in use
+    /// within the last seconds needs `umount --lazy`.
     #[arg(
         long,
         conflicts_with_all = ["stripe", "stable_log"],

@@ -88,7 +88,7 @@ const BELOW_SHARES: usize = 8;
 /// With fewer descriptors a store opens files all the time.
 const DESCRIPTORS_FEW: usize = 64;
 
-/// What answers for a directory that has its files itself.
+/// The store that answers for a directory that has its files itself.
 fn answering(crossing: Option<&Arc<Crossing>>, directory: &Arc<DirStore>) -> Arc<dyn Store> {
     match crossing {
         Some(crossing) => Arc::<Crossing>::clone(crossing),

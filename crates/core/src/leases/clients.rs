@@ -152,7 +152,7 @@ struct Retry {
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// The longest pause between a failed write of the list and the next write. Each write is a small
-/// file, and an operator who has made room expects leases soon.
+/// file, and after an operator makes room, clients expect leases soon.
 const RETRY_MAX: Duration = Duration::from_secs(16);
 
 #[derive(Clone, Debug)]

@@ -269,8 +269,8 @@ pub(crate) struct Export {
     ///
     /// Each is a file system of its own to clients, under the rules of this export, and its handles
     /// last over a restart and over the next mount. Otherwise clients see an empty directory there.
-    /// What was in use within the last seconds cannot be unmounted, but with `umount --lazy`. Not
-    /// with stripes, iods or a stable log.
+    /// A file system in use within the last seconds needs `umount --lazy`. Not with stripes, iods or
+    /// a stable log.
     #[serde(default)]
     #[schemars(extend("init" = false))]
     pub(crate) cross: bool,

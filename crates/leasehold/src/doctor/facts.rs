@@ -84,7 +84,7 @@ pub(super) struct Place {
     pub(super) refused: Option<String>,
     /// Where other file systems begin below.
     pub(super) begins: Vec<Begins>,
-    /// Whether clients enter these.
+    /// True if clients enter these file systems.
     pub(super) crosses: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the commands report of file systems that are mounted below an export.
+//! The reports of the commands on file systems that are mounted below an export.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ fn with_own_mounts(test: fn()) {
         return;
     }
     let test = thread::spawn(move || {
-        // What makes it unsafe are descriptors, which stay shared.
+        // The call is unsafe for a table of descriptors of its own; this table stays shared.
         #[expect(deprecated)]
         rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
         mount(&["--make-rprivate", "/"]);
@@ -119,7 +119,7 @@ fn an_export_that_crosses_says_so() {
     });
 }
 
-/// What is refused with `cross`, and why.
+/// Options that `check` refuses beside `cross`, with the reason.
 #[test]
 fn stripes_and_a_stable_log_exclude_crossing() {
     let home = Home::new();

@@ -32,23 +32,23 @@ const DEPTH_MAX: usize = 256;
 
 /// The numbers of the file systems below an export, which last over restarts.
 pub trait Numbers: Send + Sync {
-    /// The number of the file system with this origin that begins at a path below the export; noted
-    /// before it is told. None where the file system must not be entered, or cannot be noted. `at` is
-    /// a path that leads there now. May sleep.
+    /// The number of the file system with this origin that begins at a path below the export. The
+    /// number is noted before this call returns it. None where a client must not enter the file
+    /// system, or the number cannot be noted. `at` is a path that leads there now. May sleep.
     fn number(&self, path: &[u8], origin: &Origin, at: &Path) -> Option<u16>;
 
-    /// The path that was noted of a number.
+    /// The path that was noted with a number.
     fn path(&self, number: u16) -> Option<Vec<u8>>;
 }
 
 /// How the file systems below are opened.
 pub struct Below {
-    /// Where file systems are opened. Must not be that of the directory, whose syncs are waited for
-    /// while one is closed.
+    /// The threads that open file systems. These threads must not be the threads of the directory,
+    /// since the close of a file system waits for syncs of the directory's threads.
     pub blocking: Arc<dyn Blocking>,
-    /// What an answer promises.
+    /// The promise of an answer.
     pub durability: Durability,
-    /// How many descriptors each may keep open.
+    /// The number of descriptors that each file system may keep open.
     pub descriptors_max: usize,
     /// How objects are found again.
     pub handles: HandleSource,
@@ -134,7 +134,7 @@ impl Crossing {
 }
 
 impl Child {
-    /// Whether it still is mounted in its place.
+    /// Returns true if the file system still is mounted in its place.
     fn is_there(&self) -> bool {
         matches!(place(&self.above, &self.at), Some(Place { mount, .. }) if mount == self.mount)
     }
@@ -206,8 +206,7 @@ impl Shared {
         }
         let Below { durability, descriptors_max, handles, .. } = &self.below;
         let options = Options {
-            // Not the threads that wait for file systems to be opened: who closes one waits for its
-            // syncs.
+            // Not the threads that open file systems: the close of a file system waits for its syncs.
             blocking: Arc::clone(&self.root.volume.blocking),
             verifier: self.root.volume.syncs.now(),
             durability: *durability,
@@ -280,7 +279,7 @@ impl Side {
         }
     }
 
-    /// Whether an id is the root of a file system below.
+    /// Returns true if an id is the root of a file system below.
     fn is_top(&self, id: &ObjectId) -> bool {
         matches!(self, Self::Below(child) if child.store.root() == *id)
     }
@@ -342,7 +341,7 @@ impl Crossing {
         offload(&*self.shared.below.blocking, enter).await
     }
 
-    /// What a look-up has found, or the root of the file system that is mounted there.
+    /// The object that a look-up has found, or the root of the file system that is mounted there.
     async fn crossed(&self, side: &Side, found: Found) -> Result<Found, FsError> {
         let Some(child) = self.entered(side, &found.object).await else { return Ok(found) };
         let object = child.store.root();

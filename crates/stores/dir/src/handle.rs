@@ -60,7 +60,7 @@ const LISTED_BYTES: usize = 5;
 pub(crate) struct Listed([u8; LISTED_BYTES]);
 
 impl Listed {
-    /// Whether a number has these low bytes.
+    /// Returns true if a number has these low bytes.
     pub(crate) fn may_be(self, number: u64) -> bool {
         number.to_be_bytes().ends_with(&self.0)
     }
@@ -210,7 +210,7 @@ pub(crate) fn tag_of(id: &ObjectId) -> Option<Tag> {
     (bytes.len() > 4 && bytes.len() % 4 >= 2).then(|| [bytes[0], bytes[1]])
 }
 
-/// Whether an id is a placeholder's, on whichever file system.
+/// Returns true if an id names a placeholder, on any file system.
 pub(crate) fn is_placeholder(id: &ObjectId) -> bool {
     id.as_bytes().len() % 2 == 1
 }

@@ -60,8 +60,8 @@ impl Volume {
         inside
     }
 
-    /// Whether another file system is mounted on a directory, or on one above: a client that knows the
-    /// directory from before must look the name up again.
+    /// Returns true if another file system is mounted on a directory, or on a directory above: a client
+    /// that knows the directory from before must look the name up again.
     fn is_covered(&self, directory: &Object) -> bool {
         if directory.id == self.root.id || self.acting.as_server().is_err() {
             return false;

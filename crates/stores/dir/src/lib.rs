@@ -152,8 +152,8 @@ impl DirStore {
         Ok(Self { volume: Arc::new(Volume::open(path, options, syncer, None)?), done })
     }
 
-    /// The same for a file system below, with a tag in all ids. Its syncs count as those of this
-    /// store, for it is closed and opened again.
+    /// The same for a file system below, with a tag in all ids. Its syncs count as syncs of this store,
+    /// because the file system is closed and opened again.
     fn open_below(
         &self,
         path: &Path,

@@ -1,5 +1,5 @@
-//! Whether the mounts below the root are the same as before. No notification of a directory tells of a
-//! mount on one of its names.
+//! A look at the mounts below the root for changes. No notification of a directory tells of a mount on
+//! one of its names.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::locks::lock;
 
-/// The mounts of this thread's namespace. They are those of the process, but in tests.
+/// The mounts of this thread's namespace, which is the namespace of the process except in tests.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
-/// What is known of the mounts below a directory.
+/// The known mounts below a directory.
 pub(crate) struct Mounts {
     /// The kernel's table, and the lines of mounts below when the table was last read.
     state: Mutex<Option<(File, Vec<Vec<u8>>)>>,
@@ -30,7 +30,7 @@ impl Mounts {
         Self { state: Mutex::new(state) }
     }
 
-    /// Whether a mount below came or went since this was asked last.
+    /// Returns true if a mount below came or went since the last call.
     pub(crate) fn have_changed(&self, directory: &[u8]) -> bool {
         let mut state = lock(&self.state);
         let Some((table, lines)) = &mut *state else { return false };

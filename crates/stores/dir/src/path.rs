@@ -36,7 +36,7 @@ impl Volume {
     }
 }
 
-/// What the kernel calls an open object, by the directory of the process' descriptors.
+/// The kernel's path of an open object, by the directory of the process' descriptors.
 pub(crate) fn link_of(own: &OwnedFd, descriptor: impl AsFd) -> Option<Vec<u8>> {
     let link = readlinkat(own, Volume::own_name(descriptor), Vec::new()).ok()?;
     Some(link.into_bytes())

@@ -30,10 +30,10 @@ use crate::volume::Volume;
 /// directories at each call.
 const REMEMBERED_MAX: usize = 1024;
 
-/// What is asked of the kernel at a time.
+/// The bytes of a listing that the store reads from the kernel at a time.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Everybody lists it, and nobody changes it.
+/// All users list a placeholder, and no user changes it.
 const MODE: Mode = Mode::from_bits(0o555);
 
 /// The names of placeholders that were seen.
@@ -72,7 +72,8 @@ impl Placeholders {
 }
 
 impl Volume {
-    /// Whether a name leads to another file system. As the caller, who may search the directory.
+    /// Returns true if a name leads to another file system. Acts as the caller, who may search the
+    /// directory.
     pub(crate) fn leads_elsewhere(&self, directory: &Object, name: &[u8]) -> bool {
         is_elsewhere(&*directory.descriptor(), name, self.mount)
     }
@@ -184,7 +185,7 @@ impl Placeholder {
         Ok(Found { object, attributes, directory: Some(self.attributes) })
     }
 
-    /// Everybody may list and search it.
+    /// All users may list and search a placeholder.
     pub(crate) fn access(&self, wanted: Access) -> (Access, Attributes) {
         let Access { read, lookup, .. } = wanted;
         let granted =

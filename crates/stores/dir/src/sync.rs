@@ -286,7 +286,7 @@ impl Syncs {
         Verifier((start ^ losses.wrapping_mul(SPREAD)).to_be_bytes())
     }
 
-    /// What WRITE and COMMIT answer now.
+    /// The verifier that WRITE and COMMIT answer now.
     pub(crate) fn now(&self) -> Verifier {
         self.verifier(self.losses.load(Ordering::SeqCst))
     }

@@ -7,8 +7,8 @@
 //!   before, and once more then.
 //! - What the holder of a write lease knows better than the store stands for size, times and mode.
 //! - A call of the lease program has what it asks for granted on the way, and late data refused.
-//! - A change of names is told to a client as the client's own only if the client held one lease on
-//!   the object all the while: nothing else keeps other callers, and other servers of the same
+//! - The server tells a client that a change of names is its own only if the client held one lease
+//!   on the object all the while: nothing else keeps other callers, and other servers of the same
 //!   files, from the object between the look at the state before and the change.
 
 mod asks;

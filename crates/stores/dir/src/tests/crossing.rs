@@ -102,7 +102,7 @@ impl Crossed {
     }
 
     fn close(&self) {
-        // What was used just now is kept once.
+        // The first call keeps a file system that was used just now.
         self.store.close_idle();
         self.store.close_idle();
     }
@@ -251,7 +251,7 @@ fn what_must_not_be_entered_is_a_placeholder() {
             assert_eq!(wait(world.store.getattr(&id)), Ok(shown));
             unmount(path(place), UnmountFlags::DETACH).expect("it is mounted");
         }
-        // No id that nobody was given leads anywhere.
+        // An id that the store gave to no client leads nowhere.
         for number in [0, 1, 7, u16::MAX] {
             let root = world.store.root();
             let bytes = [&number.to_be_bytes()[..], root.as_bytes()].concat();

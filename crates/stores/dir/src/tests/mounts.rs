@@ -1,4 +1,4 @@
-//! What is mounted below the export.
+//! File systems that are mounted below the export.
 
 use std::fs;
 use std::thread;
@@ -22,7 +22,7 @@ pub(super) const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allo
 /// Does a test with mounts of its own, on a thread of its own; not where this user may not mount.
 pub(super) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     let test = thread::spawn(|| {
-        // What makes it unsafe are descriptors, which stay shared.
+        // The call is unsafe for a table of descriptors of its own; this table stays shared.
         #[expect(deprecated)]
         let unshared = rustix::thread::unshare(UnshareFlags::NEWNS);
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -56,7 +56,7 @@ fn a_mount_is_an_empty_directory_that_nobody_changes() {
                 fs::create_dir(world.path(directory)).expect("it can be made");
             }
             fs::write(world.path("other/covered"), b"x").expect("it can be made");
-            // What is covered is open already.
+            // The covered directory is open already.
             for directory in ["other", "same"] {
                 let covered = world.lookup(root, directory).expect("it is there");
                 wait(store.getattr(&covered)).expect("it is there");
@@ -154,8 +154,8 @@ fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
     }
 }
 
-/// Who knows a directory from before looks the name up again when something is mounted on it, or on
-/// one above, and when the mount ends.
+/// A client that knows a directory from before looks the name up again when a file system is mounted
+/// on the directory, or on a directory above, and when the mount ends.
 #[test]
 fn a_covered_directory_is_stale() {
     with_own_mounts(|| {
