@@ -231,20 +231,22 @@ impl Shared {
     /// Closes a file system unless a request is under way there, or something of it may be lost.
     fn close(&self, child: &Arc<Child>, is_there: bool) {
         let _held = lock(&self.changing);
-        let is_last = {
-            // The map and the caller hold it.
-            let open = lock(&self.open);
-            Arc::strong_count(child) <= 2 && open.contains_key(&child.number)
-        };
         if !is_there {
             lock(&self.open).remove(&child.number);
             self.lose_unsettled(child);
             return;
         }
+        // The map and the caller hold an idle file system.
+        let is_idle = |open: &BTreeMap<u16, Arc<Child>>| {
+            Arc::strong_count(child) <= 2 && open.contains_key(&child.number)
+        };
+        if !is_idle(&lock(&self.open)) {
+            return;
+        }
         let is_saved = self.below.durability == Durability::Memory
             || child.store.settle() == Some(self.root.volume.syncs.now());
         let mut open = lock(&self.open);
-        if is_last && is_saved && Arc::strong_count(child) <= 2 {
+        if is_saved && is_idle(&open) {
             open.remove(&child.number);
         }
     }
