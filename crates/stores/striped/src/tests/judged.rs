@@ -158,6 +158,24 @@ impl World {
         Self { volume, state: Arc::default(), machines: Vec::new(), is_judged: true }
     }
 
+    /// A world with its metaserver and a file of 100 bytes.
+    fn with_file(copies: u16) -> (Self, Striped, ObjectId) {
+        let mut world = Self::new(copies);
+        let store = world.start();
+        let file = make(&store, "file");
+        put(&store, &file, 0, &text(100), Stability::FileSync);
+        (world, store, file)
+    }
+
+    /// The same after a backup of the first iod, a change of the file and a turn.
+    fn with_backup(copies: u16) -> (Self, Striped, ObjectId, Arc<MemStore>) {
+        let (world, store, file) = Self::with_file(copies);
+        let backup = world.backup(0);
+        put(&store, &file, 0, &text(50), Stability::FileSync);
+        block_on(store.take_turns());
+        (world, store, file, backup)
+    }
+
     /// Starts a metaserver, with its state directory.
     fn start(&mut self) -> Striped {
         let turns = Arc::new(Turns::default());
@@ -219,10 +237,7 @@ fn tend(store: &Striped) {
 /// status 0.
 #[test]
 fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (mut world, store, file) = World::with_file(1);
     let backup = world.backup(0);
     put(&store, &file, 0, &text(50), Stability::FileSync);
     let new = make(&store, "new");
@@ -261,13 +276,7 @@ fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
 /// The administrator puts the disk back that belongs to the metaserver.
 #[test]
 fn an_iod_that_is_current_again_is_believed() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
-    let backup = world.backup(0);
-    put(&store, &file, 0, &text(50), Stability::FileSync);
-    block_on(store.take_turns());
+    let (mut world, store, file, backup) = World::with_backup(1);
     let present = world.backup(0);
     world.restore(0, &backup);
     assert_eq!(read(&store, &file), Err(FsError::Io));
@@ -428,10 +437,7 @@ fn an_iod_that_uncounted_files_need_gets_no_turn() {
 /// Both iods of a file come from a backup: the metaserver takes neither copy for the better copy.
 #[test]
 fn two_older_iods_lose_no_file_to_each_other() {
-    let mut world = World::new(2);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (mut world, store, file) = World::with_file(2);
     let backups = [0, 1].map(|number| world.backup(number));
     put(&store, &file, 0, &text(50), Stability::FileSync);
     block_on(store.take_turns());
@@ -450,22 +456,13 @@ fn two_older_iods_lose_no_file_to_each_other() {
 /// The process of the iod changes while a READ is under way, and the older iod answers the READ.
 #[test]
 fn an_answer_of_another_connection_is_judged_first() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
-    let backup = world.backup(0);
-    put(&store, &file, 0, &text(50), Stability::FileSync);
-    block_on(store.take_turns());
+    let (world, store, file, backup) = World::with_backup(1);
     assert!(read(&store, &file).is_ok());
     let older = folder(&copied(&backup, 0), 0);
     *world.machines[0].next.lock().expect("no panic") = Some(older);
     assert_eq!(read(&store, &file), Err(FsError::Io));
     // The metaserver judges and believes the same iod after its restart.
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (world, store, file) = World::with_file(1);
     *world.machines[0].next.lock().expect("no panic") = Some(world.iod(0));
     assert_eq!(data(&store, &file), text(100));
     assert!(store.older_iods().is_empty());
@@ -474,10 +471,7 @@ fn an_answer_of_another_connection_is_judged_first() {
 /// A WRITE of a turn waited for the iod, and the iod came back as an older state of itself.
 #[test]
 fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (mut world, store, file) = World::with_file(1);
     let backup = world.backup(0);
     for length in [50, 60, 70] {
         put(&store, &file, 0, &text(length), Stability::FileSync);
@@ -501,13 +495,7 @@ fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
 /// A directory is replaced below a server that goes on, so no connection shows the change.
 #[test]
 fn an_older_state_below_a_running_iod_is_found_with_the_next_turn() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
-    let backup = world.backup(0);
-    put(&store, &file, 0, &text(50), Stability::FileSync);
-    block_on(store.take_turns());
+    let (world, store, file, backup) = World::with_backup(1);
     *world.machines[0].now.lock().expect("no panic") = folder(&backup, 0);
     block_on(store.take_turns());
     assert_eq!(store.older_iods(), [0]);
@@ -518,10 +506,7 @@ fn an_older_state_below_a_running_iod_is_found_with_the_next_turn() {
 /// again there.
 #[test]
 fn an_empty_directory_gets_no_turn() {
-    let mut world = World::new(2);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (world, store, file) = World::with_file(2);
     block_on(store.take_turns());
     let files = Local::new(Arc::<MemStore>::clone(&world.volume.iods[1]));
     for name in ["leasehold-iod", "leasehold-turn-ffffffff"] {
@@ -537,10 +522,7 @@ fn an_empty_directory_gets_no_turn() {
 
 #[test]
 fn a_turn_moves_only_where_objects_changed() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (world, store, file) = World::with_file(1);
     block_on(store.take_turns());
     let turns = [0, 1, 2].map(|iod| world.turn_of(iod));
     assert!(turns.iter().all(|turn| *turn > 0), "{turns:?}");
@@ -557,10 +539,7 @@ fn a_turn_moves_only_where_objects_changed() {
 /// The state directory stores no turn for a while.
 #[test]
 fn a_turn_that_was_not_kept_is_due_again() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let (world, store, _) = World::with_file(1);
     world.state.is_full.store(true, Ordering::Relaxed);
     let turn = world.turn_of(0);
     block_on(store.take_turns());
@@ -605,13 +584,7 @@ fn an_upgrade_and_the_way_back_lose_no_file() {
 /// A walk waits for a search under way, as two walks cannot note names at one time.
 #[test]
 fn a_walk_waits_for_a_search() {
-    let mut world = World::new(1);
-    let store = world.start();
-    let file = make(&store, "file");
-    put(&store, &file, 0, &text(100), Stability::FileSync);
-    let backup = world.backup(0);
-    put(&store, &file, 0, &text(50), Stability::FileSync);
-    block_on(store.take_turns());
+    let (mut world, store, file, backup) = World::with_backup(1);
     world.restore(0, &backup);
     assert!(read(&store, &file).is_err());
     let under_way = store.search.begin().expect("none goes on");
