@@ -145,9 +145,9 @@ pub trait Iod: Send + Sync {
 pub enum Step {
     /// If the iod is not older, and its objects changed since the last turn.
     IfChanged,
-    /// Also if the iod is older: no file depends on its objects, or an administrator believes the
-    /// iod. With a number only if the iod is older ever since [`Iod::older`] gave the number.
-    Believed(Option<u64>),
+    /// Also if the iod is older ever since [`Iod::older`] gave this number: no file depends on its
+    /// objects, or an administrator believes the iod.
+    Believed(u64),
 }
 
 /// The name of an object: of all stripes that a file has on one iod. No two files ever have the

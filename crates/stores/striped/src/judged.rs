@@ -200,16 +200,13 @@ impl Judged {
             if let Some(verdict) = self.present() {
                 return Ok(verdict);
             }
-            let connections = self.iod.connections();
             let Some(keeper) = keeper else {
+                let connections = self.iod.connections();
                 self.let_clients_in(0).await;
                 self.judged(None, (Verdict::Believed, connections));
                 continue;
             };
-            let noted = self.noted().await?;
-            if self.iod.connections() != connections {
-                continue;
-            }
+            let Some((noted, connections)) = self.noted_here().await? else { continue };
             match self.compare(keeper, noted, connections) {
                 Verdict::Believed => {
                     self.move_on(keeper, noted).await?;
@@ -219,6 +216,14 @@ impl Judged {
             }
         }
         Err(FsError::Later)
+    }
+
+    /// The noted turns of the present connection, and the number of the connection; none if another
+    /// connection came meanwhile.
+    async fn noted_here(&self) -> Result<Option<(NotedTurns, u64)>, FsError> {
+        let connections = self.iod.connections();
+        let noted = self.noted().await?;
+        Ok((self.iod.connections() == connections).then_some((noted, connections)))
     }
 
     /// The turns that the iod has noted; none at an iod that notes no turns.
@@ -303,11 +308,7 @@ impl Judged {
         let _alone = self.judging.lock().await;
         for _ in 0..TRIES {
             self.judge_alone(Some(keeper)).await?;
-            let connections = self.iod.connections();
-            let noted = self.noted().await?;
-            if self.iod.connections() != connections {
-                continue;
-            }
+            let Some((noted, connections)) = self.noted_here().await? else { continue };
             match self.compare(keeper, noted, connections) {
                 Verdict::Believed => {
                     self.move_on_if_changed(keeper, noted).await?;
@@ -329,7 +330,7 @@ impl Judged {
     fn is_believed_by(&self, step: Step) -> bool {
         match step {
             Step::IfChanged => false,
-            Step::Believed(since) => since.is_none_or(|since| self.older() == Some(since)),
+            Step::Believed(since) => self.older() == Some(since),
         }
     }
 

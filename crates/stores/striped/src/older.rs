@@ -107,7 +107,7 @@ impl Volume {
             if mended.needed.contains_key(&number) || mended.undecided.contains(&number) {
                 continue;
             }
-            match self.iod(number).take_turn(Step::Believed(Some(since))).await {
+            match self.iod(number).take_turn(Step::Believed(since)).await {
                 Ok(()) => mended.current.push(number),
                 Err(error) => drop(mended.not_noted.insert(number, error)),
             }
@@ -136,7 +136,7 @@ impl Volume {
         if let Some(error) = left.failed {
             return Ok(Err(error));
         }
-        if let Err(error) = self.iod(iod).take_turn(Step::Believed(Some(since))).await {
+        if let Err(error) = self.iod(iod).take_turn(Step::Believed(since)).await {
             return Ok(Err(error));
         }
         if self.iod(iod).is_older() {
