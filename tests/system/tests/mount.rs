@@ -442,7 +442,6 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
         match write() {
             // Several pushes may have failed. A close tells a failure that came after the last close.
             Err(error) if options == "cache=buffer" && error.raw_os_error() == Some(full) => {
-                eprintln!("told once more: {options} {way}, {status}");
                 write()
             }
             written => written,
