@@ -23,6 +23,9 @@ struct Arguments {
     /// Simulates worlds that found something, then new ones, for so many minutes.
     #[arg(long, default_value_t = 1.0, conflicts_with = "seed")]
     minutes: f64,
+    /// Simulates only new worlds, from this seed on [default: of the time in ms].
+    #[arg(long, value_name = "SEED", conflicts_with = "seed")]
+    first: Option<u64>,
     /// Plants this fault in the server.
     #[arg(long)]
     mutant: Option<Mutant>,
@@ -113,7 +116,7 @@ fn main() -> ExitCode {
     };
     let kept = match seed {
         Some(seed) => show(kind, seed, trace),
-        None => many(kind, Duration::from_secs_f64(minutes * 60.0)),
+        None => many(kind, arguments.first, Duration::from_secs_f64(minutes * 60.0)),
     };
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -136,13 +139,15 @@ fn show(kind: Kind, seed: u64, trace: bool) -> bool {
     broken.is_empty()
 }
 
-/// Runs worlds until one breaks a promise or the time is over.
-fn many(kind: Kind, time: Duration) -> bool {
+/// Runs worlds until one breaks a promise or the time is over: the found ones and new ones, or the
+/// worlds from the seed `asked` on.
+fn many(kind: Kind, asked: Option<u64>, time: Duration) -> bool {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let first = u64::try_from(since.as_millis()).unwrap_or(0);
+    let first = asked.unwrap_or_else(|| u64::try_from(since.as_millis()).unwrap_or(0));
+    let found = if asked.is_some() { Vec::new() } else { kind.found() };
     let (started, mut told) = (Instant::now(), Instant::now());
     let (mut worlds, mut operations, mut crashes, mut kills, mut backups) = (0, 0, 0, 0, 0);
-    for seed in kind.found().into_iter().chain(first..) {
+    for seed in found.into_iter().chain(first..) {
         if started.elapsed() >= time {
             break;
         }
