@@ -2,6 +2,8 @@
 
 use std::iter::Sum;
 
+use crate::recap;
+
 /// One rule and where it is broken.
 pub(crate) struct Check {
     /// The rule, as a sentence that is true when it is kept.
@@ -56,6 +58,10 @@ pub(crate) fn report(checks: &[Check]) -> Tally {
             println!("{} {}", if kept { "ok    " } else { "FAILED" }, check.rule);
             for fault in &check.faults {
                 println!("         {fault}");
+            }
+            if !kept {
+                let faults: Vec<_> = check.faults.iter().map(String::as_str).collect();
+                recap::keep(check.rule, &faults);
             }
             Tally::of(kept)
         })

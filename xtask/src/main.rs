@@ -13,6 +13,8 @@ mod page;
 mod posix;
 mod program;
 mod promises;
+mod prose;
+mod recap;
 mod reference;
 mod repository;
 mod scores;
@@ -105,6 +107,14 @@ enum Chore {
     Layers,
     /// Checks the rules on files and functions that no other tool checks.
     Tidy,
+    /// Lists the sentences with an idiom that plain technical English does not use.
+    Prose {
+        /// The files and folders to read [default: all].
+        paths: Vec<String>,
+        /// Writes the present counts as budgets.
+        #[arg(long)]
+        write: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -127,6 +137,8 @@ fn main() -> ExitCode {
         Chore::Soak(options) => soak::run(&repository, &options),
         Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),
+        Chore::Prose { write: true, .. } => prose::write(&repository),
+        Chore::Prose { paths, .. } => prose::run(&repository, &paths),
         Chore::Tidy => check::report(&tidy::checks(&repository)),
     };
     if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::recap;
+
 /// What a program did.
 pub(crate) struct Outcome {
     /// Whether it ended by itself and with status 0.
@@ -39,6 +41,9 @@ pub(crate) fn run(folder: &Path, words: &[&str], limit: Duration) -> Outcome {
         Some(0) => {}
         Some(124) => println!("ended after its time box of {} s", limit.as_secs()),
         _ => println!("ended with {status}"),
+    }
+    if !status.success() {
+        recap::keep(&format!("{}: {status}", words.join(" ")), &recap::explanation(&output));
     }
     Outcome { succeeded: status.success(), output }
 }

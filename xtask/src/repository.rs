@@ -1,5 +1,6 @@
 //! The project's files and crates, as git and cargo know them.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,9 +14,12 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// The tree that this program was built from.
+    /// The tree that cargo runs this program for, or the tree that it was built from: several trees
+    /// may share one folder of cargo's output.
     pub(crate) fn here() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let manifest = env::var("CARGO_MANIFEST_DIR");
+        let manifest = manifest.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+        let root = Path::new(&manifest).parent();
         Self { root: root.expect("this crate lies in the tree").to_owned() }
     }
 
@@ -42,6 +46,15 @@ impl Repository {
     /// A file's text; nothing if it is not text.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
+    }
+
+    /// Writes a file; false, with a message, if that fails.
+    pub(crate) fn write(&self, path: &str, text: &str) -> bool {
+        let written = fs::write(self.root.join(path), text);
+        if let Err(error) = &written {
+            println!("cannot write {path}: {error}");
+        }
+        written.is_ok()
     }
 
     /// The folder for the output of cargo, which a variable or a setting of cargo may move.

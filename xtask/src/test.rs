@@ -12,7 +12,7 @@ use crate::setup::{
     BASE, COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, POSIX, SERVERS, TAKERS, TREE,
     Tool, ensure,
 };
-use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
+use crate::{documents, fuzz, layers, licences, page, program, promises, recap, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
@@ -66,7 +66,7 @@ pub(crate) enum Step {
 
 /// Runs the named steps, all if none is named, and goes on after one that fails.
 ///
-/// The last line it prints is the count of tests and checks.
+/// It prints the failures again at the end; its last line is the count of tests and checks.
 pub(crate) fn run(repository: &Repository, steps: &[Step]) -> Tally {
     let steps = if steps.is_empty() { Step::value_variants() } else { steps };
     let mut lines = Vec::new();
@@ -83,6 +83,7 @@ pub(crate) fn run(repository: &Repository, steps: &[Step]) -> Tally {
         total.push(tally);
     }
     let total: Tally = total.into_iter().sum();
+    recap::print();
     println!("\n{}\n\n{} passed, {} failed", lines.join("\n"), total.passed, total.failed);
     total
 }

@@ -3,6 +3,7 @@
 mod source;
 
 use crate::check::Check;
+use crate::prose;
 use crate::repository::Repository;
 
 /// A file longer than this is two files, in lines.
@@ -57,6 +58,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
             rule: "each test of the whole system runs in a step",
             faults: without_step(&files),
         },
+        prose::check(repository),
     ]
 }
 
