@@ -38,6 +38,10 @@
 //! 16. The answer to a change by a call describes the object under the last lease that was granted
 //!     before the client sent the call. Other callers may have changed the object before a later
 //!     grant, so under a later lease the client caches nothing of the answer.
+//! 17. Answers to changes by calls that overlap in time may arrive in another order than that in
+//!     which the server made the changes. The client caches an answer to such a change only if the
+//!     answer shows that the change was made to the modrev of the cached content. Otherwise it drops
+//!     the cached content.
 
 mod state;
 
@@ -179,6 +183,8 @@ pub enum Mutant {
     NeverVacates,
     /// The client caches the answer to a change by a call under any lease that it holds.
     KeepsOwn,
+    /// The client caches the answers to overlapping changes in the order of their arrival.
+    KeepsDisordered,
 }
 
 /// What is under way while a state changes.
@@ -369,15 +375,27 @@ impl Holder {
         self.base(object).map(|(serial, _)| serial)
     }
 
-    /// Rule 16: true if the client may cache the answer to a change by a call, where `since` is the
-    /// result of [`Holder::last_lease`] when the client sent the call.
+    /// Rules 16 and 17: true if the client may cache the answer to a change by a call, where `since`
+    /// is the result of [`Holder::last_lease`] when the client sent the call, and `modrevs` are the
+    /// modrevs before and after the change that the answer reports. The owner calls this before it
+    /// reports [`Event::Changed`].
     #[must_use]
-    pub fn may_keep(&self, object: Object, since: Option<Serial>) -> bool {
+    pub fn may_keep(
+        &self,
+        object: Object,
+        since: Option<Serial>,
+        modrevs: Option<(Modrev, Modrev)>,
+    ) -> bool {
         #[cfg(feature = "mutants")]
         if self.mutant == Some(Mutant::KeepsOwn) {
             return true;
         }
-        self.last_lease(object).is_none_or(|last| Some(last) == since)
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(Mutant::KeepsDisordered) {
+            return self.last_lease(object).is_none_or(|last| Some(last) == since);
+        }
+        let is_in_order = self.states.get(&object).is_none_or(|state| state.is_in_order(modrevs));
+        is_in_order && self.last_lease(object).is_none_or(|last| Some(last) == since)
     }
 
     /// Whether something was changed in the cache that is not known to be with the server.

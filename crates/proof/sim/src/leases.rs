@@ -98,6 +98,8 @@ pub enum LeaseMutant {
     /// A client caches a name that its call has changed, under a lease that the server granted
     /// since.
     KeepsOwn,
+    /// A client caches the answers to overlapping changes in the order of their arrival.
+    KeepsDisordered,
 }
 
 impl LeaseMutant {
@@ -126,6 +128,7 @@ impl LeaseMutant {
         Self::AwaitsReports,
         Self::OwnsAllChanges,
         Self::KeepsOwn,
+        Self::KeepsDisordered,
     ];
 
     /// The promises of which it breaks one.
@@ -143,7 +146,9 @@ impl LeaseMutant {
             | Self::UsesWhileChanging
             | Self::KeepsLost
             | Self::KeepsOld => &["fresh-data", "fresh-names", "fresh-attributes"],
-            Self::OwnsAllChanges | Self::KeepsOwn => &["fresh-names", "fresh-attributes"],
+            Self::OwnsAllChanges | Self::KeepsOwn | Self::KeepsDisordered => {
+                &["fresh-names", "fresh-attributes"]
+            }
             Self::PushesLate => &["late-data"],
             Self::NeverEnds => &["progress"],
             Self::KeepsNoPlace | Self::YieldsToNobody | Self::AwaitsReports => &["bounded-wait"],
@@ -175,6 +180,7 @@ impl LeaseMutant {
             | Self::KeepsOld
             | Self::KeepsLost
             | Self::KeepsOwn
+            | Self::KeepsDisordered
             | Self::VacatesDirty
             | Self::LiesAboutCommits => None,
         }
@@ -190,6 +196,7 @@ impl LeaseMutant {
             Self::KeepsOld => Some(holder::Mutant::KeepsOld),
             Self::KeepsLost => Some(holder::Mutant::KeepsLost),
             Self::KeepsOwn => Some(holder::Mutant::KeepsOwn),
+            Self::KeepsDisordered => Some(holder::Mutant::KeepsDisordered),
             Self::VacatesDirty => Some(holder::Mutant::VacatesDirty),
             Self::NeverEnds => Some(holder::Mutant::NeverVacates),
             Self::KeepsReaders

@@ -656,13 +656,7 @@ impl Change {
     /// names before that grant.
     pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
-        let (client, asked, lease) = (self.client.clone(), self.asked, self.lease);
-        let node = self.node;
-        self.end(convert::wcc(wcc), ride.change(place));
-        client.with(|state, now, _| match node {
-            Some(node) if !state.may_keep(node, lease) => asked,
-            Some(_) | None => state.cache.ask(now),
-        })
+        self.end(convert::wcc(wcc), ride.change(place))
     }
 
     /// The same of one that the cache hears of otherwise.
@@ -670,16 +664,17 @@ impl Change {
         self.end(Wcc::default(), ride.change(place));
     }
 
-    fn end(&mut self, wcc: Wcc, how: How) {
-        if let Some(node) = self.node.take() {
-            self.client.with(|state, now, doings| {
-                if self.is_cached {
-                    state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
-                }
-                state.layouts.changed(node, doings);
-                state.changed(now, node, how, doings);
-            });
-        }
+    fn end(&mut self, wcc: Wcc, how: How) -> Asked {
+        let Some(node) = self.node.take() else { return self.asked };
+        self.client.with(|state, now, doings| {
+            let may_keep = state.may_keep(node, self.lease, how);
+            if self.is_cached {
+                state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
+            }
+            state.layouts.changed(node, doings);
+            state.changed(now, node, how, doings);
+            if may_keep { state.cache.ask(now) } else { self.asked }
+        })
     }
 }
 

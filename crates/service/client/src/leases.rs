@@ -298,10 +298,14 @@ impl State {
     }
 
     /// True if the client may cache the answer to a change of a node, where `since` was the last
-    /// lease when the change began.
-    pub(crate) fn may_keep(&self, node: NodeId, since: Option<Serial>) -> bool {
+    /// lease when the change began, and `how` is the effect that the answer reports.
+    pub(crate) fn may_keep(&self, node: NodeId, since: Option<Serial>, how: How) -> bool {
         let holder = self.leases.as_ref().map(|leased| &leased.holder);
-        holder.is_none_or(|holder| holder.may_keep(object_of(node), since))
+        let modrevs = match how {
+            How::Unknown | How::Not => None,
+            How::Changed(before, after) => Some((before, after)),
+        };
+        holder.is_none_or(|holder| holder.may_keep(object_of(node), since, modrevs))
     }
 
     /// A lease was granted: what is cached from before there was any is not good. Where it is

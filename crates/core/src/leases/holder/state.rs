@@ -38,6 +38,8 @@ pub(super) struct State {
     waiting: Vec<Waiting>,
     /// Calls on their way that change the object.
     changing: u32,
+    /// Whether another call was under way during one of these.
+    overlapping: bool,
     open: Open,
     space: u64,
     /// Whether use was made of the lease since it was granted.
@@ -369,16 +371,28 @@ impl State {
     }
 
     pub(super) fn changing(&mut self) {
+        self.overlapping |= self.changing > 0;
         self.changing += 1;
     }
 
+    /// Rule 17: true if no other change overlaps with a change, or if the change follows the cached
+    /// content. Equal modrevs report that the answer names no change.
+    pub(super) fn is_in_order(&self, modrevs: Option<(Modrev, Modrev)>) -> bool {
+        let follows = |(before, after)| Some(before) == self.modrev && after > before;
+        !self.overlapping || modrevs.is_some_and(follows)
+    }
+
     pub(super) fn changed(&mut self, modrevs: Option<(Modrev, Modrev)>, turn: &mut Turn<'_>) {
+        let is_in_order = self.is_in_order(modrevs);
         self.changing = self.changing.saturating_sub(1);
+        self.overlapping &= self.changing > 0;
+        #[cfg(feature = "mutants")]
+        let is_in_order = is_in_order || turn.has(super::Mutant::KeepsDisordered);
         let Some(modrev) = self.modrev else { return };
         match modrevs {
             Some((before, after)) => {
                 self.modrev = Some(after.max(modrev));
-                if before != modrev {
+                if before != modrev || !is_in_order {
                     turn.effects.push(Effect::Drop(turn.object));
                 }
             }

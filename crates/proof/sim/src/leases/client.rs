@@ -630,7 +630,7 @@ impl Client {
         since: Option<Serial>,
         modrevs: Option<(Modrev, Modrev)>,
     ) {
-        let kept = self.holder.may_keep(file, since).then_some(id);
+        let kept = self.holder.may_keep(file, since, modrevs).then_some(id);
         // The client caches a name of which it knew nothing before.
         let is_known = is_directory(index(file)) && self.holder.base(file).is_some();
         let cache = &mut self.caches[index(file)];
