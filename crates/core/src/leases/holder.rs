@@ -38,10 +38,10 @@
 //! 16. The answer to a change by a call describes the object under the last lease that was granted
 //!     before the client sent the call. Other callers may have changed the object before a later
 //!     grant, so under a later lease the client caches nothing of the answer.
-//! 17. Answers to changes by calls that overlap in time may arrive in another order than that in
-//!     which the server made the changes. The client caches an answer to such a change only if the
-//!     answer shows that the change was made to the modrev of the cached content. Otherwise it drops
-//!     the cached content.
+//! 17. The server may make changes by calls that overlap in time in one order, and the client may
+//!     receive the answers in another order. The client caches an answer to such a change only if
+//!     the answer shows that the server made the change to the modrev of the cached content.
+//!     Otherwise the client drops the cached content.
 
 mod state;
 
