@@ -1,5 +1,6 @@
 //! Running other programs within a time box.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -46,6 +47,17 @@ pub(crate) fn run(folder: &Path, words: &[&str], limit: Duration) -> Outcome {
         recap::keep(&format!("{}: {status}", words.join(" ")), &recap::explanation(&output));
     }
     Outcome { succeeded: status.success(), output }
+}
+
+/// The processor time of all programs that this one has run and that have ended, in seconds; zero
+/// where the system does not report it.
+pub(crate) fn processor_s() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may contain spaces. The times of ended children are fields 16 and 17
+    // of proc(5), in hundredths of a second.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    let ticks: u32 = fields.skip(13).take(2).filter_map(|field| field.parse::<u32>().ok()).sum();
+    f64::from(ticks) / 100.0
 }
 
 /// What a quick program writes to its standard output, or why it failed.

@@ -74,11 +74,15 @@ pub(crate) fn run(repository: &Repository, steps: &[Step]) -> Tally {
     for step in steps {
         let name = format!("{step:?}").to_lowercase();
         println!("\n== {name}");
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), program::processor_s());
         let tally = step.run(repository);
         let seconds = start.elapsed().as_secs_f64();
+        let processor_s = program::processor_s() - before;
         let Tally { passed, failed } = tally;
-        lines.push(format!("{name:<10} {passed:>6} passed {failed:>4} failed {seconds:>7.1} s"));
+        lines.push(format!(
+            "{name:<12} {passed:>6} passed {failed:>4} failed {seconds:>7.1} s, \
+             {processor_s:>7.1} s of processors"
+        ));
         println!("== {}", lines[lines.len() - 1]);
         total.push(tally);
     }
