@@ -38,7 +38,7 @@ pub(super) struct State {
     waiting: Vec<Waiting>,
     /// Calls on their way that change the object.
     changing: u32,
-    /// Whether another call was under way during one of these.
+    /// True while calls overlap that change the object.
     overlapping: bool,
     open: Open,
     space: u64,
