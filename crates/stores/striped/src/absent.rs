@@ -1,11 +1,11 @@
-//! An iod that is gone for good.
+//! The stand-in for an iod that is permanently lost.
 
 use bytes::Bytes;
 use leasehold_fs::{Answer, FsError, Stability, Verifier};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
-/// An iod that is gone for good, in the place of its number: what it had is lost.
+/// An iod that is permanently lost: it keeps the iod's number, and its objects are lost.
 pub struct Absent;
 
 const LOST: FsError = FsError::Io;

@@ -1,4 +1,4 @@
-//! Iods that do the same around each call of another iod, whatever the call is.
+//! Wrappers of an iod that do the same work around each call.
 
 use bytes::Bytes;
 use leasehold_fs::{Answer, FsError, NotedTurns, Owner, Spot, Stability, Verifier};
@@ -6,9 +6,9 @@ use leasehold_session::Traffic;
 
 use crate::{Extent, Iod, ObjectName, Room, Written};
 
-/// Something around each call of another iod. Each type of this kind is an [`Iod`].
+/// A wrapper of another iod. Each type of this kind is an [`Iod`].
 pub trait Around: Send + Sync {
-    /// Makes one call of the other iod, and does before and after it whatever this type is for.
+    /// Makes one call of the other iod, with the work of this type before and after it.
     ///
     /// # Errors
     /// The errors of the call, and errors of this type's own.

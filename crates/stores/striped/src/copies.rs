@@ -1,14 +1,18 @@
-//! Copies of objects: what is asked of which, and what becomes of one that misses a change.
+//! Copies of objects: the copies that each call uses, and the handling of a copy that misses a
+//! change.
 //!
 //! Rules:
-//! 1. A change goes to all copies that are not behind, and counts when one has it.
-//! 2. One that did not do what another did is behind from then on: that is on stable storage in the
-//!    metafile before anybody is told of the change. It is neither read nor written any more, until
-//!    the file is moved. No data was changed by that, so the modification time stays.
-//! 3. One of an object is never behind: where that cannot be had, nothing can.
-//! 4. One of two copies that finds no room is behind, like a copy whose iod fails, if other iods
-//!    that the file may use are there and have room for the file: the file moves to these iods.
-//!    Otherwise the change fails for lack of room.
+//! 1. A change goes to all copies that are not out of date (behind), and succeeds if one copy has
+//!    it.
+//! 2. A copy that missed a change which the other copy has is out of date. The metafile records
+//!    this on stable storage before the client receives the reply to the change. The store neither
+//!    reads nor writes an out-of-date copy until it moves the file. The record changes no data, so
+//!    the modification time stays the same.
+//! 3. At least one copy of each object is up to date: if the store cannot ensure this, the change
+//!    fails.
+//! 4. If one of two copies has no room, it becomes out of date, as a copy on a failed iod does,
+//!    provided that other iods which the file may use are reachable and have room for the file: the
+//!    file then moves to these iods. Otherwise the change fails for lack of room.
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
@@ -21,11 +25,11 @@ use crate::iod::{Iod, ObjectName};
 use crate::look::superuser;
 use crate::metafile::BEHIND_OFFSET;
 
-/// What each iod said that did a change, by its number.
+/// The result of each iod that carried out a change, with the number of the iod.
 pub(crate) type Done<T> = Vec<(u16, T)>;
 
 impl Volume {
-    /// Asks a copy that is good, and another where that fails.
+    /// Calls one up-to-date copy, and the other copy if the first call fails.
     pub(crate) async fn ask<'a, T>(
         &'a self,
         file: &Objects,
@@ -37,12 +41,12 @@ impl Volume {
             return ask(self.iod(iod), name).await;
         }
         let mut copies = self.good_copies(file, object);
-        // Who is away comes last.
+        // Copies on iods that are away come last.
         copies.sort_by_key(|&(_, iod, _)| self.iod(iod).is_away());
         let mut failed = FsError::Io;
         for (_, iod, name) in copies {
             match ask(self.iod(iod), name).await {
-                // A copy that is away may be back, and the other may be lost.
+                // A copy that is away may come back, and the other copy may be lost.
                 Err(error) if failed != FsError::Later => failed = error,
                 Err(_) => {}
                 done => return done,
@@ -51,8 +55,8 @@ impl Volume {
         Err(failed)
     }
 
-    /// Has all copies that are good do something. Those that cannot are behind from then on, where
-    /// `metafile` is the file's; without one, all must.
+    /// Applies a change to all up-to-date copies. If `metafile` is present, the store records each
+    /// copy that failed as out of date; without a metafile the change must succeed on all copies.
     pub(crate) async fn change<'a, T>(
         &'a self,
         metafile: Option<&ObjectId>,
@@ -93,7 +97,7 @@ impl Volume {
                 self.note_behind(metafile, file, object, lost).await?;
             }
         }
-        // One that was found behind meanwhile counts for nothing.
+        // The result of a copy that became out of date in the meantime does not count.
         let behind = file.behind();
         done.retain(|&(copy, ..)| !behind.has(object, copy));
         if done.is_empty() {
@@ -103,7 +107,7 @@ impl Volume {
         }
     }
 
-    /// Returns true if a change that a copy answered with `failed` fails as a whole (rule 4).
+    /// Returns true if a change that failed with `failed` on one copy fails as a whole (rule 4).
     async fn is_refused(
         &self,
         metafile: &ObjectId,
@@ -117,16 +121,16 @@ impl Volume {
         Ok(!self.others_have_room(&shape, file.head.copies))
     }
 
-    /// Takes note of the error of a change at an iod.
+    /// Records the error of a change at an iod.
     pub(crate) fn heard_error(&self, iod: u16, error: FsError) {
         self.full.heard(iod, error);
-        // The call may have waited for an iod that is away meanwhile.
+        // The call may have waited for an iod that is away now.
         if !self.iod(iod).is_away() {
             self.health.heard(iod, error);
         }
     }
 
-    /// The copies that are not behind: which, on what iod, by what name.
+    /// Returns the up-to-date copies: number of the copy, number of the iod, name of the object.
     fn good_copies(&self, file: &Objects, object: u16) -> Vec<(u16, u16, ObjectName)> {
         let behind = file.behind();
         let good = (0..file.head.copies).filter(|&copy| !behind.has(object, copy));
@@ -137,14 +141,14 @@ impl Volume {
         .collect()
     }
 
-    /// Whether an object has no good copy but on iods that are away.
+    /// Returns true if all up-to-date copies of some object are on iods that are away.
     pub(crate) fn lacks_one(&self, file: &Objects) -> bool {
         (0..file.head.layout.width()).any(|object| {
             self.good_copies(file, object).iter().all(|&(_, iod, _)| self.iod(iod).is_away())
         })
     }
 
-    /// Notes on stable storage that a copy lacks something.
+    /// Records on stable storage that a copy is out of date.
     pub(crate) async fn note_behind(
         &self,
         metafile: &ObjectId,
@@ -179,17 +183,18 @@ impl Volume {
         Ok(())
     }
 
-    /// The metafile of a file was changed, though no data was, and nobody else was at it.
+    /// Records internal maintenance: the store changed the metafile of a file but none of its data,
+    /// and no other change ran at the same time.
     pub(crate) fn kept_up(&self, file: ObjectId, before: FileTime, after: FileTime) {
         self.put_off.follow(&file, before, after);
-        // What another metaserver did in between is not known here.
+        // This metaserver does not know the changes that another one made in between.
         if !self.options.shared {
             self.upkeep.note(file, before, after);
         }
     }
 }
 
-/// Whether an error is the answer to the caller, rather than that of an iod that is not well.
+/// Returns true if an error is the result of the caller's request, and not a failure of the iod.
 pub(crate) fn is_told(error: FsError) -> bool {
     lacks_space(error) || error == FsError::FileTooBig
 }

@@ -1,4 +1,4 @@
-//! Reading, writing and making stable.
+//! Reading data, writing data, and making data stable.
 
 use bytes::Bytes;
 use leasehold_fs::{
@@ -19,7 +19,7 @@ impl Volume {
         offset: u64,
         count: u32,
     ) -> Result<ReadDone, FsError> {
-        // Whether the caller may, and whether it is a file at all, is seen by reading nothing.
+        // A read of zero bytes checks the caller's permission and the type of the object.
         let allowed = self.names.read(caller, object, 0, 0).await?;
         let file = self.file(object);
         self.catch_up(object, &file, allowed.attributes.changed).await?;
@@ -38,8 +38,8 @@ impl Volume {
                 let length = size.saturating_sub(offset).min(u64::from(count));
                 let bytes = self.gather(object, objects, offset, length).await?;
                 let end = offset.saturating_add(length) >= size;
-                // From before the data was read: who caches both sees by later ones that the data
-                // is older than the file.
+                // These attributes predate the read. A client that caches the data and these
+                // attributes detects, by later attributes, that the data is older than the file.
                 let attributes = apparent(&data, allowed.attributes);
                 Ok(ReadDone { data: bytes, end, attributes })
             }
@@ -62,7 +62,7 @@ impl Volume {
             Ok(alone) => alone,
             Err(error) => return Changed::failed(error),
         };
-        // Whether the caller may is seen by writing nothing.
+        // A write of zero bytes checks the caller's permission.
         let allowed = self.names.write(caller, object, 0, Bytes::new(), Stability::Unstable).await;
         let end = offset.saturating_add(data.len() as u64);
         let done = match allowed.result.and_then(|done| self.fits(end).map(|()| done)) {
@@ -120,14 +120,14 @@ impl Volume {
         }
     }
 
-    /// The answer to a WRITE that found no room: it may have changed the metafile before.
+    /// Returns the reply to a WRITE that found no room: it may have changed the metafile before.
     async fn without_room(&self, object: &ObjectId, error: FsError) -> Changed<WriteDone> {
         let after = self.names.getattr(object).await.ok();
         let wcc = self.true_wcc(object, Wcc { before: None, after }).await;
         Changed { result: Err(error), wcc }
     }
 
-    /// The answer to a WRITE, from that of the names.
+    /// Derives the reply to a WRITE from the reply of the names' store.
     fn told(&self, data: &Data, done: &Changed<WriteDone>, said: &[Said]) -> Changed<WriteDone> {
         let wcc = Self::wcc(data, &done.wcc);
         let result = done
@@ -136,7 +136,7 @@ impl Volume {
         Changed { result, wcc }
     }
 
-    /// Has the metafile show that the data was changed, or is about to be cut to a size.
+    /// Updates the metafile to record that the data was changed, or is about to be cut to a size.
     pub(crate) async fn touch(
         &self,
         caller: &Caller,
@@ -155,7 +155,8 @@ impl Volume {
         done
     }
 
-    /// The same, where no call asked for a change: who has seen the metafile before looks again.
+    /// Like `touch`, for a change without a client's request: a client that has seen the metafile
+    /// before reads it again.
     pub(crate) async fn touch_unasked(
         &self,
         object: &ObjectId,
@@ -190,7 +191,7 @@ impl Volume {
         let said = match &*data {
             Data::OnIods(objects) => {
                 let said = self.commit_on_iods(object, objects).await;
-                // What was noted or shown meanwhile has changed the metafile.
+                // The record of an out-of-date copy, or of changed data, has changed the metafile.
                 wcc.after = self.names.getattr(object).await.ok();
                 said
             }
@@ -210,11 +211,11 @@ impl Volume {
         Ok(said)
     }
 
-    /// Removes the objects of a file that is gone.
+    /// Removes the objects of a file that no longer exists.
     pub(crate) async fn purge(&self, object: &ObjectId, head: Head) {
         let file = self.file(object);
         let mut data = file.write().await;
-        // It may have moved since its head was read.
+        // The file may have moved since the caller read its head.
         let head = match &*data {
             Data::OnIods(objects) => objects.head.clone(),
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => head,

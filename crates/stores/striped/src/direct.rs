@@ -1,35 +1,40 @@
-//! Files whose data clients read and write on the iods themselves.
+//! Direct data access: clients read and write the data of a file at the iods themselves.
 //!
 //! Rules:
-//! 1. Objects that clients were sent to belong to a number of ours: an odd one while a client may
-//!    write them, an even one otherwise. Each change takes the next, which iods keep on stable
-//!    storage and let nobody else write by; so who was sent there before is refused, whatever the
-//!    metaserver has forgotten. The metaserver tells a client a caller that follows from the number
-//!    by a key (`leasehold_fs::ClientKey`), and not the number itself: without the key no client
-//!    derives the caller of a later number, and no client that reads derives the caller that
-//!    writes.
-//! 2. While a client may write, sizes are asked of the iods each time, and COMMIT has the metafile
-//!    show that data was changed. At the end it shows what came after that: the client is refused
-//!    first, then the metafile is changed on stable storage, then the number is even.
-//! 3. Whoever finds an odd number that nobody knows of, as after a restart, ends it so. Where an iod
-//!    failed while numbers were given, nobody was sent there, and there is nothing to show.
-//! 4. Nobody is sent to an object that lacks something, or that is about to move. Of two copies the
-//!    first can be read; both are only written here, since one that misses a change has to be noted.
-//!    What lies in the first is stable before anybody is sent there: else its iod may lose that, and
-//!    be away when COMMIT finds it behind, which ends no lease to read. Who changes the file under
-//!    the lease that it reads by, as by a WRITE here, asks anew where to read.
-//! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
-//! 6. Where several metaservers change the same files, one gives a number only while no other may
-//!    write the file, and asks the iods for the last before; and it has given nothing out that others
-//!    do not know of when they may. The metafile is changed before a client is told of an odd number,
-//!    so that whoever comes to the file next asks the iods, also one that only reads and has looked
-//!    at them before, should this one be gone or be started anew meanwhile.
-//! 7. Who only reads is refused where that can be had, and nobody waits for it: when other users may
-//!    use the file, and when it moves. What was read counts under a lease, and no data is changed,
-//!    here or where it moved to, before that is over.
-//! 8. While a client may write, nobody is told that a WRITE by the metaserver was done in part where
-//!    an iod did not answer: that may do the rest later, and the client would not wait for it before
-//!    it writes something newer there. Asked for again, the same waits for it.
+//! 1. Objects to which the store has sent clients belong to a user number of ours: an odd number
+//!    while a client may write them, an even number otherwise. Each change takes the next number.
+//!    The iods keep the number on stable storage and accept writes under no other number, so they
+//!    refuse a client with an earlier layout even if the metaserver has lost all its memory. The
+//!    metaserver does not give a client the number itself, but a caller (credential) that follows
+//!    from the number by a key (`leasehold_fs::ClientKey`): without the key no client derives the
+//!    caller of a later number, and no client that reads derives the caller that writes.
+//! 2. While a client may write, the store queries the iods for sizes each time, and COMMIT updates
+//!    the metafile to record the change of data. At the end of the layout the store first has the
+//!    iods refuse the client, then records any later change of data in the metafile on stable
+//!    storage, and then makes the number even.
+//! 3. A store that finds an odd number which it does not know, as after a restart, ends the layout
+//!    in this way. If an iod failed while the store assigned numbers, no client has received the
+//!    layout, and there is no change to record.
+//! 4. The store sends no client to an object that is out of date, or that is about to move. With
+//!    two copies, clients can read the first; the metaserver alone writes both, since it must
+//!    record a copy that misses a change. The data in the first copy is stable before the store
+//!    sends a client there: otherwise its iod might lose the data, and be away when COMMIT finds
+//!    the copy out of date, which ends no read lease. A client that changes the file under its own
+//!    read lease, for example by a WRITE here, requests the layout again.
+//! 5. SETATTR ends the layout: the permissions may differ afterwards, and later updates must not
+//!    change the times that SETATTR set.
+//! 6. If several metaservers change the same files, one assigns a number only while no other may
+//!    write the file, and first queries the iods for the last number; it has no layout unknown to
+//!    the others when they may write the file. The metafile changes before a client receives an odd
+//!    number. So a metaserver that uses the file next queries the iods, even if it only reads and
+//!    has queried them before, in case the first metaserver has failed or restarted in the
+//!    meantime.
+//! 7. Refusal of a client that only reads is best effort, without waiting: when other users may use
+//!    the file, and when the file moves. Data that a client read is valid under its lease only, and
+//!    no data changes, here or at a new location, before the lease is over.
+//! 8. While a client may write, the metaserver never reports a WRITE of its own as partly done if
+//!    an iod did not answer: the iod may do the rest later, and the client would not wait for this
+//!    before it writes newer data there. A retry of the WRITE waits for the iod.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -45,30 +50,31 @@ use crate::look::superuser;
 
 const OWNERS: core::ops::Range<u32> = Layout::OWNERS;
 
-/// True if clients may write an object that belongs to this user.
+/// Returns true if clients may write an object that belongs to this user number.
 pub(crate) fn is_given_out(user: u32) -> bool {
     Owner { user, group: user }.is_given_out()
 }
 
-/// The next number after one, even or odd.
+/// Returns the next even or odd number after `owner`.
 fn next(owner: u32, is_odd: bool) -> u32 {
-    // Whoever reads is the user before.
+    // The user number before an odd number belongs to clients that read.
     let least = owner.saturating_add(1).max(OWNERS.start + 2);
     let next = if (least % 2 == 1) == is_odd { least } else { least.saturating_add(1) };
     if next < OWNERS.end { next } else { OWNERS.start + 2 + u32::from(is_odd) }
 }
 
-/// The number of the owner that the objects of a file get for a client.
+/// Returns the user number that the objects of a file get for a client.
 fn number(objects: &Objects, writes: bool) -> u32 {
-    // Clients that read may share a number. Not all objects belong to the number yet while another
-    // metaserver is giving it: a new number would have the clients of that metaserver refused.
+    // Clients that read may share a number. While another metaserver assigns the number, some
+    // objects do not have it yet: with a new number the iods would refuse that metaserver's
+    // clients.
     let greatest = objects.greatest_owner();
     let is_readers = OWNERS.contains(&greatest) && !is_given_out(greatest);
     if is_readers && !writes { greatest } else { next(greatest, writes) }
 }
 
 impl Volume {
-    /// Where a client finds the data of a file.
+    /// Returns the layout under which a client finds the data of a file.
     pub(crate) async fn tell_layout(
         &self,
         caller: &Caller,
@@ -76,16 +82,16 @@ impl Volume {
         purpose: Purpose,
     ) -> Result<Option<Layout>, FsError> {
         let writes = purpose == Purpose::Write;
-        // Whether the caller may is seen by reading or writing nothing.
+        // A read or write of zero bytes checks the caller's permission.
         let names = if writes {
             let none = Bytes::new();
             let done = self.names.write(caller, object, 0, none, Stability::Unstable).await;
             let verifier = done.result?.verifier;
-            // Whoever may write an object may read it.
+            // A client that may write an object may also read it.
             if self.names.read(caller, object, 0, 0).await.is_err() {
                 return Ok(None);
             }
-            // A write by the caller takes those away.
+            // A write by the caller clears the set-user-ID and set-group-ID bits.
             let has_set_ids = |after: Attributes| without_set_ids(after.mode) != after.mode;
             if done.wcc.after.is_some_and(has_set_ids) {
                 return Ok(None);
@@ -101,7 +107,7 @@ impl Volume {
         let file = self.file(object);
         let alone = if writes { self.names.alone(object).await? } else { Alone::default() };
         if let (true, Data::OnIods(objects)) = (self.options.shared, &*file.read().await) {
-            // Whose number is the last the iods know.
+            // Another metaserver may have assigned the last number; only the iods know it.
             objects.doubt();
         }
         let mut data = self.alone(object, &file).await?;
@@ -121,13 +127,14 @@ impl Volume {
         }
         let owner = self.owner(objects, number(objects, writes));
         if writes && self.options.shared && objects.is_unwritten() {
-            // Of such a file other metaservers would not ask the iods.
+            // Other metaservers would not query the iods for a file without a recorded change.
             let (all, stability) = (superuser(), Stability::FileSync);
             self.touch(&all, object, objects, None, stability).await.result?;
         }
         let Some(spots) = self.give(objects, owner).await? else { return Ok(None) };
         if writes {
-            // What is written there may be stable at once, so where it lies must be.
+            // Data that the client writes may be stable at once, so its location must be stable
+            // before.
             self.names.commit(caller, object, 0, 0).await.result?;
             self.give_out(object, objects).await?;
             objects.alone_by(alone.number);
@@ -137,7 +144,7 @@ impl Volume {
         Ok(Some(Layout { unit, owner, caller, verifier, objects: self.laid_out(spots) }))
     }
 
-    /// The caller as which a client is to call the iods.
+    /// Returns the caller under which a client calls the iods.
     fn caller(&self, owner: Owner, purpose: Purpose) -> Owner {
         match purpose {
             Purpose::Read => self.options.clients.reader(owner),
@@ -145,13 +152,13 @@ impl Volume {
         }
     }
 
-    /// The owner of a file's objects for this number.
+    /// Returns the owner of a file's objects for this number.
     fn owner(&self, objects: &Objects, number: u32) -> Owner {
         self.options.clients.owner(objects.head.name.0, number)
     }
 
-    /// Has what the first copies have on stable storage; whether all of them do. Of one that does not
-    /// answer nothing is noted, since nothing is asked for.
+    /// Commits the first copies to stable storage; returns true if all of them succeeded. The store
+    /// records nothing about a copy that does not answer, since this is no change of data.
     async fn commit_first_copies(&self, objects: &Objects) -> bool {
         let copies: Vec<_> =
             (0..objects.head.layout.width()).map(|number| objects.head.copy(number, 0)).collect();
@@ -165,13 +172,13 @@ impl Volume {
         let Ok(said) = join_all(commits).await.into_iter().collect::<Result<Vec<_>, _>>() else {
             return false;
         };
-        // What one has lost before shows to who wrote it.
+        // A writer must detect data that an iod has lost before.
         drop(self.heard(&said));
         true
     }
 
-    /// A client may write the objects from now on. Others see by the change time of the metafile that
-    /// the iods are to be asked; no data is changed yet.
+    /// Records that a client may write the objects from now on. By the change time of the metafile
+    /// other metaservers detect that they must query the iods; no data is changed yet.
     async fn give_out(&self, object: &ObjectId, objects: &Objects) -> Result<(), FsError> {
         self.ask_size(objects).await?;
         if self.options.shared {
@@ -194,8 +201,8 @@ impl Volume {
         spots.into_iter().map(with_verifier).collect()
     }
 
-    /// Has the first copies of a file's objects belong to a number, and says where they are, each
-    /// with its iod; nothing where one of them cannot.
+    /// Gives the first copies of a file's objects to an owner. Returns the place of each with its
+    /// iod; `None` if one of the copies is not available for this.
     async fn give(
         &self,
         objects: &Objects,
@@ -209,7 +216,7 @@ impl Volume {
         let given = copies.iter().map(|&(iod, name)| self.iod(iod).give(name, owner));
         let given = join_all(given).await;
         if given.iter().any(|given| !matches!(given, Ok(Some(_)))) {
-            // What some of them did is found out by who comes next.
+            // The next call to use the file finds out which of the iods carried out the change.
             if given.iter().any(|given| !matches!(given, Ok(None))) {
                 objects.doubt();
             }
@@ -220,11 +227,11 @@ impl Volume {
         Ok(Some(copies.iter().map(|&(iod, _)| iod).zip(spots).collect()))
     }
 
-    /// Ends what a client was told of where to write a file.
+    /// Ends the layout under which a client may write a file.
     pub(crate) async fn end_layout(&self, object: &ObjectId) -> Result<(), FsError> {
         let file = self.file(object);
         let data = match self.alone(object, &file).await {
-            // It is gone, and its objects with it.
+            // The file no longer exists, and its objects neither.
             Err(FsError::Stale) => return Ok(()),
             data => data?,
         };
@@ -234,7 +241,7 @@ impl Volume {
         }
     }
 
-    /// The same, where there is one.
+    /// Like `end_layout`, if the store knows of a layout.
     pub(crate) async fn end_known_layout(&self, object: &ObjectId) -> Result<(), FsError> {
         let file = self.file(object);
         let is_out = match &*file.read().await {
@@ -246,14 +253,15 @@ impl Volume {
             Some(true) => self.end_layout(object).await,
             Some(false) => Ok(()),
             None => {
-                // The first look ends one of before a restart; who cannot look knows of none.
+                // The first query ends a layout from before a restart. If it fails, no layout is
+                // known.
                 let _ = self.shared(object, &file).await;
                 Ok(())
             }
         }
     }
 
-    /// The same, with nobody else at the file.
+    /// Like `end_layout`; the caller has exclusive access to the file.
     pub(crate) async fn take_back(
         &self,
         object: &ObjectId,
@@ -267,7 +275,8 @@ impl Volume {
                 objects.owned_by(number, extent.owner);
             }
             if !is_given_out(objects.greatest_owner()) {
-                // Another has ended it when this one was away for so long that its leases were over.
+                // Another metaserver has ended the layout while this one was unreachable for longer
+                // than its leases lasted.
                 objects.taken_back();
                 objects.doubt();
                 return Ok(());
@@ -280,8 +289,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Has clients that were sent to the objects of a file refused: whatever they were to write,
-    /// and to read where the iods answer.
+    /// Makes the iods refuse clients that have a layout of the file: writes always, reads at the
+    /// iods that answer.
     pub(crate) async fn refuse_clients(
         &self,
         object: &ObjectId,
@@ -289,19 +298,20 @@ impl Volume {
     ) -> Result<(), FsError> {
         self.take_back(object, objects).await?;
         if OWNERS.contains(&objects.greatest_owner()) {
-            // Nobody writes by an even number, and what is read counts under a lease only.
+            // No client writes under an even number, and data that a client read is valid under a
+            // lease only.
             let _ = self.have_owner(objects, false).await;
         }
         Ok(())
     }
 
-    /// The same, where other users may use a file from now on.
+    /// Like `refuse_clients`, before other users may use a file.
     pub(crate) async fn refuse_others(&self, object: &ObjectId) {
         let file = self.file(object);
         if let Ok(data) = self.alone(object, &file).await
             && let Data::OnIods(objects) = &*data
         {
-            // Who writes was refused before.
+            // The iods refused clients that write before this.
             let _ = self.refuse_clients(object, objects).await;
         }
     }
@@ -312,7 +322,7 @@ impl Volume {
         let given = numbers.map(async |number| {
             let (iod, name) = objects.head.copy(number, 0);
             let iod = self.iod(iod);
-            // Only who writes is waited for.
+            // Only the refusal of clients that write waits for iods.
             let is_asked = objects.is_given_out() || !iod.is_away();
             if is_asked { iod.give(name, owner).await } else { Err(FsError::Later) }
         });
@@ -320,7 +330,8 @@ impl Volume {
         for (number, given) in (0..).zip(join_all(given).await) {
             match given {
                 Ok(Some(_)) => objects.owned_by(number, owner.user),
-                // It once could, so a client may still write it there.
+                // Clients had direct access to the object before, so a client may still write it
+                // there.
                 Ok(None) if OWNERS.contains(&objects.owner_of(number)) => {
                     result = Err(FsError::Later);
                 }
@@ -331,7 +342,8 @@ impl Volume {
         result
     }
 
-    /// Has the metafile show that clients have changed data since it last did, on stable storage.
+    /// Updates the metafile on stable storage if clients have changed data since it last reflected
+    /// the objects.
     pub(crate) async fn show(&self, object: &ObjectId, objects: &Objects) -> Result<(), FsError> {
         if !objects.is_given_out() {
             return Ok(());
@@ -349,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_up_and_stay_among_ours() {
+    fn numbers_increase_and_stay_in_range() {
         let first = OWNERS.start + 2;
         assert_eq!(
             [next(0, false), next(0, true), next(1000, true)],

@@ -1,4 +1,4 @@
-//! What is known of a file: where its data lies and how large it is.
+//! Cached information about a file: the location of its data, and its size.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,31 +11,31 @@ use crate::iod::Extent;
 use crate::metafile::{Behind, Head};
 use crate::moving::Move;
 
-/// How many files are kept in mind; of others the iods are asked again.
+/// The maximum number of files in memory; for other files the store queries the iods again.
 const FILES_MAX: usize = 65_536;
 
-/// Where the data of a file lies. Reading and writing share the lock; what moves data or cuts it
-/// off has it alone.
+/// The location of a file's data, under a lock. Reads and writes share the lock; a move or a cut of
+/// the data holds it exclusively.
 pub(crate) type File = RwLock<Data>;
 
-/// Where the data of a file lies.
+/// The location of a file's data.
 #[derive(Debug, Default)]
 pub(crate) enum Data {
-    /// Not known yet.
+    /// The store has not read the metafile yet.
     #[default]
     Unknown,
-    /// Nowhere: nothing was written.
+    /// The file has no data: no client has written any.
     Nowhere,
-    /// In the metafile, behind the head.
+    /// The data is in the metafile, after the head.
     Inline(Head),
-    /// On iods.
+    /// The data is on iods.
     OnIods(Objects),
-    /// The file is gone.
+    /// The file no longer exists.
     Gone,
 }
 
 impl Data {
-    /// Whether it can be gone by.
+    /// Returns true if callers may rely on this information without a query.
     pub(crate) fn is_known(&self) -> bool {
         match self {
             Self::Nowhere | Self::Inline(_) => true,
@@ -49,8 +49,8 @@ impl Data {
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(crate) head: Head,
-    /// Held by who notes that a copy is behind, which leaves the times of the metafile; shared by
-    /// who changes these meanwhile.
+    /// Held exclusively by a task that records an out-of-date copy, which restores the times of the
+    /// metafile; shared by tasks that change these times.
     pub(crate) times: RwLock<()>,
     state: Mutex<State>,
 }
@@ -60,23 +60,23 @@ struct State {
     extents: Vec<Extent>,
     /// The number of the last change.
     change: u64,
-    /// Whether an iod failed, so that the extents may be others.
+    /// True if an iod failed, so that the actual extents may differ.
     in_doubt: bool,
-    /// As it stands in the metafile.
+    /// The out-of-date copies that the metafile lists.
     behind: Behind,
-    /// Where the data is being moved.
+    /// The move of the data, if one is in progress.
     moving: Option<Arc<Move>>,
-    /// When the metafile was changed last, of the changes that the extents are as new as.
+    /// The change time of the metafile as of which the extents are valid.
     seen: FileTime,
-    /// The number of the last time that nobody else was at the file.
+    /// The number of the last exclusive access to the file.
     alone: u64,
-    /// Where a client may write the objects: how they were when the metafile last showed it.
+    /// The state of the objects that the metafile last reflected, if a client may write them.
     given_out: Option<Shown>,
-    /// The change time of the metafile when it was last changed by no call that asked for a change.
+    /// The change time that the metafile got from its last change without a client's request.
     shown_at: FileTime,
 }
 
-/// Size and time of each object.
+/// Size and modification time of each object.
 pub(crate) type Shown = Vec<(u64, FileTime)>;
 
 impl State {
@@ -95,28 +95,29 @@ impl Objects {
         Self { head, times: RwLock::new(()), state: Mutex::new(state) }
     }
 
-    /// Data that is yet to be written.
+    /// Objects without any data yet.
     pub(crate) fn empty(head: Head) -> Self {
         let none = vec![Extent::default(); head.iods.len()];
         Self::new(head, none, 0, Behind::default())
     }
 
-    /// Takes note of a change of the metafile that the extents are as new as.
+    /// Records the change time of the metafile as of which the extents are valid.
     pub(crate) fn saw(&self, changed: FileTime) {
         self.state(|state| state.seen = changed);
     }
 
-    /// Whether the metafile was changed by somebody else since.
+    /// Returns true if the metafile has changed since the extents were read.
     pub(crate) fn is_older_than(&self, changed: FileTime) -> bool {
         self.state(|state| state.seen != changed)
     }
 
-    /// Whether nobody else was at the file since it was looked at, now that nobody is.
+    /// Returns true if no other metaserver has had access to the file since the extents were read.
+    /// The caller has exclusive access now, and `number` is the number of this access.
     pub(crate) fn was_alone(&self, number: u64) -> bool {
         self.state(|state| state.alone == number)
     }
 
-    /// The file was looked at when nobody else was at it.
+    /// Records the number of the exclusive access under which the extents were read.
     pub(crate) fn alone_by(&self, number: u64) {
         self.state(|state| state.alone = number);
     }
@@ -125,7 +126,7 @@ impl Objects {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The size of the file: where the last of its objects ends.
+    /// Returns the size of the file: the greatest end of its objects.
     pub(crate) fn size(&self) -> u64 {
         self.state(|state| self.size_of(state))
     }
@@ -136,7 +137,7 @@ impl Objects {
         ends.max().unwrap_or(0)
     }
 
-    /// Size and bytes on the disks.
+    /// Returns the size of the file and the bytes that it uses on the disks.
     pub(crate) fn extent(&self) -> Extent {
         self.state(|state| {
             let used: u64 = state.extents.iter().map(|extent| extent.used).sum();
@@ -145,17 +146,18 @@ impl Objects {
         })
     }
 
-    /// The extent of each object.
+    /// Returns the extent of each object.
     pub(crate) fn extents(&self) -> Vec<Extent> {
         self.state(|state| state.extents.clone())
     }
 
-    /// The known size of one object.
+    /// Returns the known size of one object.
     pub(crate) fn size_of_object(&self, object: u16) -> u64 {
         self.state(|state| state.extents[usize::from(object)].size)
     }
 
-    /// Takes note of an object after it was written to: of several answers the largest is the last.
+    /// Records the extent of an object after a write. Replies may arrive out of order, so the
+    /// largest values win.
     pub(crate) fn grown(&self, object: u16, extent: Extent) {
         self.state(|state| {
             let known = &mut state.extents[usize::from(object)];
@@ -165,73 +167,76 @@ impl Objects {
         });
     }
 
-    /// Takes note of an object, with nobody else at the file.
+    /// Records the extent of an object; the caller has exclusive access to the file.
     pub(crate) fn resized(&self, object: u16, extent: Extent) {
         self.state(|state| state.extents[usize::from(object)] = extent);
     }
 
-    /// Takes note that an iod failed, and may have done what it was asked all the same.
+    /// Records that an iod failed: it may have executed the request nevertheless.
     pub(crate) fn doubt(&self) {
         self.state(|state| state.in_doubt = true);
     }
 
-    /// Whether the iods must be asked again.
+    /// Returns true if the store must query the iods again.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.state(|state| state.in_doubt)
     }
 
-    /// The copies that lack something.
+    /// Returns the copies that are out of date.
     pub(crate) fn behind(&self) -> Behind {
         self.state(|state| state.behind)
     }
 
-    /// Takes note of what stands in the metafile now.
+    /// Records the out-of-date copies that the metafile lists now.
     pub(crate) fn set_behind(&self, behind: Behind) {
         self.state(|state| state.behind = behind);
     }
 
-    /// Where the data is being moved.
+    /// Returns the move of the data, if one is in progress.
     pub(crate) fn moving(&self) -> Option<Arc<Move>> {
         self.state(|state| state.moving.clone())
     }
 
-    /// Takes note that the data is being moved, or is not any more.
+    /// Records that a move of the data starts, or that it has ended.
     pub(crate) fn set_moving(&self, moving: Option<Arc<Move>>) {
         self.state(|state| state.moving = moving);
     }
 
-    /// Whether a client may write the objects.
+    /// Returns true if a client may write the objects.
     pub(crate) fn is_given_out(&self) -> bool {
         self.state(|state| state.given_out.is_some())
     }
 
-    /// A client may write the objects from now on; the metafile shows what they are.
+    /// Records that a client may write the objects from now on; the metafile reflects their current
+    /// state.
     pub(crate) fn give_out(&self) {
         self.state(|state| state.given_out = Some(state.shown()));
     }
 
-    /// A client may have written the objects since the metafile showed that they were so; nobody
-    /// knows how they were where that is none.
+    /// Records that a client may have written the objects since the metafile last reflected them.
+    /// `shown` is their state at that time, and `None` if it is unknown.
     pub(crate) fn found_given_out(&self, shown: Option<Shown>) {
         self.state(|state| state.given_out = Some(shown.unwrap_or_default()));
     }
 
-    /// How the objects were when the metafile last showed it, where a client may write them.
+    /// Returns the state of the objects that the metafile last reflected, if a client may write
+    /// them.
     pub(crate) fn last_shown(&self) -> Option<Shown> {
         self.state(|state| state.given_out.clone())
     }
 
-    /// No client may write the objects any more.
+    /// Records that no client may write the objects any more.
     pub(crate) fn taken_back(&self) {
         self.state(|state| state.given_out = None);
     }
 
-    /// How the objects are.
+    /// Returns the current size and time of each object.
     pub(crate) fn now(&self) -> Shown {
         self.state(|state| state.shown())
     }
 
-    /// How the objects are, if clients have changed them since the metafile showed it.
+    /// Returns the current state of the objects if clients have changed them since the metafile
+    /// last reflected them.
     pub(crate) fn unshown(&self) -> Option<Shown> {
         self.state(|state| {
             let now = state.shown();
@@ -239,44 +244,46 @@ impl Objects {
         })
     }
 
-    /// The metafile shows how the objects are.
+    /// Records the state of the objects that the metafile reflects now.
     pub(crate) fn shown(&self, shown: Shown) {
         self.state(|state| state.given_out = Some(shown));
     }
 
-    /// The metafile was changed then by no call that asked for a change.
+    /// Records the change time of a metafile that the store changed without a client's request for
+    /// a change.
     pub(crate) fn showed(&self, changed: FileTime) {
         self.state(|state| state.shown_at = changed);
     }
 
-    /// Whether the metafile was changed so since it had this change time.
+    /// Returns true if the store has changed the metafile in this way after the change time
+    /// `changed`.
     pub(crate) fn has_shown_since(&self, changed: FileTime) -> bool {
         self.state(|state| changed < state.shown_at)
     }
 
-    /// The greatest number of a user that an object belongs to.
+    /// Returns the greatest user number that owns an object of the file.
     pub(crate) fn greatest_owner(&self) -> u32 {
         self.state(|state| {
             state.extents.iter().map(|extent| extent.owner).max().unwrap_or_default()
         })
     }
 
-    /// The user that an object belongs to.
+    /// Returns the user number that owns an object.
     pub(crate) fn owner_of(&self, object: u16) -> u32 {
         self.state(|state| state.extents[usize::from(object)].owner)
     }
 
-    /// Takes note of whom an object belongs to.
+    /// Records the owner of an object.
     pub(crate) fn owned_by(&self, object: u16, owner: u32) {
         self.state(|state| state.extents[usize::from(object)].owner = owner);
     }
 
-    /// Whether no change of data was ever noted.
+    /// Returns true if the metafile has never recorded a change of data.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.state(|state| state.change == 0)
     }
 
-    /// The number of a change.
+    /// Returns the number of the next change.
     pub(crate) fn next_change(&self) -> u64 {
         self.state(|state| {
             state.change = state.change.wrapping_add(1);
@@ -285,28 +292,29 @@ impl Objects {
     }
 }
 
-/// The files that are in mind.
+/// The files that the store has in memory.
 #[derive(Debug, Default)]
 pub(crate) struct FileTable(Mutex<BTreeMap<ObjectId, Arc<File>>>);
 
 impl FileTable {
-    /// A file, by the part of its id that is equal for all its ids.
+    /// Returns a file by its object key, which is equal for all ids of the file.
     pub(crate) fn get(&self, identity: ObjectId) -> Arc<File> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if files.len() >= FILES_MAX && !files.contains_key(&identity) {
-            // Who is at work on a file has it in hand, and all must have the same.
+            // Tasks that work on a file hold a reference to it, and all tasks must share one
+            // `File`.
             files.retain(|_, file| Arc::strong_count(file) > 1);
         }
         Arc::clone(files.entry(identity).or_default())
     }
 
-    /// All files that the metaserver has in memory.
+    /// Returns all files that the metaserver has in memory.
     pub(crate) fn all(&self) -> Vec<Arc<File>> {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.values().map(Arc::clone).collect()
     }
 
-    /// Forgets a file that is gone.
+    /// Drops a file that no longer exists.
     pub(crate) fn forget(&self, identity: &ObjectId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);
     }

@@ -1,4 +1,4 @@
-//! Files somewhere: as much of a file system as an iod needs of one.
+//! The file operations that an iod needs of a file system.
 
 use core::future::Future;
 
@@ -8,21 +8,21 @@ use leasehold_session::Traffic;
 
 use crate::iod::{Extent, Room};
 
-/// Directories and files by name, wherever they lie, as one user.
+/// Directories and files by name, on any file system, accessed as one user.
 pub trait Files: Send + Sync {
-    /// What names a file or directory, as long as it lives.
+    /// An identifier of a file or directory, valid for the lifetime of the file or directory.
     type Object: Copy + Send + Sync;
 
-    /// The directory that all lies below.
+    /// Returns the top directory.
     fn root(&self) -> Self::Object;
 
-    /// The names in a directory, without those of itself and of its parent.
+    /// Returns the names in a directory, without `.` and `..`.
     fn names(
         &self,
         directory: Self::Object,
     ) -> impl Future<Output = Result<Vec<Vec<u8>>, FsError>> + Send;
 
-    /// Whether nothing lies in a directory but what a new file system has.
+    /// Returns true if a directory contains only the entries of a new file system.
     fn is_empty(
         &self,
         directory: Self::Object,
@@ -33,28 +33,29 @@ pub trait Files: Send + Sync {
         }
     }
 
-    /// The object of a name.
+    /// Returns the object of a name.
     fn lookup(
         &self,
         directory: Self::Object,
         name: &str,
     ) -> impl Future<Output = Result<Option<Self::Object>, FsError>> + Send;
 
-    /// Makes a directory for its owner alone, where there is none.
+    /// Creates a directory that only its owner can access, if none exists.
     fn make_directory(
         &self,
         directory: Self::Object,
         name: &str,
     ) -> impl Future<Output = Result<Self::Object, FsError>> + Send;
 
-    /// Makes a file for its owner alone, where there is none.
+    /// Creates a file that only its owner can access, if none exists.
     fn make_file(
         &self,
         directory: Self::Object,
         name: &str,
     ) -> impl Future<Output = Result<Self::Object, FsError>> + Send;
 
-    /// Puts a short text that never gets shorter in a file beside the others; stable when it answers.
+    /// Writes a short text to a file in the top directory; the text is stable when the call
+    /// returns. A later text must not be shorter.
     fn put_note(&self, name: &str, text: &str) -> impl Future<Output = Result<(), FsError>> + Send {
         let text = Bytes::copy_from_slice(text.as_bytes());
         async move {
@@ -72,7 +73,7 @@ pub trait Files: Send + Sync {
         }
     }
 
-    /// What was put there, up to so many bytes; none where nothing was.
+    /// Returns a text that `put_note` wrote, up to `bytes_max` bytes; `None` if there is none.
     fn note(
         &self,
         name: &str,
@@ -91,17 +92,17 @@ pub trait Files: Send + Sync {
         name: &str,
     ) -> impl Future<Output = Result<(), FsError>> + Send;
 
-    /// How large a file is.
+    /// Returns the size of a file.
     fn extent(&self, file: Self::Object) -> impl Future<Output = Result<Extent, FsError>> + Send;
 
-    /// Gives a file its size; stable when it answers.
+    /// Sets the size of a file; the size is stable when the call returns.
     fn resize(
         &self,
         file: Self::Object,
         size: u64,
     ) -> impl Future<Output = Result<Extent, FsError>> + Send;
 
-    /// Reads at most `count` bytes, and whether they reach to the end.
+    /// Reads at most `count` bytes. The flag is true if the data reaches the end of the file.
     fn read(
         &self,
         file: Self::Object,
@@ -109,8 +110,8 @@ pub trait Files: Send + Sync {
         count: u32,
     ) -> impl Future<Output = Result<(Bytes, bool), FsError>> + Send;
 
-    /// Writes as much of the data as there is room for; gives how much, the verifier, and the
-    /// file's extent where it is known.
+    /// Writes as much of the data as there is room for. Returns the number of bytes, the verifier,
+    /// and the file's extent if it is known.
     fn write(
         &self,
         file: Self::Object,
@@ -119,11 +120,11 @@ pub trait Files: Send + Sync {
         stability: Stability,
     ) -> impl Future<Output = Result<(usize, Verifier, Option<Extent>), FsError>> + Send;
 
-    /// Puts a file on stable storage.
+    /// Writes the data of a file to stable storage.
     fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
 
     /// Gives a file to this user and group, lets the group read the file, and returns the place
-    /// where clients find the file; none where clients cannot find the file. The new owner is on
+    /// where clients find the file; `None` if clients cannot find the file. The new owner is on
     /// stable storage when the call returns.
     fn give(
         &self,
@@ -133,8 +134,8 @@ pub trait Files: Send + Sync {
         async { Ok(None) }
     }
 
-    /// Has the server of the files answer clients if this turn is noted there, and answer no client
-    /// otherwise.
+    /// Makes the server of the files answer clients if the server has recorded this turn (rollback
+    /// counter), and refuse all clients otherwise.
     fn let_clients_in(&self, _turn: u64) -> impl Future<Output = Result<(), FsError>> + Send {
         async { Ok(()) }
     }
@@ -144,10 +145,10 @@ pub trait Files: Send + Sync {
         0
     }
 
-    /// Room for data.
+    /// Returns the room for data.
     fn space(&self) -> impl Future<Output = Result<Room, FsError>> + Send;
 
-    /// What went over the connections to them so far, where there are any.
+    /// Returns the traffic on the connections to the files so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }

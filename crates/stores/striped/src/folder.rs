@@ -1,4 +1,4 @@
-//! An iod whose objects are files below a folder, in this process or on another server.
+//! An iod that stores objects as files in a directory, in this process or on another server.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,25 +13,25 @@ use leasehold_session::Traffic;
 use crate::files::Files;
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
-/// How many places of objects are kept in mind.
+/// The maximum number of object handles in memory.
 const KNOWN_MAX: usize = 65_536;
 
-/// Objects lie in directories by the first byte of their names.
+/// Objects lie in directories that the first byte of their names selects.
 const DIRECTORY_DIGITS: usize = 2;
 
-/// The file that marks a directory of objects, and says which volume has them.
+/// The name of the file that marks a directory of objects and records its volume.
 pub const MARK: &str = "leasehold-iod";
 
-/// A longer mark is none.
+/// The maximum size of a mark; a longer file is not a mark.
 const MARK_BYTES_MAX: u32 = 64 << 10;
 
-/// The last line of a mark; what may follow is of a longer one that was there before.
+/// The last line of a mark; any text after it is the rest of an earlier, longer mark.
 const END: &str = "end";
 
-/// The word that every mark begins with.
+/// The first word of every mark.
 const FIRST_WORD: &str = "volume";
 
-/// How often a WRITE is done again when the server restarts in its midst.
+/// The number of attempts of a WRITE if the server restarts during the write.
 const TRIES: u32 = 3;
 
 /// An iod over files.
@@ -46,54 +46,54 @@ struct Known<Object> {
     objects: BTreeMap<ObjectName, Object>,
 }
 
-/// What an iod is part of; kept with its objects, so that no other is taken for it.
+/// The identity of an iod in its volume, stored with its objects to prevent a confusion of iods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The volume.
     pub volume: u64,
-    /// Its number there, from zero.
+    /// The number of the iod in the volume, from zero.
     pub number: u16,
-    /// All iods of the volume, by their numbers: what people know each by, and whether it is still
-    /// one. One that was given up keeps its number.
+    /// All iods of the volume in the order of their numbers. An iod that was given up keeps its
+    /// number.
     pub members: Vec<Member>,
 }
 
 /// An iod of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// What people know it by, on one line.
+    /// The administrator's name of the iod, on one line.
     pub label: String,
-    /// Whether it is gone for good.
+    /// True if the iod is permanently lost.
     pub gone: bool,
 }
 
-/// Why the mark of an iod is not known.
+/// The reason why the mark of an iod is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkError {
-    /// What holds it failed.
+    /// The file system of the iod failed.
     Files(FsError),
-    /// The folder has names in it, and no mark.
+    /// The directory contains names but no mark.
     NotEmpty,
-    /// The mark cannot be read.
+    /// The mark is not readable.
     Damaged,
 }
 
 impl Mark {
-    /// The mark of a folder; none where that is empty.
+    /// Reads the mark of a directory; returns `None` if the directory is empty.
     ///
     /// # Errors
-    /// As [`MarkError`] says.
+    /// See [`MarkError`].
     pub async fn of(files: &impl Files) -> Result<Option<Self>, MarkError> {
         let root = files.root();
         let find = async || files.lookup(root, MARK).await.map_err(MarkError::Files);
         let file = match find().await? {
             Some(file) => file,
             None if files.is_empty(root).await.map_err(MarkError::Files)? => return Ok(None),
-            // Another metaserver may have made it just now.
+            // Another metaserver may have created the mark just now.
             None => find().await?.ok_or(MarkError::NotEmpty)?,
         };
         let (text, _) = files.read(file, 0, MARK_BYTES_MAX).await.map_err(MarkError::Files)?;
-        // A crash may have come before it was written.
+        // A crash may have come before the mark was written.
         if text.is_empty() {
             return Ok(None);
         }
@@ -130,10 +130,10 @@ impl Mark {
 }
 
 impl<F: Files> Folder<F> {
-    /// The iod of a folder that has this mark, or gets it.
+    /// Opens the iod of a directory that has this mark; writes the mark if it is missing.
     ///
     /// # Errors
-    /// What holds it failed.
+    /// The file system of the iod failed.
     pub async fn open(files: F, mark: &Mark) -> Result<Self, FsError> {
         let file = files.make_file(files.root(), MARK).await?;
         let text = Bytes::from(mark.text() + "\n");
@@ -146,13 +146,13 @@ impl<F: Files> Folder<F> {
         Ok(iod)
     }
 
-    /// The files that it is over.
+    /// Returns the files of the iod.
     #[must_use]
     pub const fn files(&self) -> &F {
         &self.files
     }
 
-    /// The objects whose names begin as this one does.
+    /// Returns the objects whose names have the same first byte as `like`.
     async fn listed(&self, like: ObjectName) -> Result<Vec<ObjectName>, FsError> {
         let Some(directory) = self.directory(like).await? else { return Ok(Vec::new()) };
         let names = self.files.names(directory).await?;
@@ -164,7 +164,7 @@ impl<F: Files> Folder<F> {
         look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The directory of an object; none where there is none yet.
+    /// Returns the directory of an object; `None` if it does not exist yet.
     async fn directory(&self, name: ObjectName) -> Result<Option<F::Object>, FsError> {
         let number = name.0[0];
         if let Some(found) = self.known(|known| known.directories.get(&number).copied()) {
@@ -177,7 +177,7 @@ impl<F: Files> Folder<F> {
         Ok(found)
     }
 
-    /// The file of an object; none where it was never written.
+    /// Returns the file of an object; `None` if the object was never written.
     async fn find(&self, name: ObjectName) -> Result<Option<F::Object>, FsError> {
         if let Some(object) = self.known(|known| known.objects.get(&name).copied()) {
             return Ok(Some(object));
@@ -197,7 +197,7 @@ impl<F: Files> Folder<F> {
         self.files.lookup(directory, &name.text()).await
     }
 
-    /// Takes the name of an object away, if it is there.
+    /// Removes the name of an object, if it exists.
     async fn take_away(&self, name: ObjectName) -> Result<(), FsError> {
         self.known(|known| known.objects.remove(&name));
         let Some(directory) = self.directory(name).await? else { return Ok(()) };
@@ -207,7 +207,7 @@ impl<F: Files> Folder<F> {
         }
     }
 
-    /// The file of an object, made if need be.
+    /// Returns the file of an object, and creates it if necessary.
     async fn find_or_make(&self, name: ObjectName) -> Result<F::Object, FsError> {
         if let Some(object) = self.find(name).await? {
             return Ok(object);
@@ -235,8 +235,8 @@ impl<F: Files> Folder<F> {
         });
     }
 
-    /// Does something with the file of an object. Where what names it is not good any more, as on a
-    /// server that gives new handles, it is looked up once more; but none is made in its place.
+    /// Runs `work` on the file of an object. If the cached handle is stale, as on a server that
+    /// assigns new handles, looks the file up once more; it never creates a new file instead.
     async fn with<T, W>(
         &self,
         name: ObjectName,
@@ -256,7 +256,7 @@ impl<F: Files> Folder<F> {
         }
     }
 
-    /// Forgets what names an object, and its directory.
+    /// Drops the cached handles of an object and of its directory.
     fn forget(&self, name: ObjectName) {
         self.known(|known| {
             known.objects.remove(&name);
@@ -279,8 +279,8 @@ impl<F: Files> Folder<F> {
         Err(FsError::Io)
     }
 
-    /// Writes; nothing comes of it where the server may have lost the beginning before the end
-    /// came.
+    /// Writes the data; returns `None` if the server may have lost the beginning before it received
+    /// the end.
     async fn write_once(
         &self,
         file: F::Object,
@@ -315,7 +315,7 @@ impl<F: Files> Folder<F> {
         if end || first.len() >= count as usize {
             return Ok(first);
         }
-        // The server likes smaller ones.
+        // The server prefers smaller reads.
         let mut data = BytesMut::from(&*first);
         while data.len() < count as usize {
             let rest = count - u32::try_from(data.len()).map_err(|_| FsError::ServerFault)?;
@@ -465,20 +465,20 @@ impl<F: Files> Iod for Folder<F> {
     }
 }
 
-/// Carries out a change that changes nothing: writes the first word of the mark once more. Where
-/// the directory has no mark, the call writes nothing.
+/// Executes a change without effect: writes the first word of the mark once more. If the directory
+/// has no mark, the call writes nothing.
 ///
 /// # Errors
-/// The error of the change, as where the file system is read-only.
+/// The error of the change, as for a read-only file system.
 pub async fn probe(files: &impl Files) -> Result<(), FsError> {
     let Some(mark) = files.lookup(files.root(), MARK).await? else { return Ok(()) };
     let word = Bytes::from_static(FIRST_WORD.as_bytes());
     files.write(mark, 0, word, Stability::FileSync).await.map(drop)
 }
 
-/// The meaning for a client of an error about a file or directory of this iod. The handle and the
+/// Translates an error about a file or directory of this iod for the client. The handle and the
 /// name in such an error belong to the iod, and the client knows neither of them. The metaserver
-/// checks whether the client's own file is gone.
+/// checks if the client's own file still exists.
 fn ours(error: FsError) -> FsError {
     if matches!(error, FsError::Stale | FsError::NotFound) { FsError::Io } else { error }
 }

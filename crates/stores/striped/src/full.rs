@@ -1,9 +1,9 @@
 //! Iods whose disks are full.
 //!
 //! Rules:
-//! 1. An iod that refuses a change for lack of room counts as full until it tells that a part of its
-//!    room is free again. The part keeps an iod from changing to and fro with each file.
-//! 2. New files lie on the other iods, as long as these can have all copies.
+//! 1. An iod that refuses a change for lack of room counts as full until it reports that a part of
+//!    its room is free again. The threshold keeps an iod from switching to and fro with each file.
+//! 2. New files use the other iods, as long as these can hold all copies.
 //! 3. One of two copies may lack data for which its iod had no room, as after a failure of the iod,
 //!    if there are two iods with room that are not away and that the file's layout names; the file
 //!    then moves to these two iods. `copies` has the rules of copies.
@@ -35,14 +35,14 @@ impl Full {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes note of the error of a change at an iod.
+    /// Records the error of a change at an iod.
     pub(crate) fn heard(&self, iod: u16, error: FsError) {
         if lacks_space(error) {
             self.state(|full| full.insert(iod));
         }
     }
 
-    /// The numbers of all full iods.
+    /// Returns the numbers of all full iods.
     pub(crate) fn all(&self) -> BTreeSet<u16> {
         self.state(|full| full.clone())
     }
@@ -53,13 +53,14 @@ impl Full {
 }
 
 impl Volume {
-    /// The iods that count as full.
+    /// Returns the iods that count as full.
     #[must_use]
     pub fn full_iods(&self) -> BTreeSet<u16> {
         self.full.all()
     }
 
-    /// True if enough iods that a file may use for so many copies are there and have room.
+    /// Returns true if enough iods for so many copies are reachable and have room, among the iods
+    /// that the file may use.
     pub(crate) fn others_have_room(&self, shape: &Shape, copies: u16) -> bool {
         let full = self.full.all();
         let has_room = |iod: &&u16| !full.contains(*iod) && !self.iod(**iod).is_away();
@@ -67,8 +68,8 @@ impl Volume {
         candidates.iter().filter(has_room).count() >= usize::from(copies)
     }
 
-    /// True if a file of `size` bytes needs an iod that is full and tells less room than `size`.
-    /// Full iods that do not tell their room count as iods without room.
+    /// Returns true if a file of `size` bytes needs a full iod that reports less free room than
+    /// `size`. A full iod that does not report its room counts as an iod without room.
     pub(crate) async fn lacks_room(&self, shape: &Shape, size: u64) -> bool {
         let full = self.full.all();
         if !shape.needs_full(&self.options, &full) {
@@ -84,7 +85,7 @@ impl Volume {
         join_all(asked).await.contains(&true)
     }
 
-    /// Asks full iods for their room. Returns true if one of these iods has room again.
+    /// Queries full iods for their room. Returns true if one of these iods has room again.
     pub(crate) async fn look_for_room(&self) -> bool {
         let full = self.full.all();
         let asked = full.iter().filter(|&&iod| !self.iod(iod).is_away());

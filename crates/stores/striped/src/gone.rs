@@ -1,25 +1,25 @@
 //! Files that another metaserver removes while this metaserver uses the files.
 //!
 //! A metaserver that removes a file removes its name first and its objects afterwards, and no lock
-//! keeps the other metaservers off. So a call of another metaserver may find the name and miss an
-//! object, or may write an object again that is removed already.
+//! excludes the other metaservers. So a call of another metaserver may find the name and miss an
+//! object, or may write an object again after its removal.
 //!
 //! Rules:
-//! 1. An error of an iod is the answer to the client only if the metafile is still there. Without
-//!    the metafile the answer is that the handle is stale; a LOOKUP or CREATE by name starts again,
-//!    and finds the next file of the name, or none. A CREATE that finds no file has made the file,
-//!    and the answer says so whatever happens to the file afterwards.
+//! 1. The client receives the error of an iod only if the metafile still exists. Without the
+//!    metafile the handle is stale; a LOOKUP or CREATE by name starts again, and finds the next
+//!    file of the name, or none. A CREATE that finds no file has made the file, and the reply
+//!    reports the new file even if the file is removed afterwards.
 //! 2. A change of data that ends with a stale metafile removes the objects of the file once more,
-//!    since the change may have made the objects again.
-//! 3. An object that has less than its known size is a hole only if the metafile is still there.
+//!    since the change may have created the objects again.
+//! 3. An object that is shorter than its known size is a hole only if the metafile still exists.
 
 use leasehold_fs::{Changed, FsError, ObjectId};
 
 use crate::Striped as Volume;
 use crate::file::Data;
 
-/// How often a LOOKUP or CREATE starts again. A name whose file changes in each of these attempts
-/// has its client retry.
+/// The number of attempts of a LOOKUP or CREATE. If the file of the name changes in each attempt,
+/// the client must retry.
 pub(crate) const ATTEMPTS: u32 = 8;
 
 impl Volume {
@@ -41,7 +41,7 @@ impl Volume {
         }
     }
 
-    /// The answer to a call that reads a file.
+    /// Returns the reply to a call that reads a file.
     pub(crate) async fn unless_gone<T>(
         &self,
         object: &ObjectId,
@@ -53,7 +53,7 @@ impl Volume {
         }
     }
 
-    /// The answer to a call that changes the data of a file.
+    /// Returns the reply to a call that changes the data of a file.
     pub(crate) async fn changed_unless_gone<T>(
         &self,
         object: &ObjectId,
@@ -62,7 +62,7 @@ impl Volume {
         if !self.failed_for_gone(object, &done.result).await {
             return done;
         }
-        // Rule 2. Where no other metaserver is, the removal waits for the calls at the file.
+        // Rule 2. If no other metaserver exists, the removal waits for calls that use the file.
         if self.options.shared && self.is_gone(object).await {
             let head = match &*self.file(object).read().await {
                 Data::OnIods(objects) => Some(objects.head.clone()),

@@ -1,12 +1,12 @@
 //! Iods that answer and refuse changes, as an iod does whose file system is read-only.
 //!
-//! The failure detector (`patient`) knows an iod that does not answer. An iod that answers with an
-//! error counts as healthy there, and with two copies no client learns of the error. Rules:
+//! The failure detector (`patient`) detects an iod that does not answer. It counts an iod that
+//! answers with an error as healthy, and with two copies no client receives the error. Rules:
 //! 1. An iod that answers a change with the error of a read-only file system refuses changes.
-//! 2. Any other error of a change may be an error of one object. The error has the iod probed soon:
-//!    a probe is a change that changes nothing ([`crate::Iod::probe`]).
-//! 3. A probe that fails says that the iod refuses changes, and a probe that succeeds says that the
-//!    iod takes changes.
+//! 2. Any other error of a change may be an error of one object. After the error the store probes
+//!    the iod soon. A probe (health check) is a change without effect ([`crate::Iod::probe`]).
+//! 3. A probe that fails shows that the iod refuses changes, and a probe that succeeds shows that
+//!    the iod accepts changes.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Health {
         look(&mut self.refusing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes note of the error of a change at an iod that is not away.
+    /// Records the error of a change at an iod that is not away.
     pub(crate) fn heard(&self, iod: u16, error: FsError) {
         if error == FsError::ReadOnly {
             self.state(|refusing| refusing.insert(iod, error));
@@ -40,14 +40,14 @@ impl Health {
     }
 }
 
-/// Returns true if an error can say that an iod takes no changes. A full iod is known elsewhere
-/// (`full`).
+/// Returns true if an error can mean that an iod refuses all changes. The module `full` handles
+/// full iods.
 const fn is_of_iod(error: FsError) -> bool {
     matches!(error, FsError::ReadOnly | FsError::Io | FsError::Access | FsError::ServerFault)
 }
 
 impl Volume {
-    /// The iods that answer and refuse changes, with the error of the last change.
+    /// Returns the iods that answer and refuse changes, with the error of the last change.
     #[must_use]
     pub fn refusing_iods(&self) -> BTreeMap<u16, FsError> {
         self.health.state(|refusing| refusing.clone())
@@ -59,8 +59,8 @@ impl Volume {
         self.health.is_probe_due.load(Ordering::Relaxed)
     }
 
-    /// Has each iod that is not away carry out a change that changes nothing, and notes the iods
-    /// that refuse the change.
+    /// Makes each iod that is not away execute a change without effect, and records the iods that
+    /// refuse the change.
     pub async fn probe_iods(&self) {
         self.health.is_probe_due.store(false, Ordering::Relaxed);
         let there = (0..).zip(&self.iods).filter(|(_, iod)| !iod.is_gone() && !iod.is_away());

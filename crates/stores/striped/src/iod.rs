@@ -1,4 +1,4 @@
-//! An I/O daemon, as the metaserver sees it.
+//! The metaserver's interface to an I/O daemon.
 
 use core::fmt;
 
@@ -9,14 +9,14 @@ use leasehold_fs::{
 };
 use leasehold_session::Traffic;
 
-/// What an I/O daemon (iod) keeps: objects of bytes by name.
+/// An I/O daemon (iod): it stores objects of bytes by name.
 ///
-/// What holds for every operation:
-/// - An object that was never written is empty; to ask for it makes nothing.
-/// - Names are the metaserver's; nobody else's objects are there.
-/// - An operation that cannot be answered without sleeping answers later; it never blocks.
+/// Properties of every operation:
+/// - An object that was never written is empty; a query does not create it.
+/// - The metaserver chooses the names; the iod has no other objects.
+/// - An operation that would have to sleep returns a future; it never blocks.
 pub trait Iod: Send + Sync {
-    /// How large an object is.
+    /// Returns the extent of an object.
     fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>>;
 
     /// Reads up to `count` bytes; fewer only at the end.
@@ -27,8 +27,8 @@ pub trait Iod: Send + Sync {
         count: u32,
     ) -> Answer<'_, Result<Bytes, FsError>>;
 
-    /// Writes all of the data as stable as asked, or fails; then some of it may be there. Makes
-    /// the object.
+    /// Writes all of the data with the requested stability, or fails, possibly after a part of it.
+    /// Creates the object.
     fn write(
         &self,
         object: ObjectName,
@@ -37,19 +37,19 @@ pub trait Iod: Send + Sync {
         stability: Stability,
     ) -> Answer<'_, Result<Written, FsError>>;
 
-    /// Cuts an object off, or makes it longer by a hole; on stable storage when it answers.
+    /// Cuts an object off, or extends it by a hole; the size is stable when the call returns.
     fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>>;
 
-    /// Puts on stable storage what was written to an object.
+    /// Writes the data of an object to stable storage.
     fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>>;
 
-    /// Removes an object, if it is there.
+    /// Removes an object, if it exists.
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>>;
 
     /// Gives an object to this user and group. Clients write the object as the user, and read the
-    /// object as the group. Returns the place where clients find the object; none where clients
-    /// cannot, or where the iod would let in a caller with another user all the same. The new owner
-    /// is on stable storage when the call returns.
+    /// object as the group. Returns the place where clients find the object; `None` if clients
+    /// cannot, or if the iod would accept a caller with another user nevertheless. The new owner is
+    /// on stable storage when the call returns.
     fn give(
         &self,
         _object: ObjectName,
@@ -58,100 +58,103 @@ pub trait Iod: Send + Sync {
         Answer::now(Ok(None))
     }
 
-    /// The objects whose names begin with a byte. One that is made or removed meanwhile may be among
-    /// them or not.
+    /// Returns the objects whose names begin with a byte. The list may contain or omit an object
+    /// that is created or removed during the call.
     fn list(&self, _first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
         Answer::now(Err(FsError::NotSupported))
     }
 
-    /// The verifier that a COMMIT would bring now.
+    /// Returns the verifier that a COMMIT would return now.
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
 
-    /// Carries out a change that changes nothing.
+    /// Executes a change without effect.
     ///
     /// # Errors
-    /// The error that any change would get, as where the file system is read-only.
+    /// The error of any change, as for a read-only file system.
     fn probe(&self) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
 
-    /// Room for data.
+    /// Returns the room for data.
     fn space(&self) -> Answer<'_, Result<Room, FsError>>;
 
-    /// Whether it was asked and did not answer for a while, so that who can do without it should.
+    /// Returns true if the iod has not answered requests for a while, so that callers should avoid
+    /// it.
     fn is_away(&self) -> bool {
         false
     }
 
-    /// True if the iod is gone for good, with all of its objects.
+    /// Returns true if the iod is permanently lost, with all of its objects.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// What went over the connections to it so far, where it has any.
+    /// Returns the traffic on the connections to the iod so far, if it has any.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 
     /// The number of times that a connection to the iod was opened or lost: the number changes when
-    /// another process serves the iod. Zero where there are no connections.
+    /// another process serves the iod. Zero if there are no connections.
     fn connections(&self) -> u64 {
         0
     }
 
-    /// Returns true if the present connection is to be judged. Any call has the connection judged.
+    /// Returns true if the current connection is not verified. Any call verifies the connection.
     fn needs_judgement(&self) -> bool {
         false
     }
 
-    /// Finds the place of the objects again before the next call: the handle of the place is stale.
+    /// Looks up the directory of the objects again before the next call: its handle is stale.
     fn find_again(&self) {}
 
-    /// The turns that the iod has noted beside its objects. See [`crate::Judged`]. The error is
-    /// [`FsError::Stale`] where the objects have no mark any more, or another place.
+    /// Returns the turns (rollback counters) that the iod has recorded beside its objects. See
+    /// [`crate::Judged`]. The error is [`FsError::Stale`] if the objects have no mark any more, or
+    /// are at another place.
     fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
         Answer::now(Err(FsError::NotSupported))
     }
 
-    /// Notes a turn on stable storage.
+    /// Records a turn on stable storage.
     fn note_turn(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Err(FsError::NotSupported))
     }
 
-    /// Has the iod answer clients if the iod has noted this turn, and answer no client otherwise.
+    /// Makes the iod answer clients if the iod has recorded this turn, and refuse all clients
+    /// otherwise.
     fn let_clients_in(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
 
-    /// Judges the iod once more, and gives the iod its next turn where `step` asks for a turn.
+    /// Verifies the iod once more, and gives the iod its next turn if `step` requires one.
     fn take_turn(&self, _step: Step) -> Answer<'_, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
 
-    /// The number of times that the iod was found older than its metaserver knows it; none if the
-    /// iod is not older now.
+    /// The number of times that the iod was found to be rolled back; `None` if the iod is not
+    /// rolled back now.
     fn older(&self) -> Option<u64> {
         None
     }
 
-    /// Returns true if the iod is older than its metaserver knows it.
+    /// Returns true if the iod is rolled back: its counter is less than the metaserver's.
     fn is_older(&self) -> bool {
         self.older().is_some()
     }
 }
 
-/// The conditions on which an iod gets its next turn.
+/// The conditions under which an iod gets its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// If the iod is not older, and its objects changed since the last turn.
+    /// If the iod is not rolled back, and its objects have changed since the last turn.
     IfChanged,
-    /// Also if the iod is older ever since [`Iod::older`] gave this number: no file depends on its
-    /// objects, or an administrator believes the iod.
+    /// Also if the iod is rolled back and [`Iod::older`] still returns this number: no file depends
+    /// on its objects, or an administrator accepts the iod.
     Believed(u64),
 }
 
-/// The name of an object: of all stripes that a file has on one iod. No two files ever have the
-/// same.
+/// The name of an object, which holds all stripes of one file on one iod. Names are unique for all
+/// time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(pub [u8; 16]);
 
@@ -162,8 +165,8 @@ impl ObjectName {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
 
-    /// The name of the second copy: the other differs from all names in the same bit, which is one
-    /// of the random number that a metaserver's start has.
+    /// Returns the name of the second copy. It differs from the first name in one bit of the random
+    /// number of a metaserver's start.
     #[must_use]
     pub const fn second(self) -> Self {
         let mut name = self.0;
@@ -171,7 +174,8 @@ impl ObjectName {
         Self(name)
     }
 
-    /// The name that is written so; none where it is another's.
+    /// Parses hexadecimal digits; returns `None` if the text is not a name as [`Self::text`] writes
+    /// it.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let name = u128::from_str_radix(core::str::from_utf8(text).ok()?, 16).ok()?;
@@ -186,41 +190,41 @@ impl fmt::Debug for ObjectName {
     }
 }
 
-/// Room for data, and where.
+/// The room for data, and the file system that provides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// The room.
     pub space: Space,
-    /// What tells the file system from others that iods are on: two iods on one share its room.
+    /// Distinguishes the file systems of iods: two iods on one file system share its room.
     pub place: (u64, FileSystemId),
 }
 
-/// How large an object is.
+/// Size, owner and time of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Size in bytes.
     pub size: u64,
-    /// Bytes that it takes on the disk.
+    /// Bytes that the object uses on the disk.
     pub used: u64,
-    /// The user that it belongs to.
+    /// The user that owns the object.
     pub owner: u32,
-    /// When its data was changed last.
+    /// The last change of the object's data.
     pub modified: FileTime,
 }
 
 impl Extent {
-    /// The extent of an object that is a file with these attributes.
+    /// Returns the extent of an object that is a file with these attributes.
     pub(crate) const fn of(attributes: &Attributes) -> Self {
         let Attributes { size, used, uid: owner, modified, .. } = *attributes;
         Self { size, used, owner, modified }
     }
 }
 
-/// What became of data.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The object afterwards.
+    /// The object after the write.
     pub extent: Extent,
-    /// The verifier of a later COMMIT, unless something was lost.
+    /// The verifier. A later COMMIT returns the same one unless the iod has lost data.
     pub verifier: Verifier,
 }

@@ -1,22 +1,24 @@
-//! Iods that are older than their metaserver knows them. The metaserver judges an iod before a call
-//! has an effect.
+//! Detection of iods that are rolled back: older than the metaserver's record of them. The
+//! metaserver verifies (judges) an iod before a call has an effect.
 //!
 //! Criteria, in order of weight:
-//! - No byte of an older iod reaches a caller, and no caller learns that such an iod took a change.
-//! - The metaserver never calls an iod older that is not older.
-//! - A call of a judged connection costs no message.
+//! - No byte of a rolled-back iod reaches a caller, and no caller receives a success for a change
+//!   at such an iod.
+//! - The metaserver never classifies an iod as rolled back that is not.
+//! - A call on a verified connection costs no message.
 //!
 //! Rules:
-//! 1. The iod notes its turn before the metaserver keeps the turn. So an iod whose noted turn is
-//!    less than the kept turn is older: a backup, a snapshot, an old disk.
-//! 2. The metaserver judges each connection: before the first call, and after a call during which
-//!    another connection came. Only the judgement of the last connection counts.
-//! 3. An iod that is not older gets its next turn when the metaserver judges the iod, and each
-//!    minute if its objects changed. So the metaserver tells a backup from before the connection
-//!    apart.
-//! 4. An older iod stays older, also over a restart, until the iod shows a turn that is not less,
-//!    or until the iod gets a turn because no file depends on its objects or an administrator
-//!    believes the iod.
+//! 1. The iod records its turn (rollback counter) before the metaserver stores the turn. So an iod
+//!    whose recorded turn is less than the metaserver's is rolled back: a backup, a snapshot, an
+//!    old disk.
+//! 2. The metaserver verifies each connection: before the first call, and after a call during which
+//!    the connection changed. Only the verdict on the last connection counts.
+//! 3. An iod that is not rolled back gets its next turn when the metaserver verifies it, and each
+//!    minute if its objects have changed. So the metaserver also detects a backup that was made
+//!    before the connection.
+//! 4. A rolled-back iod stays rolled back, also across a restart, until the iod shows a turn that
+//!    is not less, or until the iod gets a turn because no file depends on its objects or an
+//!    administrator accepts the iod.
 //!
 //! See `docs/design/0031-iod-turn.md`.
 
@@ -31,52 +33,52 @@ use tokio::sync::Mutex as Turnstile;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// How many times the metaserver judges an iod whose connection changes during the judgement.
+/// The number of attempts to verify an iod whose connection changes during the verification.
 const TRIES: u32 = 16;
 
-/// A note on the turns of iods, for the log.
+/// A log event about the turns of iods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnNotice {
-    /// An iod is older than its metaserver knows it.
+    /// An iod is rolled back.
     Older {
         /// The number of the iod.
         iod: u16,
-        /// The last turn that the iod has noted.
+        /// The last turn that the iod has recorded.
         noted: u64,
-        /// The turn that the metaserver has kept.
+        /// The turn that the metaserver has stored.
         kept: u64,
     },
-    /// An iod that was older is not older any more.
+    /// An iod that was rolled back is current again.
     Current(u16),
-    /// An iod cannot note its next turn: the metaserver would not tell an older state of the iod
-    /// apart.
+    /// An iod cannot record its next turn: the metaserver could not detect a later rollback of the
+    /// iod.
     NotNoted(u16, FsError),
 }
 
-/// Where a metaserver keeps the turns of its iods.
+/// The metaserver's storage for the turns of its iods.
 pub trait TurnKeeper: Send + Sync {
-    /// Keeps the turns of all iods on stable storage, in place of the turns before. The order of
-    /// the calls counts, and not the order of the answers.
+    /// Stores the turns of all iods on stable storage, in place of the previous turns. The order of
+    /// the calls counts, and not the order of the replies.
     ///
     /// # Errors
     /// The turns cannot be stored.
     fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>>;
 
-    /// Tells an administrator of the note.
+    /// Reports an event to the administrator.
     fn notice(&self, notice: &TurnNotice);
 }
 
-/// The turns of the iods of a volume, as its metaserver has kept them.
+/// The turns of the iods of a volume, as its metaserver has stored them.
 #[derive(Default)]
 pub struct Turns {
     kept: Mutex<BTreeMap<u16, u64>>,
-    /// None where a metaserver keeps no turns; empty before the metaserver has begun.
+    /// `None` if the metaserver stores no turns; empty before the metaserver has begun.
     keeper: OnceLock<Option<Arc<dyn TurnKeeper>>>,
 }
 
 impl Turns {
-    /// Has the metaserver judge iods from now on, by the turns that it kept before; called once.
-    /// Without a keeper the metaserver believes all iods.
+    /// Starts the verification of iods by the turns that the metaserver stored before; called once.
+    /// Without a keeper the metaserver accepts all iods.
     pub fn begin(&self, keeper: Option<Arc<dyn TurnKeeper>>, kept: BTreeMap<u16, u64>) {
         *self.kept() = kept;
         drop(self.keeper.set(keeper));
@@ -90,7 +92,7 @@ impl Turns {
         self.kept().get(&iod).copied().unwrap_or_default()
     }
 
-    /// Keeps a turn that the iod has noted.
+    /// Stores a turn that the iod has recorded.
     ///
     /// # Errors
     /// The turn cannot be stored; the keeper logs this error.
@@ -106,22 +108,22 @@ impl Turns {
     }
 }
 
-/// The judgement of an iod.
+/// The result of the verification of an iod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Believed,
     Older,
 }
 
-/// A turn that is due until the iod has noted the turn and the metaserver has kept the turn, also
-/// where a caller gives the work up.
+/// A turn that stays due until the iod has recorded it and the metaserver has stored it, even if a
+/// caller drops the work.
 struct Due<'a> {
     is_changed: &'a AtomicBool,
     is_done: bool,
 }
 
 impl<'a> Due<'a> {
-    /// Changes from now on need another turn.
+    /// Starts a turn: changes from now on need another turn.
     fn begin(is_changed: &'a AtomicBool) -> Self {
         is_changed.swap(false, Ordering::AcqRel);
         Self { is_changed, is_done: false }
@@ -140,26 +142,26 @@ impl Drop for Due<'_> {
     }
 }
 
-/// An iod that its metaserver judges.
+/// A wrapper that verifies an iod.
 pub struct Judged {
     iod: Arc<dyn Iod>,
     number: u16,
     turns: Arc<Turns>,
     /// The last verdict, and the number of connections at the time of the verdict.
     last: Mutex<Option<(Verdict, u64)>>,
-    /// The number of times that the iod was found older.
+    /// The number of times that the iod was found to be rolled back.
     times_older: AtomicU64,
-    /// One task judges the iod at a time.
+    /// Ensures that one task verifies the iod at a time.
     judging: Turnstile<()>,
-    /// True if objects changed since the last turn.
+    /// True if objects have changed since the last turn.
     is_changed: AtomicBool,
-    /// True if clients were permitted to write an object since the start: their changes do not show
-    /// here.
+    /// True if clients were permitted to write an object since the start: this process does not see
+    /// their changes.
     is_given_out: AtomicBool,
 }
 
 impl Judged {
-    /// Judges the iod of a number by the turns of its volume.
+    /// Wraps the iod of this number, with the turns of its volume.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, number: u16, turns: Arc<Turns>) -> Self {
         let (last, judging) = (Mutex::default(), Turnstile::default());
@@ -172,16 +174,16 @@ impl Judged {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The verdict of the present connection, if the connection is judged.
+    /// Returns the verdict on the current connection, if the connection is verified.
     fn present(&self) -> Option<(Verdict, u64)> {
         self.last().filter(|(_, connections)| *connections == self.iod.connections())
     }
 
-    /// The verdict of the present connection, and the number of connections at the time of the
-    /// verdict.
+    /// Returns the verdict on the current connection, and the number of connections at the time of
+    /// the verdict. Verifies the connection if necessary.
     async fn judge(&self) -> Result<(Verdict, u64), FsError> {
         let keeper = match self.turns.keeper.get() {
-            // No call for data comes before the start of the metaserver.
+            // No call for data arrives before the start of the metaserver.
             None => return Ok((Verdict::Believed, self.iod.connections())),
             Some(keeper) => keeper.as_deref(),
         };
@@ -218,15 +220,15 @@ impl Judged {
         Err(FsError::Later)
     }
 
-    /// The noted turns of the present connection, and the number of the connection; none if another
-    /// connection came meanwhile.
+    /// Returns the recorded turns of the current connection, and the number of the connection;
+    /// `None` if the connection changed in the meantime.
     async fn noted_here(&self) -> Result<Option<(NotedTurns, u64)>, FsError> {
         let connections = self.iod.connections();
         let noted = self.noted().await?;
         Ok((self.iod.connections() == connections).then_some((noted, connections)))
     }
 
-    /// The turns that the iod has noted; none at an iod that notes no turns.
+    /// Returns the turns that the iod has recorded; the default for an iod that records no turns.
     async fn noted(&self) -> Result<NotedTurns, FsError> {
         let noted = match self.iod.turns().await {
             Err(FsError::Stale) => {
@@ -243,7 +245,7 @@ impl Judged {
         }
     }
 
-    /// Compares the turns (rule 1), and takes note of an older iod.
+    /// Compares the turns (rule 1), and records a rolled-back iod.
     fn compare(&self, keeper: &dyn TurnKeeper, noted: NotedTurns, connections: u64) -> Verdict {
         let (number, kept) = (self.number, self.turns.of(self.number));
         if noted.last >= kept {
@@ -257,7 +259,7 @@ impl Judged {
         Verdict::Older
     }
 
-    /// Takes note of a verdict; returns the verdict before.
+    /// Records a verdict; returns the previous verdict.
     fn judged(&self, keeper: Option<&dyn TurnKeeper>, verdict: (Verdict, u64)) -> Option<Verdict> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let before = last.replace(verdict).map(|(before, _)| before);
@@ -269,7 +271,7 @@ impl Judged {
         before
     }
 
-    /// Gives an iod that is not older its next turn.
+    /// Gives an iod that is not rolled back its next turn.
     async fn move_on(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
         let due = Due::begin(&self.is_changed);
         let turn = noted.greatest.saturating_add(1);
@@ -282,10 +284,10 @@ impl Judged {
                 Ok(())
             }
             Err(FsError::Later) => Err(FsError::Later),
-            // The iod goes on without the turn, since its objects can be read.
+            // The store uses the iod without the turn, since its objects can be read.
             Err(error) => {
                 if error == FsError::NotSupported {
-                    // The iod notes no later turn, either.
+                    // The iod cannot record later turns, either.
                     due.end();
                 }
                 keeper.notice(&TurnNotice::NotNoted(self.number, error));
@@ -300,8 +302,7 @@ impl Judged {
         let _ = self.iod.let_clients_in(turn).await;
     }
 
-    /// Judges the present connection once more, and gives the iod a turn where `step` asks for a
-    /// turn.
+    /// Verifies the current connection once more, and gives the iod a turn if `step` requires one.
     async fn step(&self, step: Step) -> Result<(), FsError> {
         let Some(Some(keeper)) = self.turns.keeper.get() else { return Ok(()) };
         let keeper = &**keeper;
@@ -316,7 +317,7 @@ impl Judged {
                 }
                 Verdict::Older if self.is_believed_by(step) => {
                     self.note_two(keeper, noted).await?;
-                    // The next judgement finds the note in order.
+                    // The next verification accepts the recorded turn.
                     continue;
                 }
                 Verdict::Older => self.let_clients_in(u64::MAX).await,
@@ -326,7 +327,7 @@ impl Judged {
         Err(FsError::Later)
     }
 
-    /// Returns true if a step has the metaserver believe the iod though the iod is older.
+    /// Returns true if a step makes the metaserver accept the iod although it is rolled back.
     fn is_believed_by(&self, step: Step) -> bool {
         match step {
             Step::IfChanged => false,
@@ -343,28 +344,28 @@ impl Judged {
         match self.is_changed.load(Ordering::Acquire) || is_given_out {
             true => self.move_on(keeper, noted).await,
             false => {
-                // The word at the judgement may have been lost.
+                // The message at the verification may have been lost.
                 self.let_clients_in(noted.last).await;
                 Ok(())
             }
         }
     }
 
-    /// Gives an older iod two turns, so that the second counts.
+    /// Gives a rolled-back iod two turns, so that the second counts.
     async fn note_two(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
         let first = noted.greatest.max(self.turns.of(self.number)).saturating_add(1);
         let second = first.saturating_add(1);
         self.iod.note_turn(first).await?;
         self.iod.note_turn(second).await?;
         if self.turns.keep(keeper, self.number, second).await.is_err() {
-            // The next turn is kept in place of this turn.
+            // The metaserver stores the next turn in place of this turn.
             self.is_changed.store(true, Ordering::Release);
         }
         self.let_clients_in(second).await;
         Ok(())
     }
 
-    /// Makes a call to an iod that is not older (rule 2).
+    /// Makes a call to an iod that is not rolled back (rule 2).
     async fn asked<'a, T>(
         &'a self,
         call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
@@ -377,21 +378,21 @@ impl Judged {
         }
         match self.judge().await? {
             (Verdict::Believed, judged) if judged == after => Ok(done),
-            // The answer may have come by a connection in between.
+            // The reply may have arrived on a connection in between.
             (Verdict::Believed, _) => Err(FsError::Later),
             (Verdict::Older, _) => Err(FsError::Io),
         }
     }
 
-    /// The same for a change of objects.
+    /// Like `asked`, for a change of objects.
     async fn changed<'a, T>(
         &'a self,
         call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
     ) -> Result<T, FsError> {
-        // A call that its caller has given up may change the object all the same.
+        // A call may change the object even if its caller has dropped it.
         self.is_changed.store(true, Ordering::Release);
         let done = self.asked(call).await;
-        // A turn that came during the call does not cover the change.
+        // A turn that was recorded during the call does not cover the change.
         self.is_changed.store(true, Ordering::Release);
         done
     }
@@ -448,7 +449,7 @@ impl Iod for Judged {
         Answer::later(self.asked(|iod| iod.probe()))
     }
 
-    /// An older iod has a verifier, too: the iod is there.
+    /// A rolled-back iod has a verifier, too: the iod is reachable.
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         Answer::later(async move {
             self.judge().await?;
@@ -456,7 +457,7 @@ impl Iod for Judged {
         })
     }
 
-    /// An older iod has room, too.
+    /// A rolled-back iod has room, too.
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::later(async move {
             self.judge().await?;
@@ -464,7 +465,7 @@ impl Iod for Judged {
         })
     }
 
-    /// Callers that can do without an older iod should do so.
+    /// Callers that can avoid a rolled-back iod should do so.
     fn is_away(&self) -> bool {
         self.is_older() || self.iod.is_away()
     }

@@ -1,8 +1,8 @@
-//! Objects that no file has: what of what iods list is left when all metafiles were looked at.
+//! Leftovers: objects on iods that belong to no metafile.
 //!
-//! Whoever looks lists what iods have first, and then looks at the metafiles: an object is made
-//! after its file says so, or for a file that is about to say so. What is known of that while files
-//! are used, `search` knows.
+//! A search lists the objects of the iods first, and then reads the metafiles. This order is safe
+//! because an object is created after its metafile names it, or for a file that is about to name
+//! it. The module `search` handles files that change during the search.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,11 @@ use leasehold_fs::FsError;
 use crate::iod::{Extent, Iod, ObjectName};
 use crate::metafile::Placed;
 
-/// How many objects of an iod are asked for, or removed, at once.
+/// The number of objects of an iod that a task queries or removes at once.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// What iods have, without what files were found to have; 16 bytes and some for each object.
+/// The objects of the iods, without the objects that metafiles name; 16 bytes and some for each
+/// object.
 #[derive(Debug)]
 pub struct Listed {
     volume: u64,
@@ -23,36 +24,36 @@ pub struct Listed {
     is_volumes: bool,
 }
 
-/// What one iod has.
+/// The objects of one iod.
 #[derive(Debug)]
 struct ListedOf {
     all: u64,
     left: BTreeSet<ObjectName>,
 }
 
-/// What no file has, on each iod in the order that they were listed in; none of one that could not
-/// be asked.
+/// The objects that belong to no file, for each iod in the order of the list; `None` for an iod
+/// that did not answer.
 #[derive(Debug)]
 pub struct Leftovers {
-    /// What is left of each iod's objects.
+    /// The leftover objects of each iod.
     pub iods: Vec<Option<LeftOf>>,
-    /// Whether any metafile was of the volume.
+    /// True if any metafile belongs to the volume.
     pub is_volumes: bool,
 }
 
-/// What no file has of the objects of one iod.
+/// The objects of one iod that belong to no file.
 #[derive(Debug)]
 pub struct LeftOf {
-    /// How many objects it has.
+    /// The number of all objects of the iod.
     pub all: u64,
-    /// Those of no file, as they were found.
+    /// The objects that belong to no file, with the extents that the search found.
     pub objects: Vec<(ObjectName, Extent)>,
 }
 
-/// The objects that an iod has.
+/// Lists all objects of an iod.
 ///
 /// # Errors
-/// It failed.
+/// The iod failed.
 pub async fn list(iod: &dyn Iod) -> Result<Vec<ObjectName>, FsError> {
     let mut objects = Vec::new();
     for first in 0..=u8::MAX {
@@ -61,10 +62,11 @@ pub async fn list(iod: &dyn Iod) -> Result<Vec<ObjectName>, FsError> {
     Ok(objects)
 }
 
-/// Removes an object of no file, if it is as it was found; whether it is gone.
+/// Removes an object of no file if it has not changed since `found`; returns true if the object is
+/// gone.
 pub async fn remove(iod: &dyn Iod, object: ObjectName, found: &Extent) -> bool {
     match iod.extent(object).await {
-        // Whoever writes it would know of a file that has it.
+        // A task that writes the object would know a file that owns it.
         Ok(now) if is_same(&now, found) => iod.remove(object).await.is_ok(),
         Ok(now) => is_none(&now),
         Err(_) => false,
@@ -72,7 +74,7 @@ pub async fn remove(iod: &dyn Iod, object: ObjectName, found: &Extent) -> bool {
 }
 
 impl Listed {
-    /// What the iods of a volume have; none of one that could not be asked.
+    /// Lists the objects of the iods of a volume; `None` stands for an iod that did not answer.
     #[must_use]
     pub fn new(volume: u64, iods: Vec<Option<Vec<ObjectName>>>) -> Self {
         let of = |objects: Vec<ObjectName>| ListedOf {
@@ -83,7 +85,7 @@ impl Listed {
         Self { volume, iods, is_volumes: false }
     }
 
-    /// Takes out what a file has.
+    /// Takes out the objects of a file.
     pub fn found(&mut self, file: &Placed) {
         self.is_volumes |= file.volume == self.volume;
         file.objects().into_iter().for_each(|object| self.take(object));
@@ -96,29 +98,30 @@ impl Listed {
         }
     }
 
-    /// All objects that are left; one that several iods have as often.
+    /// Returns all remaining objects; an object on several iods occurs several times.
     pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectName> {
         self.iods.iter().flatten().flat_map(|iod| iod.left.iter().copied())
     }
 
-    /// Takes out all but some objects.
+    /// Takes out all objects for which `is_left` returns false.
     pub(crate) fn retain(&mut self, is_left: impl Fn(ObjectName) -> bool) {
         for iod in self.iods.iter_mut().flatten() {
             iod.left.retain(|object| is_left(*object));
         }
     }
 
-    /// Whether an object is still there.
+    /// Returns true if an object remains in the list.
     pub(crate) fn has(&self, object: ObjectName) -> bool {
         self.iods.iter().flatten().any(|iod| iod.left.contains(&object))
     }
 
-    /// Whether nothing is left.
+    /// Returns true if no object remains.
     pub(crate) fn is_empty(&self) -> bool {
         self.iods.iter().flatten().all(|iod| iod.left.is_empty())
     }
 
-    /// What is left, and how large it is on these iods; what is gone by now is not.
+    /// Returns the remaining objects with their sizes on these iods, without objects that no longer
+    /// exist.
     pub async fn measured(self, iods: &[&dyn Iod]) -> Leftovers {
         let mut measured = Vec::new();
         for (listed, iod) in self.iods.into_iter().zip(iods) {
@@ -130,7 +133,7 @@ impl Listed {
                 iod.extent(object).await.map(|extent| (object, extent))
             });
             let found: Result<Vec<_>, FsError> = asked.buffered(AT_ONCE).try_collect().await;
-            // One that does not answer any more is as one that did not before.
+            // An iod that stops answering counts as an iod that did not answer at first.
             measured.push(found.ok().map(|mut objects| {
                 objects.retain(|(_, extent)| !is_none(extent));
                 LeftOf { all, objects }
@@ -141,20 +144,20 @@ impl Listed {
 }
 
 impl Leftovers {
-    /// How many objects the iods have that were asked.
+    /// Returns the number of objects of all iods that answered.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.iods.iter().flatten().map(|iod| iod.all).sum()
     }
 
-    /// How many of them are of no file.
+    /// Returns the number of objects that belong to no file.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.iods.iter().flatten().map(LeftOf::count).sum()
     }
 
-    /// Whether most objects are of no file, as where the metafiles are those of another volume, or
-    /// not all of them.
+    /// Returns true if most objects belong to no file, as when the metafiles belong to another
+    /// volume, or when some of them are missing.
     #[must_use]
     pub fn are_most(&self) -> bool {
         let count = self.count();
@@ -163,25 +166,25 @@ impl Leftovers {
 }
 
 impl LeftOf {
-    /// How many objects are of no file.
+    /// Returns the number of objects that belong to no file.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.objects.len() as u64
     }
 
-    /// Their bytes.
+    /// Returns the bytes of these objects.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.objects.iter().map(|(_, extent)| extent.size).sum()
     }
 }
 
-/// Whether an object was not changed; how much room it takes may be known later.
+/// Returns true if an object was not changed; its disk usage may become known later.
 fn is_same(now: &Extent, then: &Extent) -> bool {
     (now.size, now.owner, now.modified) == (then.size, then.owner, then.modified)
 }
 
-/// Whether it is what is said of an object that is not there.
+/// Returns true if the extent is the one that an iod reports for an object that does not exist.
 fn is_none(extent: &Extent) -> bool {
     *extent == Extent::default()
 }

@@ -1,22 +1,25 @@
-//! A store whose names lie in one store, and whose data lies in stripes on I/O daemons.
+//! A store that keeps names in one store, and file data in stripes on I/O daemons (iods).
 //!
-//! This is the metaserver of NFSP: names, owners, modes and times are those of metafiles in a store
-//! of names, data goes to iods. The ids of files are those of their metafiles, so handles live as
-//! long as those do. See `docs/design/0013-stripes.md`.
+//! This is the metaserver of NFSP. A store of names holds one metafile for each file; the metafile
+//! provides the name, owner, mode and times, and the data goes to iods. The id of a file is the id
+//! of its metafile, so a handle lives as long as the metafile. See `docs/design/0013-stripes.md`.
 //!
-//! The rules:
-//! 1. A file of at most [`Options::inline_bytes_max`] lies in its metafile. One that grows beyond
-//!    is moved out: its data is stable on iods before the metafile says so.
-//! 2. The size of a file on iods is where the last of its objects ends. Nothing keeps it twice.
-//! 3. Every change of data is followed by a small write to the metafile, which gives the file its
-//!    times, checks the caller, and is as stable as the change.
-//! 4. A name is removed before the objects of its file are.
-//! 5. What is made in a directory for which another layout was said has that, too. See `shape`.
-//! 6. Where there are two copies of each stripe, a change counts when one has it, and what the other
-//!    lacks is noted first. See `copies`.
-//! 7. The verifier is a function of those of the names' store and of all iods. In the answer to a
-//!    WRITE or COMMIT stands what the iods said that it went to, so that a client finds out at the
-//!    latest by its COMMIT.
+//! Rules:
+//! 1. The data of a file of at most [`Options::inline_bytes_max`] bytes is inline: it lies in the
+//!    metafile. When the file grows larger, the store moves the data to iods. The data is stable on
+//!    iods before the metafile records the move.
+//! 2. The size of a file on iods is the greatest end of its objects. No other place stores the
+//!    size.
+//! 3. A small write to the metafile follows every change of data. This write updates the file's
+//!    times, checks the caller's permission, and is as stable as the change.
+//! 4. The store removes a name before it removes the objects of the file.
+//! 5. A new file or directory inherits the layout policy that an administrator set for its
+//!    directory. See `shape`.
+//! 6. Where a file has two copies of each stripe, a change succeeds if one copy has it. The store
+//!    first records that the other copy is out of date. See `copies`.
+//! 7. The verifier is a function of the verifiers of the names' store and of all iods. The reply to
+//!    a WRITE or COMMIT includes the verifiers that the iods of this call just returned, so a
+//!    client detects lost data at its COMMIT at the latest.
 
 mod absent;
 mod around;
@@ -93,59 +96,62 @@ pub use search::{Found, SearchError};
 pub use shape::Shape;
 pub use tending::Tended;
 
-/// How files are laid out, and what this start of the metaserver is given.
+/// The layout of files, and the parameters of this start of the metaserver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The volume that all iods belong to.
+    /// The volume of all iods.
     pub volume: u64,
-    /// Bytes of a stripe.
+    /// The stripe unit in bytes.
     pub unit: u32,
-    /// The largest file that lies in its metafile.
+    /// The maximum size of a file with inline data, in bytes.
     pub inline_bytes_max: u32,
-    /// Different for each start of the metaserver: names of objects begin with it.
+    /// A number that differs for each start of the metaserver: names of objects begin with it.
     pub start: u64,
-    /// The numbers of the iods that files are to be spread over; what lies on others is moved.
+    /// The numbers of the iods for new data. The rebalance moves data away from all other iods.
     pub used: Vec<u16>,
-    /// How many iods have each stripe: one or two. What lies otherwise is moved.
+    /// The number of copies of each stripe: one or two. The rebalance moves files with another
+    /// number.
     pub copies: u16,
-    /// Whether files that are spread over fewer iods are moved, too.
+    /// True if the rebalance also moves files that are spread over fewer iods than configured.
     pub rebalance: bool,
-    /// Whether other metaservers change the same files. The names' store then makes files with a
-    /// head, as [`Options::new_file`] has it, and all of them on iods; what is known of a file's
-    /// size is as new as its metafile.
+    /// True if other metaservers change the same files. The names' store then creates each metafile
+    /// with a head from [`Options::new_file`], and all file data lies on iods. A cached file size
+    /// is valid only for the change time of the metafile at which the store read it.
     pub shared: bool,
-    /// Whether the names' store keeps the others from what clients of this one hold leases on
-    /// ([`Store::cover`]), so that these can be sent to the iods.
+    /// True if the names' store keeps other metaservers from objects on which clients of this
+    /// metaserver hold leases ([`Store::cover`]). The store may then send these clients to the
+    /// iods.
     pub leased: bool,
-    /// The key of the numbers by which clients use objects, the same at all metaservers and iods of a
-    /// cluster.
+    /// The key from which the store derives the user numbers by which clients access objects. All
+    /// metaservers and iods of a cluster have the same key.
     pub clients: ClientKey,
 }
 
 impl Options {
-    /// What stands in the metafile of a new file, the one of that number of this start.
+    /// Returns the content of the metafile of a new file: file `number` of this start.
     #[must_use]
     pub fn new_file(&self, number: u64) -> Bytes {
         let head = self.head(&Shape::default(), number, false, &BTreeSet::new()).encode();
         [head, Behind::default().encode(), Change::default().encode()].concat().into()
     }
 
-    /// A head for a file without a head: unless `shape` says otherwise, over all iods that are not
-    /// full, and each file begins at another iod.
+    /// Returns a head for a file that has none. Unless `shape` sets another layout, the file uses
+    /// all iods that are not full, and each file starts at a different iod.
     fn head(&self, shape: &Shape, number: u64, inline: bool, full: &BTreeSet<u16>) -> Head {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.start.to_be_bytes());
         name[8..].copy_from_slice(&number.to_be_bytes());
-        // What differs from name to name comes first, for iods keep objects by the first byte.
+        // The bytes that differ between names come first: iods choose the directory by the first
+        // byte.
         name.reverse();
-        // The first files of several metaservers need not begin at the same one.
+        // Different metaservers should not all start their first file at the same iod.
         let first = if self.shared { self.start } else { 0 };
         let iods = shape.iods(self, first.wrapping_add(number), full);
         let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));
         Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }
 
-    /// The number that a name of objects was given, if it was in this start.
+    /// Returns the file number in the name of an object, if this start created the name.
     fn number_of(&self, object: ObjectName) -> Option<u64> {
         let is_of_this = |object: &ObjectName| {
             let mut start = self.start.to_be_bytes();
@@ -160,46 +166,46 @@ impl Options {
     }
 }
 
-/// The store.
+/// The store of striped files.
 pub struct Striped {
     names: Arc<dyn Store>,
     iods: Vec<Arc<dyn Iod>>,
     options: Options,
     files: FileTable,
-    /// The last that each iod said.
+    /// The last verifier of each iod.
     verifiers: Mutex<Vec<Verifier>>,
     made: AtomicU64,
     tending: Tending,
     search: Search,
-    /// Files whose CREATE is to come again.
+    /// Files whose CREATE is pending: the client retries the call.
     put_off: PutOff,
     upkeep: Upkeep,
-    /// Objects that no file has any more and that wait for their iod.
+    /// Objects that belong to no file any more, and whose iod has not removed them yet.
     removals: Removals,
     full: Full,
     health: Health,
-    /// The files that depend on each older iod, as the last walk found them.
+    /// The number of files that depend on each rolled-back iod, as the last walk counted them.
     needed: Mutex<BTreeMap<u16, u64>>,
 }
 
-/// Why a volume cannot be opened.
+/// The reason why a volume cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Of each stripe there is to be one copy or two, and two on two iods.
+    /// The number of copies is neither one nor two, or two copies have fewer than two iods.
     Copies,
     /// There are no iods to use, or more than 48.
     Count,
-    /// Stripes would have no bytes.
+    /// The stripe unit is zero.
     Unit,
-    /// An iod failed, by its number.
+    /// The iod of this number failed.
     Iod(u16, FsError),
 }
 
 impl Striped {
-    /// A volume of metafiles and iods, in the order of their numbers.
+    /// Opens a volume of metafiles and iods; `iods` is in the order of the iod numbers.
     ///
     /// # Errors
-    /// As [`OpenError`] says.
+    /// See [`OpenError`].
     pub async fn open(
         names: Arc<dyn Store>,
         iods: Vec<Arc<dyn Iod>>,
@@ -222,15 +228,15 @@ impl Striped {
         for (number, said) in (0..).zip(said) {
             verifiers.push(match said {
                 Ok(verifier) => verifier,
-                // It is away: what it says when it is back is news.
+                // The iod is away: any verifier that it returns later counts as a change.
                 Err(FsError::Later) => Verifier::default(),
                 Err(error) => return Err(OpenError::Iod(number, error)),
             });
         }
         let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
-        // Of what was so before nobody knows yet.
+        // Files from earlier starts may be misplaced; the store has not examined them yet.
         let may_be_misplaced = options.copies > 1 || options.rebalance || used.len() < iods.len();
-        // Others would not hear of what is moved.
+        // Other metaservers would not learn that this one has moved a file.
         let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
         let (search, put_off, upkeep) = (Search::default(), PutOff::default(), Upkeep::default());
@@ -253,25 +259,25 @@ impl Striped {
         })
     }
 
-    /// How files are to be laid out.
+    /// Returns the options of the volume.
     #[must_use]
     pub const fn options(&self) -> &Options {
         &self.options
     }
 
-    /// A head for a file that has none, or is to have another.
+    /// Returns a head for a file that has none, or that gets a new one.
     fn new_head(&self, shape: &Shape, inline: bool) -> Head {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         self.options.head(shape, number, inline, &self.full.all())
     }
 
-    /// What was said of where the data of a file is to lie.
+    /// Returns the layout policy for the data of a file.
     async fn shape(&self, object: &ObjectId) -> Result<Shape, FsError> {
         Ok(Shape::of(self.names.layout(object).await?))
     }
 
-    /// Takes note of what an iod said, and gives what the client is told: of the others the last
-    /// that is known.
+    /// Records the verifiers that iods returned, and computes the verifier for the client. An iod
+    /// that is not in `said` counts with its last known verifier.
     fn verifier(&self, names: Verifier, said: &[(u16, Verifier)]) -> Verifier {
         let known = self.heard(said);
         let mut hasher = SipHasher24::new();
@@ -282,7 +288,7 @@ impl Striped {
         Verifier(hasher.finish().to_be_bytes())
     }
 
-    /// Takes note of what iods said; gives the last of each.
+    /// Records the verifiers that iods returned; returns the last verifier of each iod.
     fn heard(&self, said: &[(u16, Verifier)]) -> MutexGuard<'_, Vec<Verifier>> {
         let mut known = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
         for &(iod, verifier) in said {
@@ -291,7 +297,7 @@ impl Striped {
         known
     }
 
-    /// The last that an iod said.
+    /// Returns the last verifier of an iod.
     fn known_verifier(&self, iod: u16) -> Verifier {
         let known = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
         known[usize::from(iod)]

@@ -12,20 +12,21 @@ use leasehold_fs::{
 use crate::files::Files;
 use crate::iod::{Extent, Room};
 
-/// Files of a store, as the superuser.
+/// The files of a store, accessed as the superuser.
 pub struct Local {
     store: Arc<dyn Store>,
     caller: Caller,
 }
 
 impl Local {
-    /// The files of a store.
+    /// Opens the files of a store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, caller: Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() } }
     }
 
-    /// What the store told of a file, or tells now.
+    /// Returns the extent from the attributes in a reply, or queries the store if the reply has
+    /// none.
     async fn told(&self, file: &ObjectId, told: Option<Attributes>) -> Result<Extent, FsError> {
         Ok(Extent::of(&match told {
             Some(attributes) => attributes,
@@ -135,7 +136,7 @@ impl Files for Local {
     }
 }
 
-/// Whether a name is in every directory.
+/// Returns true if every directory contains this name.
 pub(crate) fn is_of_directories(name: &[u8]) -> bool {
     [&b"."[..], b".."].contains(&name)
 }

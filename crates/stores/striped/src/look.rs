@@ -1,4 +1,4 @@
-//! What is known of a file, and what a client is to see of it.
+//! The cached information about files, and the attributes that clients see.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Volume {
         self.files.get(self.names.identity(object))
     }
 
-    /// The data of a file, shared with others.
+    /// Returns the data of a file under a shared lock.
     pub(crate) async fn shared<'f>(
         &self,
         object: &ObjectId,
@@ -34,7 +34,7 @@ impl Volume {
         Ok(RwLockWriteGuard::downgrade(self.alone(object, file).await?))
     }
 
-    /// The data of a file, with nobody else at it.
+    /// Returns the data of a file under an exclusive lock.
     pub(crate) async fn alone<'f>(
         &self,
         object: &ObjectId,
@@ -53,7 +53,7 @@ impl Volume {
         Ok(data)
     }
 
-    /// Asks for the sizes of objects that a client may have written.
+    /// Queries the sizes of objects that a client may have written.
     async fn follow_clients(&self, data: &Data) -> Result<(), FsError> {
         match data {
             Data::OnIods(objects) if objects.is_given_out() => self.ask_size(objects).await,
@@ -63,12 +63,12 @@ impl Volume {
         }
     }
 
-    /// The head of a file as it stands in its metafile; none where there is none yet.
+    /// Returns the head of a file from its metafile; `None` if the metafile has no head yet.
     pub(crate) async fn head(&self, object: &ObjectId) -> Result<Option<Head>, FsError> {
         Ok(self.whole_head(object).await?.map(|(head, ..)| head))
     }
 
-    /// The head with all its parts, and when the metafile was changed last.
+    /// Returns all parts of the head, and the change time of the metafile.
     pub(crate) async fn whole_head(
         &self,
         object: &ObjectId,
@@ -89,7 +89,7 @@ impl Volume {
         Ok(Some((head, behind, Change::decode(&bytes), attributes.changed)))
     }
 
-    /// Finds out where the data of a file is, of which this was known before.
+    /// Finds the location of a file's data; `before` is the earlier cached information.
     async fn look(&self, object: &ObjectId, before: &Data) -> Result<Data, FsError> {
         let Some((head, behind, change, changed)) = self.whole_head(object).await? else {
             return Ok(Data::Nowhere);
@@ -99,13 +99,14 @@ impl Volume {
         }
         let none = vec![Extent::default(); head.iods.len()];
         let objects = Objects::new(head, none, change.number, behind);
-        // Nobody has written to it, as far as its metafile knows.
+        // The metafile records no write.
         let is_new = self.options.shared && change == Change::default();
         if !is_new {
             for (number, extent) in (0..).zip(self.extents(&objects).await?) {
                 objects.resized(number, extent);
             }
-            // An iod answers alike for a removed object and for an object that was never written.
+            // An iod reports the same extent for a removed object and for an object that was never
+            // written.
             let lacks_one = objects.extents().contains(&Extent::default());
             if lacks_one && self.options.shared && self.is_gone(object).await {
                 return Err(FsError::Stale);
@@ -117,17 +118,19 @@ impl Volume {
             self.take_back_of_before(object, &objects).await?;
         }
         if let Some(size) = change.cut {
-            // A crash came before it was done.
+            // A crash interrupted the cut.
             self.resize(Some(object), &objects, size).await?;
             self.touch_unasked(object, &objects).await?;
         }
         Ok(Data::OnIods(objects))
     }
 
-    /// Ends what a client was told of a file before a start, or by another metaserver that is gone. Where
-    /// several serve the same files, the metafile had another change time before a client was told. So
-    /// whoever has made something from what it has now is that client: that it is shown is upkeep to him,
-    /// and what he brings late is no later than another's change. If nobody else changes it meanwhile.
+    /// Ends a layout from before a start, or of another metaserver that has failed. If several
+    /// metaservers serve the same files, the change time of the metafile changed before the client
+    /// received its layout. So only this client can have cached data under the current change time.
+    /// For this client the update of the metafile is internal maintenance, and data that it flushes
+    /// late does not conflict with a change of another client, unless another change comes in
+    /// between.
     async fn take_back_of_before(
         &self,
         object: &ObjectId,
@@ -140,19 +143,19 @@ impl Volume {
         let before = self.names.changed(object).await?;
         self.take_back(object, objects).await?;
         let after = self.names.changed(object).await?;
-        // Until here.
+        // The interval of the exclusive access ends here.
         if alone.is_ok_and(|alone| alone.number > 0) {
             self.upkeep.note(self.names.identity(object), before, after);
         }
         Ok(())
     }
 
-    /// How objects that clients may write were when the metafile last showed it, where that is known
-    /// from what was known of the file before an iod failed. Where clients were sent to none of
-    /// them, as not all could be given out, they are as they were.
+    /// Returns the state that the metafile last reflected of objects that clients may write, if the
+    /// cached information from before an iod's failure contains it. If the store could not give out
+    /// all objects, no client was sent to them, and their current state is the last reflected one.
     fn shown_before(&self, before: &Data, objects: &Objects) -> Option<Shown> {
         match before {
-            // Others may have sent clients there.
+            // Other metaservers may have sent clients to the objects.
             Data::OnIods(known) if !self.options.shared && known.head == objects.head => {
                 known.last_shown().or_else(|| Some(objects.now()))
             }
@@ -160,7 +163,7 @@ impl Volume {
         }
     }
 
-    /// The attributes of a file from those of its metafile.
+    /// Derives the attributes of a file from the attributes of its metafile.
     pub(crate) async fn true_of(
         &self,
         object: &ObjectId,
@@ -176,7 +179,7 @@ impl Volume {
             Err(error) => return self.attributes_amid_cut(object, attributes).await.ok_or(error),
         };
         let attributes = match &*data {
-            // The look itself may have changed it, or who had the file in hand.
+            // The query itself may have changed the metafile, or a concurrent task.
             Data::OnIods(objects) if objects.has_shown_since(attributes.changed) => {
                 self.names.getattr(object).await?
             }
@@ -187,9 +190,10 @@ impl Volume {
         Ok(apparent(&data, attributes))
     }
 
-    /// The attributes of a file that SETATTR has begun to cut, where an iod refuses its part: the
-    /// size is the size that SETATTR asked for. The cut goes on once the iod takes changes, and the
-    /// store reads and writes no data of the file before. None for any other file.
+    /// Returns the attributes of a file that SETATTR has begun to cut, if an iod refuses its part:
+    /// the size is the size that SETATTR requested. The cut continues once the iod accepts changes,
+    /// and the store reads and writes no data of the file before. Returns `None` for any other
+    /// file.
     async fn attributes_amid_cut(
         &self,
         object: &ObjectId,
@@ -200,7 +204,8 @@ impl Volume {
         Some(Attributes { size, ..attributes })
     }
 
-    /// The same with no iod asked, nor anybody waited for who may ask one; and whether all is true.
+    /// Like `true_of`, but queries no iod and waits for no task that may; the flag is true if all
+    /// attributes are exact.
     pub(crate) fn known_of(&self, object: &ObjectId, attributes: Attributes) -> (Attributes, bool) {
         if attributes.file_type != FileType::Regular || attributes.size == 0 {
             return (attributes, true);
@@ -218,14 +223,14 @@ impl Volume {
         (apparent(&data, attributes), is_known)
     }
 
-    /// Whether who wants to know of a file, whose metafile was changed last then, has its iods asked.
+    /// Returns true if a caller must query the iods of a file whose metafile has this change time.
     fn has_to_ask(&self, objects: &Objects, changed: FileTime) -> bool {
         let is_older = self.options.shared && objects.is_older_than(changed);
         is_older || objects.is_in_doubt() || objects.is_given_out()
     }
 
-    /// Whether who wants to know of a file, whose metafile was changed last then, would wait for an
-    /// iod that is away, or for somebody else who may.
+    /// Returns true if a caller that needs the attributes of a file, whose metafile has this change
+    /// time, would wait for an iod that is away, or for another task that may.
     pub(crate) async fn would_wait(&self, object: &ObjectId, changed: FileTime) -> bool {
         let file = self.file(object);
         let Ok(data) = file.try_read() else { return true };
@@ -245,7 +250,7 @@ impl Volume {
         }
     }
 
-    /// Has the iods asked again when another metaserver has changed the file.
+    /// Marks the extents as doubtful if another metaserver has changed the file.
     pub(crate) async fn catch_up(
         &self,
         object: &ObjectId,
@@ -255,8 +260,8 @@ impl Volume {
         if !self.options.shared || !is_older_than(file, changed).await {
             return Ok(());
         }
-        // It may be this one that has changed it since that was looked up, as when it gave the file
-        // out to a client, which ends where the iods are asked.
+        // This metaserver itself may have changed the metafile since the caller read `changed`, for
+        // example when it gave the file out to a client; a query of the iods would end that layout.
         let changed = self.names.changed(object).await?;
         if is_older_than(file, changed).await
             && let Data::OnIods(objects) = &*file.read().await
@@ -266,20 +271,21 @@ impl Volume {
         Ok(())
     }
 
-    /// Keeps others from a file, and has the iods asked again if some were at it.
+    /// Excludes other metaservers from a file. If others have had access since, marks the extents
+    /// as doubtful.
     pub(crate) async fn keep_alone(&self, object: &ObjectId) -> Result<Alone, FsError> {
         let alone = self.names.alone(object).await?;
         if alone.number > 0
             && let Data::OnIods(objects) = &*self.file(object).read().await
             && !objects.was_alone(alone.number)
         {
-            // Also for clients that others have sent to the iods.
+            // This also covers clients that other metaservers have sent to the iods.
             objects.doubt();
         }
         Ok(alone)
     }
 
-    /// Asks the iods of a file that other metaservers may have made longer just now.
+    /// Queries the iods of a file that other metaservers may have extended just now.
     pub(crate) async fn ask_size(&self, objects: &Objects) -> Result<(), FsError> {
         for (number, extent) in (0..).zip(self.extents(objects).await?) {
             objects.grown(number, extent);
@@ -287,7 +293,7 @@ impl Volume {
         Ok(())
     }
 
-    /// What a change told of a file, from what it told of its metafile.
+    /// Derives the attributes that a change of a file returns from the attributes of its metafile.
     pub(crate) async fn true_wcc(&self, object: &ObjectId, wcc: Wcc) -> Wcc {
         let after = match wcc.after {
             Some(after) => self.true_of(object, after).await.ok(),
@@ -296,7 +302,7 @@ impl Volume {
         Wcc { before: None, after }
     }
 
-    /// A change of attributes alone, from that of the metafile's.
+    /// Derives the result of a change of attributes from the result at the metafile.
     pub(crate) async fn true_change(&self, object: &ObjectId, done: Changed<()>) -> Changed<()> {
         match done.wcc.after {
             Some(after) if after.file_type == FileType::Regular => {
@@ -306,19 +312,19 @@ impl Volume {
         }
     }
 
-    /// What a change told of a file that somebody has in hand.
+    /// Derives the attributes that a change returns; the caller holds the lock of the file.
     pub(crate) fn wcc(data: &Data, wcc: &Wcc) -> Wcc {
         let after = wcc.after.filter(|_| data.is_known());
         Wcc { before: None, after: after.map(|after| apparent(data, after)) }
     }
 }
 
-/// Who may all in the names' store.
+/// Returns the caller with all permissions in the names' store.
 pub(crate) fn superuser() -> Caller {
     Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
 }
 
-/// What a client is to see of a file, from the attributes of its metafile.
+/// Derives the attributes that a client sees from the attributes of the metafile.
 pub(crate) fn apparent(data: &Data, attributes: Attributes) -> Attributes {
     match data {
         Data::Inline(_) => {
@@ -332,7 +338,7 @@ pub(crate) fn apparent(data: &Data, attributes: Attributes) -> Attributes {
     }
 }
 
-/// Whether what is known of a file's objects is of before its metafile came to be as it is now.
+/// Returns true if the cached view of the file's objects predates the current metafile.
 async fn is_older_than(file: &File, changed: FileTime) -> bool {
     match &*file.read().await {
         Data::OnIods(objects) => objects.is_older_than(changed),

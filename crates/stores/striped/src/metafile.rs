@@ -1,10 +1,12 @@
-//! The metafile: the plain file in the metaserver's directory that says where a file's data lies.
+//! The metafile: the plain file in the metaserver's directory that records the location of a file's
+//! data.
 //!
-//! Its owner, mode, names and times are the file's own. A file that was never written to is an
-//! empty metafile. Any other begins with a head of [`HEAD_BYTES`]: lines of text that are written
-//! when its data moves, with a checksum; then which copies lack something, where any does; then a
-//! number that changes with every change of the data, so that the system gives the file its times. Clients see nothing of the head and cannot write to it. The
-//! data of a small file follows; that of a larger one lies on iods.
+//! The file has the owner, mode, names and times of the metafile. The metafile of a file without
+//! any write is empty. Any other metafile begins with a head of [`HEAD_BYTES`]. The first part of
+//! the head is text with a checksum; the store writes it when the data moves. The second part lists
+//! the out-of-date copies, if any. The third part is a number that changes with every change of the
+//! data, so that the system updates the file's times. Clients neither see the head nor write to it.
+//! The data of a small file follows the head; the data of a larger file lies on iods.
 
 use core::hash::Hasher as _;
 use core::str::FromStr;
@@ -15,25 +17,25 @@ use siphasher::sip::SipHasher24;
 
 use crate::iod::ObjectName;
 
-/// Bytes of the part that is written when data moves.
+/// Bytes of the part that the store writes when data moves.
 const FIXED_BYTES: usize = 384;
 
-/// Bytes of the part that says which copies are behind.
+/// Bytes of the part that lists the out-of-date copies.
 const BEHIND_BYTES: usize = 64;
 
-/// Bytes of the part that changes.
+/// Bytes of the part that changes with each change of data.
 const CHANGE_BYTES: usize = 64;
 
 /// Bytes before the data of a small file.
 pub(crate) const HEAD_BYTES: u64 = (FIXED_BYTES + BEHIND_BYTES + CHANGE_BYTES) as u64;
 
-/// Where the part stands that says which copies are behind.
+/// The offset of the part that lists the out-of-date copies.
 pub(crate) const BEHIND_OFFSET: u64 = FIXED_BYTES as u64;
 
-/// Where the part stands that changes.
+/// The offset of the part that changes with each change of data.
 pub(crate) const CHANGE_OFFSET: u64 = (FIXED_BYTES + BEHIND_BYTES) as u64;
 
-/// The most iods that one file is spread over: their numbers fit the head.
+/// The maximum number of iods for one file: their numbers fit the head.
 pub(crate) const WIDTH_MAX: u16 = 48;
 
 /// The first line, with the version of the format.
@@ -42,45 +44,45 @@ const MAGIC: &str = "leasehold stripes 1";
 const HERE: &str = "here";
 const ON_IODS: &str = "iods";
 
-/// Where the data of a file lies.
+/// The location of a file's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The volume that its iods belong to.
+    /// The volume of the iods.
     pub(crate) volume: u64,
-    /// The name of its objects.
+    /// The name of the file's objects.
     pub(crate) name: ObjectName,
-    /// How it is spread, once it is.
+    /// The layout of the data, used once the data lies on iods.
     pub(crate) layout: Layout,
-    /// The iods that have its objects, in the layout's order.
+    /// The iods of the objects, in the layout's order.
     pub(crate) iods: Vec<u16>,
-    /// How many iods have each object: one, or that and the next.
+    /// The number of copies of each object: one, or two, with the second on the next iod.
     pub(crate) copies: u16,
-    /// Whether the data follows the head.
+    /// True if the data follows the head.
     pub(crate) inline: bool,
 }
 
-/// Where the data of a file lies, for people.
+/// The location of a file's data, for reports to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The volume.
     pub volume: u64,
     /// The name of the file's objects on its iods.
     pub object: ObjectName,
-    /// Bytes of a stripe.
+    /// The stripe unit in bytes.
     pub unit: u32,
-    /// The numbers of the iods, in the order of the stripes; none where the data is in the metafile.
+    /// The numbers of the iods, in the order of the stripes; empty if the data is in the metafile.
     pub iods: Vec<u16>,
-    /// How many iods have each stripe: one, or that and the next.
+    /// The number of copies of each stripe: one, or two, with the second on the next iod.
     pub copies: u16,
-    /// Whether a copy lacks something.
+    /// True if a copy is out of date.
     pub is_behind: bool,
 }
 
 impl Placed {
-    /// What the first bytes of a metafile say; none where they are zero or there are none.
+    /// Reads the first bytes of a metafile; returns `None` if they are zero or if there are none.
     ///
     /// # Errors
-    /// They are not those of a metafile.
+    /// The bytes do not belong to a metafile.
     pub fn read(metafile: &[u8]) -> Result<Option<Self>, Damaged> {
         let head = Head::decode(metafile)?;
         let is_behind = Behind::decode(metafile)?.any();
@@ -94,7 +96,8 @@ impl Placed {
         }))
     }
 
-    /// The names of the file's objects on iods, where it has any: of first and of second copies.
+    /// Returns the names of the file's objects on iods, if it has any: of first and of second
+    /// copies.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectName> {
         match self.copies {
@@ -105,22 +108,22 @@ impl Placed {
     }
 }
 
-/// A head that is not what was written.
+/// The head of a metafile is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
 impl Head {
-    /// The iod that has a copy of an object, and the copy's name there.
+    /// Returns the iod of a copy of an object, and the copy's name there.
     pub(crate) fn copy(&self, object: u16, copy: u16) -> (u16, ObjectName) {
         let at = usize::from(object + copy) % self.iods.len();
         (self.iods[at], if copy == 0 { self.name } else { self.name.second() })
     }
 
-    /// The bytes of the head, from the start to [`BEHIND_OFFSET`].
+    /// Encodes the head, from the start to [`BEHIND_OFFSET`].
     pub(crate) fn encode(&self) -> Bytes {
         let data = if self.inline { HERE } else { ON_IODS };
         let iods: Vec<String> = self.iods.iter().map(u16::to_string).collect();
-        // Of one copy nothing is said, as before there were more.
+        // The head of a file with one copy omits the line, as in the format before two copies.
         let copies =
             if self.copies == 1 { String::new() } else { format!("copies {}\n", self.copies) };
         let mut text = format!(
@@ -138,8 +141,8 @@ impl Head {
         bytes.into()
     }
 
-    /// The head that these bytes begin with; none where they are zero, as those of a file may be
-    /// whose first data was lost before it was stable.
+    /// Decodes the head at the start of `bytes`; returns `None` if they are zero. A file has zero
+    /// bytes here if its first data was lost before it was stable.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, Damaged> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -176,8 +179,8 @@ impl Head {
     }
 }
 
-/// Which copies of which objects lack something that others have: a bit an object, of the first
-/// copies and of the second. Never both of one object.
+/// The out-of-date copies of objects: one bit for each object, first for the first copies and then
+/// for the second. The two copies of one object are never both out of date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Behind([u64; 2]);
 
@@ -190,7 +193,7 @@ impl Behind {
         self != Self::default()
     }
 
-    /// With a copy that lacks something; none where the other one of the object does.
+    /// Adds an out-of-date copy; returns `None` if the other copy of the object is out of date.
     pub(crate) fn with(mut self, object: u16, copy: u16) -> Option<Self> {
         if self.has(object, 1 - copy) {
             return None;
@@ -208,7 +211,7 @@ impl Behind {
         bytes.into()
     }
 
-    /// What stands in a head.
+    /// Decodes this part of a head.
     pub(crate) fn decode(head: &[u8]) -> Result<Self, Damaged> {
         let Some(part) = head.get(FIXED_BYTES..FIXED_BYTES + BEHIND_BYTES) else {
             return Ok(Self::default());
@@ -226,12 +229,12 @@ impl Behind {
     }
 }
 
-/// The part of a head that changes.
+/// The part of a head that changes with each change of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Differs from change to change.
+    /// A number that differs from change to change.
     pub(crate) number: u64,
-    /// The size that the file is being cut to: where it stands, objects may be longer.
+    /// The size to which a cut is in progress; while it is present, objects may be longer.
     pub(crate) cut: Option<u64>,
 }
 
@@ -246,7 +249,7 @@ impl Change {
         bytes.into()
     }
 
-    /// What stands in a head; nothing where that was not written whole.
+    /// Decodes this part of a head; a part that was not completely written counts as absent.
     pub(crate) fn decode(head: &[u8]) -> Self {
         let text =
             head.get(FIXED_BYTES + BEHIND_BYTES..).and_then(|part| core::str::from_utf8(part).ok());
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_administrator_can_read_it() {
+    fn an_administrator_can_read_the_head() {
         let bytes = head(vec![2, 0, 1]).encode();
         let text = "leasehold stripes 1\nvolume 000000000000cafe\nobjects 07070707070707070707070707070707\ndata iods\n\
                     unit 65536\niods 2 0 1\ncheck 785ba9cb38cc90dd\n";
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn decoding_reverses_encoding() {
         let widest = (0..WIDTH_MAX).rev().collect();
         let widest = Head { copies: 2, ..head(widest) };
         for head in [head(vec![0]), widest, Head { inline: true, ..head(vec![1, 5]) }] {
@@ -330,9 +333,9 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen() {
+    fn damage_is_detected() {
         let whole = head(vec![2, 0, 1]).encode();
-        // The line feeds at the end are no text.
+        // The line feeds at the end are padding.
         let text = whole.iter().rposition(|&byte| byte != b'\n').expect("it has text");
         for at in 0..=text {
             let mut bytes = whole.to_vec();

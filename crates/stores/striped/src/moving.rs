@@ -1,9 +1,10 @@
-//! Moving a file's data to where it is to lie, while clients use it.
+//! Moving a file's data to the location that its layout requires, while clients use the file.
 //!
-//! There is one way to mend a copy that is behind, to leave an iod, and to go to one that is new:
-//! the data is copied to objects of other names, a part at a time with nobody else at the file;
-//! what is written meanwhile goes to both. At the end the old objects are committed, so that it shows
-//! if they have lost anything, and a new head takes the place of the old one in one write. A crash before leaves objects of no file, one after it too.
+//! One procedure repairs an out-of-date copy, empties an iod, and fills a new iod. The store copies
+//! the data to objects of other names, one part at a time with exclusive access to the file;
+//! concurrent writes go to both sets of objects. At the end the store commits the old objects, to
+//! detect data that they have lost, and one write replaces the old head with a new one. A crash
+//! before or after this write leaves objects that belong to no file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,14 +19,14 @@ use crate::metafile::{Behind, Head};
 use crate::objects::Said;
 use crate::shape::Shape;
 
-/// Bytes that are copied with nobody else at the file.
+/// The number of bytes that the store copies under one exclusive access.
 const PART_BYTES: u64 = 4 << 20;
 
-/// Where data is being moved.
+/// A move of data that is in progress.
 #[derive(Debug)]
 pub(crate) struct Move {
     to: Objects,
-    /// What the iods said of stable storage: when one says something else, data was lost.
+    /// The first verifier of each iod: a different verifier means that the iod has lost data.
     said: Mutex<BTreeMap<u16, leasehold_fs::Verifier>>,
 }
 
@@ -37,13 +38,13 @@ impl Move {
 }
 
 impl Volume {
-    /// Whether data lies where it should not, or lacks a copy.
+    /// Returns true if data needs rebalancing: it is at the wrong location, or a copy is out of
+    /// date.
     pub(crate) fn is_misplaced(&self, shape: &Shape, head: &Head, behind: Behind) -> bool {
         !head.inline && (behind.any() || !shape.fits(&self.options, head, &self.full.all()))
     }
 
-    /// Writes to where data is being moved what was written to where it is; ends the move where
-    /// that fails.
+    /// Repeats a write at the destination of a move; ends the move if that fails.
     pub(crate) async fn follow(&self, file: &Objects, offset: u64, data: Bytes) {
         if let Some(moving) = file.moving()
             && self.put(&moving, offset, data).await.is_err()
@@ -59,7 +60,7 @@ impl Volume {
         if count as usize == length && moving.agrees(&said) { Ok(()) } else { Err(FsError::Io) }
     }
 
-    /// Moves a file's data, if it is to be moved; whether it was.
+    /// Moves a file's data if it needs rebalancing; returns true if the store moved it.
     pub(crate) async fn move_file(&self, object: &ObjectId) -> Result<bool, FsError> {
         let file = self.file(object);
         let (moving, making) = {
@@ -69,7 +70,7 @@ impl Volume {
                 Data::OnIods(objects)
                     if self.is_misplaced(&shape, &objects.head, objects.behind()) =>
                 {
-                    // The loss of a copy outweighs a copy that may find no room: the attempt tells.
+                    // The repair of a copy goes ahead even if the new copy may find no room.
                     if !objects.behind().any() && self.lacks_room(&shape, objects.size()).await {
                         return Err(FsError::NoSpace);
                     }
@@ -94,7 +95,7 @@ impl Volume {
             drop(data);
             self.remove_objects(&moving.to.head).await;
         }
-        // Where it is in doubt that was said.
+        // If the result of the move is in doubt, `switch` has recorded that.
         making.end();
         done.map(|()| true)
     }
@@ -112,7 +113,7 @@ impl Volume {
             }
             let mut data = file.write().await;
             let Data::OnIods(objects) = &*data else { return Err(FsError::Later) };
-            // It was cut, an iod failed, or it is another one already.
+            // The file was cut, an iod failed, or another move has started.
             if !objects.moving().is_some_and(|now| Arc::ptr_eq(&now, moving)) {
                 return Err(FsError::Later);
             }
@@ -121,7 +122,7 @@ impl Volume {
                 return self.switch(object, &mut data, moving).await;
             }
             let part = self.gather(object, objects, offset, length).await?;
-            // Holes stay such.
+            // Holes remain holes.
             if part.iter().any(|&byte| byte != 0) {
                 self.put(moving, offset, part).await?;
             }
@@ -129,7 +130,7 @@ impl Volume {
         }
     }
 
-    /// Has the file lie where its data was copied to; fails as long as it does not.
+    /// Makes the copied data the data of the file; returns an error as long as it is not.
     async fn switch(
         &self,
         object: &ObjectId,
@@ -142,21 +143,22 @@ impl Volume {
         if !moving.agrees(&self.commit_objects(None, &moving.to).await?) {
             return Err(FsError::Io);
         }
-        // What a source has lost before or meanwhile would show to nobody: a COMMIT asks the new
-        // objects from now on. So it is asked here, and the verifier says it.
+        // A source may have lost data before or during the copy. No later COMMIT would detect this,
+        // since it goes to the new objects. So the store commits the source here, and the verifier
+        // reports the loss.
         let said = self.commit_objects(Some(object), from).await?;
         drop(self.heard(&said));
         let caller = superuser();
         let before = self.names.getattr(object).await?;
         let placed = self.put_head(&caller, object, &moving.to, Stability::FileSync).await;
         if placed.is_err() {
-            // Which of both heads stands there is to be seen, so both have their objects.
+            // A later read shows which of the two heads is in place, so both keep their objects.
             self.search.doubt([old.name, moving.to.head.name]);
             *data = Data::Unknown;
             self.tending.found(self.names.identity(object));
             return Ok(());
         }
-        // No data was changed.
+        // The move has not changed any data.
         let times = SetAttributes {
             accessed: SetTime::To(before.accessed),
             modified: SetTime::To(before.modified),

@@ -1,4 +1,4 @@
-//! The objects of a file: asked of all iods at once.
+//! The objects of a file, accessed on all iods in parallel.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::copies::is_told;
 use crate::file::Objects;
 use crate::iod::Extent;
 
-/// What an iod said of stable storage.
+/// The number of an iod and the verifier that it returned.
 pub(crate) type Said = (u16, Verifier);
 
-/// How many pieces of one READ or WRITE are on their way at once.
+/// The number of pieces of one READ or WRITE in progress at once.
 const AT_ONCE: usize = 64;
 
-/// How often a WRITE is done again when an iod restarts in its midst.
+/// The number of attempts of a WRITE if an iod restarts during it.
 const TRIES: u32 = 3;
 
 impl Volume {
-    /// A range within the file; what no object has is zero.
+    /// Reads a range within the file; bytes that no object has are zero.
     ///
     /// # Errors
-    /// Where other metaservers change the same file, an object that has less than its known size is
+    /// If other metaservers change the same file, an object that is shorter than its known size is
     /// no hole if `metafile` is gone: the error is then that the file is stale.
     pub(crate) async fn gather(
         &self,
@@ -62,7 +62,7 @@ impl Volume {
         Ok(whole.freeze())
     }
 
-    /// Refuses to take a part that an object lacks for a hole, where the file is gone.
+    /// Returns an error if an object lacks a part of its data because the file no longer exists.
     async fn is_hole<'p>(
         &self,
         metafile: &ObjectId,
@@ -77,10 +77,11 @@ impl Volume {
         if is_short && self.is_gone(metafile).await { Err(FsError::Stale) } else { Ok(()) }
     }
 
-    /// Writes to the iods; gives how many bytes from the start on are there, and what the iods
-    /// said. Fails when not one is; and where a client may write the objects itself, also when an
-    /// iod does not answer: it may do its part later, so it is to be asked for the same again
-    /// before anything newer is written there. What `metafile` is for, [`Self::change`] says.
+    /// Writes to the iods. Returns the number of bytes that are written without a gap from the
+    /// start, and the verifiers. Fails if this number is zero. If a client may write the objects
+    /// itself, also fails when an iod does not answer: the iod may execute its part later, so the
+    /// caller must repeat the same write before it writes newer data there. For the meaning of
+    /// `metafile` see [`Self::change`].
     pub(crate) async fn spread(
         &self,
         metafile: Option<&ObjectId>,
@@ -91,7 +92,7 @@ impl Volume {
     ) -> Result<(u32, Vec<Said>), FsError> {
         for _ in 0..TRIES {
             let (count, said) = self.spread_once(metafile, file, offset, &data, stability).await?;
-            // An iod that restarted in between may have lost what it took first.
+            // An iod that restarted in between may have lost its first pieces.
             if stability > Stability::Unstable || agree(&said) {
                 return Ok((count, said));
             }
@@ -144,14 +145,14 @@ impl Volume {
         }
     }
 
-    /// How large each object of a file is.
+    /// Returns the extent of each object of a file.
     pub(crate) async fn extents(&self, file: &Objects) -> Result<Vec<Extent>, FsError> {
         let objects = 0..file.head.layout.width();
         let asked = objects.map(|object| self.ask(file, object, |iod, name| iod.extent(name)));
         join_all(asked).await.into_iter().collect()
     }
 
-    /// Cuts data off, or makes the file longer by a hole.
+    /// Cuts data off, or extends the file by a hole.
     pub(crate) async fn resize(
         &self,
         metafile: Option<&ObjectId>,
@@ -185,7 +186,7 @@ impl Volume {
     }
 }
 
-/// What an object had of a part of the file, with zeros for what it had not.
+/// Returns a part of the file, with zeros for the bytes that the object does not have.
 fn filled(part: Bytes, wanted: usize) -> Bytes {
     if part.len() == wanted {
         return part;
@@ -201,9 +202,9 @@ fn fill(whole: &mut BytesMut, part: &[u8], wanted: usize) {
     whole.resize(whole.len() + wanted - part.len(), 0);
 }
 
-/// The objects that have another size when the file has that size: those that are shorter stay so,
-/// but for the one that the last byte lies in, which says where the file ends. Of two copies one
-/// may have more, of a WRITE that was never answered, so both get their sizes.
+/// Returns the objects whose size must change when the file gets this size. A shorter object stays
+/// shorter, except the object of the last byte, which determines the end of the file. One of two
+/// copies may be longer because of a WRITE without a reply, so both get their sizes.
 pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
     let layout = file.head.layout;
     let last = size.checked_sub(1).map(|last| layout.place(last));
@@ -218,16 +219,16 @@ pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
         .collect()
 }
 
-/// What becomes of some pieces of work, of which a few go on at once.
+/// Runs pieces of work, a limited number at once, and returns their results.
 async fn all<T>(mut pieces: Vec<impl Future<Output = T>>) -> Vec<T> {
     match pieces.pop() {
-        // Most WRITEs are within a stripe, and one piece needs no list of those under way.
+        // Most WRITEs are within a stripe, and one piece needs no list of pending futures.
         Some(only) if pieces.is_empty() => vec![only.await],
         last => stream::iter(pieces.into_iter().chain(last)).buffered(AT_ONCE).collect().await,
     }
 }
 
-/// Whether each iod said one thing only.
+/// Returns true if each iod returned only one verifier.
 fn agree(said: &[Said]) -> bool {
     let mut first = BTreeMap::new();
     said.iter().all(|&(iod, verifier)| *first.entry(iod).or_insert(verifier) == verifier)

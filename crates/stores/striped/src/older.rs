@@ -1,16 +1,17 @@
-//! Files of which an iod has a copy that is older than its metaserver knows it.
+//! Files with a copy on an iod that is rolled back ("older" than its metaserver's record).
 //!
 //! Rules:
-//! 1. The metaserver notes each copy on an older iod as behind, on stable storage, if the iod of
-//!    the other copy is there and is not older, and the other copy is not behind.
-//! 2. An older iod on which no file depends any more gets its next turn. The metaserver believes
-//!    the iod then, since no reader uses its old copies, and makes the copies again.
-//! 3. A file whose only good copy lies on an older iod keeps the iod from its next turn.
-//! 4. The metaserver notes no copy while an iod that is to be used is away or not judged: that iod
-//!    may be older, too.
-//! 5. No move of a file's data goes on if the move began before the metaserver found the iod older.
-//! 6. Before the metaserver believes an older iod at the word of an administrator, it notes the
-//!    copies of rule 1, whatever other iods are away: the old copies must not pass for good copies.
+//! 1. The metaserver records each copy on a rolled-back iod as out of date, on stable storage, if
+//!    the iod of the other copy is reachable and not rolled back, and the other copy is up to date.
+//! 2. A rolled-back iod on which no file depends any more gets its next turn. The metaserver then
+//!    accepts the iod, since no reader uses its old copies, and creates the copies again.
+//! 3. A file whose only up-to-date copy lies on a rolled-back iod keeps the iod from its next turn.
+//! 4. The metaserver records no copy while an iod for new data is away or not verified: that iod
+//!    may be rolled back, too.
+//! 5. No move of a file's data continues if the move began before the metaserver detected the
+//!    rollback.
+//! 6. Before the metaserver accepts a rolled-back iod by an administrator's command, it records the
+//!    copies of rule 1, even if other iods are away: the old copies must not count as up to date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
@@ -25,36 +26,37 @@ use crate::metafile::Placed;
 use crate::search::{SearchError, WALKS};
 use crate::walk::{Visitor, Walk};
 
-/// The greatest number of files that a walk counts for older iods. The bound is small for tests.
+/// The maximum number of files that a walk counts for rolled-back iods. The bound is small for
+/// tests.
 const NEEDS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 
-/// The result of one walk over all files for the older iods.
+/// The result of one walk over all files for the rolled-back iods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
-    /// Files of which a copy is noted as behind now.
+    /// Files of which a copy is recorded as out of date now.
     pub behind: u64,
-    /// The older iods that got their next turn.
+    /// The rolled-back iods that got their next turn.
     pub current: Vec<u16>,
-    /// The older iods that files depend on, each with the number of the files up to a bound.
+    /// The rolled-back iods that files depend on, each with the number of the files up to a bound.
     pub needed: BTreeMap<u16, u64>,
-    /// The older iods with files for which the walk could not decide, as after an error or where
+    /// The rolled-back iods with files for which the walk could not decide, as after an error or if
     /// the iod of the other copy is away. These iods get no turn before the next walk.
     pub undecided: BTreeSet<u16>,
-    /// The older iods that no file depends on, and that failed to note their next turn.
+    /// The rolled-back iods that no file depends on, and that failed to record their next turn.
     pub not_noted: BTreeMap<u16, FsError>,
     /// The last error of a file for which the walk could not decide.
     pub failed: Option<FsError>,
 }
 
 impl Volume {
-    /// The numbers of the iods that are older than this metaserver knows them.
+    /// Returns the numbers of the iods that are rolled back.
     #[must_use]
     pub fn older_iods(&self) -> Vec<u16> {
         (0..).zip(&self.iods).filter(|(_, iod)| iod.is_older()).map(|(number, _)| number).collect()
     }
 
-    /// The number of files that depend on an older iod, as the last walk found it; none before a
-    /// walk.
+    /// Returns the number of files that depend on a rolled-back iod, as the last walk counted them;
+    /// `None` before a walk.
     #[must_use]
     pub fn files_of_older(&self, iod: u16) -> Option<u64> {
         self.needed().get(&iod).copied()
@@ -64,17 +66,17 @@ impl Volume {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares the turns of the iods that are there, and gives the next turn to each iod whose
-    /// objects changed since its last turn.
+    /// Compares the turns of the reachable iods, and gives the next turn to each iod whose objects
+    /// have changed since its last turn.
     pub async fn take_turns(&self) {
         let there = self.iods.iter().filter(|iod| !iod.is_gone());
         let there = there.filter(|iod| iod.is_older() || !iod.is_away());
         let taken = there.map(|iod| iod.take_turn(Step::IfChanged));
-        // The metaserver judges an iod that does not answer when the iod answers again.
+        // The metaserver verifies an iod that does not answer when the iod answers again.
         drop(join_all(taken).await);
     }
 
-    /// Judges the iods that have another connection than before, so that these iods let clients in.
+    /// Verifies the iods with new connections, so that these iods accept clients.
     pub async fn judge_new_connections(&self) {
         let new = self.iods.iter().filter(|iod| iod.needs_judgement());
         let new = new.filter(|iod| iod.is_older() || !iod.is_away());
@@ -82,11 +84,11 @@ impl Volume {
         drop(join_all(judged).await);
     }
 
-    /// Looks at all files for the iods that are older; does nothing where no iod is older, or where
-    /// another iod is away or cannot be judged (rule 4).
+    /// Examines all files for the iods that are rolled back. Does nothing if no iod is rolled back,
+    /// or if another iod is away or cannot be verified (rule 4).
     ///
     /// # Errors
-    /// As [`SearchError`] says.
+    /// See [`SearchError`].
     pub async fn mend_older(&self) -> Result<Option<Mended>, SearchError> {
         let older: BTreeMap<u16, u64> = (0..)
             .zip(&self.iods)
@@ -114,19 +116,19 @@ impl Volume {
         }
         mended.current.retain(|number| !self.iod(*number).is_older());
         if !mended.current.is_empty() {
-            // The older state has objects of files that were removed since.
+            // The rolled-back state contains objects of files that were removed later.
             self.set_removals_incomplete(true);
         }
         Ok(Some(mended))
     }
 
-    /// Believes an older iod for good, as an administrator says. The metaserver notes before as
-    /// behind each copy on the iod that has a good second copy (rule 6).
+    /// Accepts a rolled-back iod permanently, by an administrator's command. The metaserver first
+    /// records each copy on the iod as out of date that has an up-to-date second copy (rule 6).
     ///
     /// # Errors
-    /// As [`SearchError`] says, where the metaserver cannot look at all files. The inner error is
-    /// the error of the iod, which does not answer or cannot note its turn, or the error of a file
-    /// whose copy cannot be noted.
+    /// See [`SearchError`], if the metaserver cannot examine all files. The inner error is the
+    /// error of the iod, which does not answer or cannot record its turn, or the error of a file
+    /// whose copy cannot be recorded.
     pub async fn believe(&self, iod: u16) -> Result<Result<(), FsError>, SearchError> {
         let Some(since) = self.iod(iod).older() else {
             return Ok(self.iod(iod).take_turn(Step::IfChanged).await);
@@ -140,7 +142,7 @@ impl Volume {
             return Ok(Err(error));
         }
         if self.iod(iod).is_older() {
-            // The iod has yet another state, which the walk has not seen.
+            // The iod has yet another state, which the walk has not examined.
             return Ok(Err(FsError::Later));
         }
         self.set_removals_incomplete(true);
@@ -148,7 +150,8 @@ impl Volume {
         Ok(Ok(()))
     }
 
-    /// Notes the copies of all files on older iods as behind (rule 1). No iod gets a turn.
+    /// Records the copies of all files on rolled-back iods as out of date (rule 1). No iod gets a
+    /// turn.
     async fn leave_copies(&self, older: BTreeSet<u16>) -> Result<Mended, SearchError> {
         let _under_way = self.search.begin()?;
         self.forget_extents().await;
@@ -159,13 +162,13 @@ impl Volume {
         Ok(walk.visitor.mended())
     }
 
-    /// Returns true if an iod is there, and judged, and not older.
+    /// Returns true if an iod is reachable, verified, and not rolled back.
     fn is_good(&self, iod: u16) -> bool {
         let iod = self.iod(iod);
         !iod.is_away() && !iod.needs_judgement()
     }
 
-    /// Has the metaserver ask for the sizes of all objects again, and ends all moves (rule 5).
+    /// Makes the metaserver query the sizes of all objects again, and ends all moves (rule 5).
     async fn forget_extents(&self) {
         for file in self.files.all() {
             if let Data::OnIods(objects) = &*file.write().await {
@@ -175,8 +178,9 @@ impl Volume {
         }
     }
 
-    /// Notes the copies of a file on older iods as behind (rule 1). The sizes of the objects do not
-    /// matter, and iods that are away may hold them back, so no iod is asked.
+    /// Records the copies of a file on rolled-back iods as out of date (rule 1). The sizes of the
+    /// objects do not matter, and a query could wait for iods that are away, so this queries no
+    /// iod.
     async fn leave_older(&self, object: &ObjectId, older: &BTreeSet<u16>) -> Result<Left, FsError> {
         let file = self.file(object);
         let data = file.write().await;
@@ -209,7 +213,7 @@ impl Volume {
                     self.note_behind(object, objects, number, copy).await?;
                     left.is_behind = true;
                 }
-                // The other copy may be good: its iod may come back.
+                // The other copy may be up to date: its iod may come back.
                 Some(other) if !self.iod(other).is_older() && !self.iod(other).is_gone() => {
                     left.undecided.insert(iod);
                 }
@@ -220,25 +224,25 @@ impl Volume {
     }
 }
 
-/// The effect of older iods on one file.
+/// The effect of rolled-back iods on one file.
 #[derive(Debug, Default)]
 struct Left {
     is_behind: bool,
-    /// The older iods that have the only good copy of an object.
+    /// The rolled-back iods with the only up-to-date copy of an object.
     needs: BTreeSet<u16>,
-    /// The older iods with a copy of an object whose other copy is on an iod that is away.
+    /// The rolled-back iods with a copy of an object whose other copy is on an iod that is away.
     undecided: BTreeSet<u16>,
 }
 
-/// Looks at each file with objects on older iods.
+/// Examines each file with objects on rolled-back iods.
 struct Mender<'a> {
     volume: &'a Volume,
     older: BTreeSet<u16>,
-    /// Files of which a copy was noted as behind.
+    /// Files of which a copy was recorded as out of date.
     behind: u64,
-    /// The older iods that files need, by the part of a file's id that is equal for all its names.
+    /// The rolled-back iods that each file needs, by the object key of the file.
     needs: BTreeMap<ObjectId, BTreeSet<u16>>,
-    /// The older iods that more files need than the bound of `needs` has room for.
+    /// The rolled-back iods that more files need than the bound of `needs` has room for.
     overflow: BTreeSet<u16>,
     undecided: BTreeSet<u16>,
     failed: Option<FsError>,

@@ -1,24 +1,25 @@
-//! READs of all iods that share the metaserver's own link: asked for in an order.
+//! Flow control for the READs of all iods that share the metaserver's own link.
 //!
-//! Many iods that answer at once send faster than one link carries. What they send then waits before
-//! it or is lost, each answer has a small part of the link, and all come late: a link gives about
-//! half of what it could. An answer that has the link nearly alone does not.
+//! Many iods that answer at once send faster than one link carries. Their data then queues before
+//! the link or is lost, each reply has a small part of the link, and all replies are late: a link
+//! reaches about half of its capacity. A reply that has the link nearly for itself does not suffer
+//! from this.
 //!
 //! Rules:
-//! 1. What is asked for and not here yet is at most what came a moment ago, and may always be two
-//!    large READs, or three where there are several metaservers ([`Flow`]); others wait for their
-//!    turn. So where iods answer within that time the bound grows until the link is full or nobody
-//!    waits, and where a link is full, what waits before it is no more.
-//! 2. The turn is first that of iods of which the least is asked for, then of who came first: one
-//!    that is slow or silent has one turn, as long as others wait for theirs.
-//! 3. What has not come within [`HELD_MAX`] counts no more, and what is asked of an iod that is away
-//!    never does.
-//! 4. Small READs have no turn.
-//! 5. One of several metaservers goes round the iods from a place of its own: of those of which the
-//!    least is asked for, the one behind the last has the turn, and what comes in together is all
-//!    taken note of first. Clients that read one file from its start by several metaservers would
-//!    have them all ask for the same stripe else, and then for the next: of one iod, while the
-//!    others' links are idle.
+//! 1. The outstanding bytes are limited to the bytes that arrived recently, but two large READs are
+//!    always permitted, or three with several metaservers ([`Flow`]); other READs wait for their
+//!    turn. So while iods answer within that time, the bound grows until the link is full or no
+//!    READ waits; once a link is full, the queue before it does not grow further.
+//! 2. The next turn goes to the iod with the fewest outstanding READs, then to the oldest READ: an
+//!    iod that is slow or silent has one turn as long as READs of other iods wait.
+//! 3. A READ without a reply within [`HELD_MAX`] no longer counts, and a READ at an iod that is
+//!    away never counts.
+//! 4. Small READs need no turn.
+//! 5. With several metaservers, each serves the iods in round-robin order from its own start: among
+//!    the iods with the fewest outstanding READs, the one after the last served iod has the turn,
+//!    and all READs that arrive together enter the queue first. Otherwise, clients that read one
+//!    file from its start through several metaservers would make all of them read the same stripe,
+//!    and then the next: from one iod, while the links of the others are idle.
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -35,21 +36,21 @@ use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// How long one READ counts.
+/// The longest time for which one READ counts.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// The smallest READ that waits for its turn.
 const TURN_BYTES: u32 = 64 << 10;
 
-/// What may be asked for at any rate, in bytes: two large READs, so that a link is not idle from one to
-/// the other.
+/// The outstanding bytes that are always permitted: two large READs, so that a link is not idle
+/// from one to the other.
 const LEAST_BYTES: u64 = 2 << 20;
 
-/// The same for one of several metaservers: where another reads from the same iod, a READ has half of
-/// that one's link, and the third is what fills the metaserver's own.
+/// The same limit with several metaservers: if another metaserver reads from the same iod, a READ
+/// has half of the iod's link, and the third READ fills the metaserver's own.
 const LEAST_AMONG_BYTES: u64 = 3 << 20;
 
-/// The order that READs of several iods have.
+/// The schedule of the READs of several iods.
 pub struct Pace {
     clock: Session,
     state: Mutex<State>,
@@ -57,45 +58,45 @@ pub struct Pace {
 
 struct State {
     flow: Flow,
-    /// How many READs of each iod have their turn.
+    /// The number of READs of each iod that have their turn.
     turns: Vec<u32>,
     waiting: VecDeque<Waiting>,
-    /// The way round, of one of several metaservers.
+    /// The round-robin state, if there are several metaservers.
     round: Option<Round>,
 }
 
-/// The way round the iods.
+/// The round-robin order of the iods.
 struct Round {
-    /// The number of the metaserver, and how many there are.
+    /// The number of this metaserver, and the number of metaservers.
     number: usize,
     metaservers: usize,
-    /// The iod behind the last that was asked, once one was.
+    /// The iod after the last served one, once there is one.
     next: Option<usize>,
 }
 
 impl Round {
-    /// How far it is to an iod of so many.
+    /// Returns the distance to an iod in round-robin order.
     fn way(&self, iod: usize, iods: usize) -> usize {
         let next = self.next.unwrap_or(self.number * iods / self.metaservers);
         (iod + iods - next % iods) % iods
     }
 }
 
-/// A READ that has to wait.
+/// A READ that waits for its turn.
 struct Waiting {
     iod: usize,
     bytes: u64,
     go_on: oneshot::Sender<Turn>,
 }
 
-/// An iod whose READs have their turn among those of others.
+/// An iod whose READs take turns with the READs of other iods.
 pub struct Paced {
     iod: Arc<dyn Iod>,
     number: usize,
     pace: Arc<Pace>,
 }
 
-/// What counts until it is dropped.
+/// A READ that counts until this value is dropped.
 struct Turn {
     pace: Arc<Pace>,
     iod: usize,
@@ -103,7 +104,7 @@ struct Turn {
 }
 
 impl State {
-    /// Gives a READ its turn, if it can have one.
+    /// Gives a READ its turn, if the limit permits.
     fn take(&mut self, iod: usize, bytes: u64) -> bool {
         let taken = self.flow.take(bytes);
         self.turns[iod] += u32::from(taken);
@@ -118,11 +119,11 @@ impl State {
         self.turns[iod] -= 1;
     }
 
-    /// Whose turn it is, if it can be had now; it then counts.
+    /// Returns the next READ and counts it, if the limit permits.
     fn next(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.iter().enumerate();
         let iods = self.turns.len();
-        // Of several the first.
+        // Among equal entries the minimum is the first one.
         let (next, _) = waiting.min_by_key(|(_, waiting)| {
             let way = self.round.as_ref().map(|round| round.way(waiting.iod, iods));
             (self.turns[waiting.iod], way)
@@ -133,7 +134,7 @@ impl State {
 }
 
 impl Pace {
-    /// An order, by the clock of a session.
+    /// Creates a schedule that uses the clock of a session.
     #[must_use]
     pub fn new(clock: Session) -> Self {
         let flow = Flow::new(clock.now(), LEAST_BYTES);
@@ -142,7 +143,7 @@ impl Pace {
         Self { clock, state: Mutex::new(state) }
     }
 
-    /// The order that one of so many metaservers has.
+    /// Configures the schedule for metaserver `number` of `metaservers`.
     #[must_use]
     pub fn one_of(self, number: usize, metaservers: usize) -> Self {
         {
@@ -172,24 +173,24 @@ impl Pace {
             behind_what_came_together().await;
             self.go_on();
         }
-        comes.await.expect("who waits is only let go with a turn")
+        comes.await.expect("a waiting READ is released only with a turn")
     }
 
-    /// Lets those go whose turn it is.
+    /// Gives waiting READs their turns, as far as the limit permits.
     fn go_on(self: &Arc<Self>) {
         loop {
             let next = self.state().next();
             let Some(Waiting { iod, bytes, go_on }) = next else { return };
             let turn = Turn { pace: Arc::clone(self), iod, bytes };
             if let Err(turn) = go_on.send(turn) {
-                // Nobody waits for it any more.
+                // The task that waited for this turn no longer exists.
                 turn.cancel();
             }
         }
     }
 }
 
-/// Goes on when it is polled again, which is asked for at once.
+/// Yields once: completes at the next poll, and requests this poll immediately.
 async fn behind_what_came_together() {
     let mut was_here = false;
     poll_fn(|context| {
@@ -203,7 +204,7 @@ async fn behind_what_came_together() {
 }
 
 impl Turn {
-    /// Gives it back without that others go on.
+    /// Returns the turn without giving it to a waiting READ.
     fn cancel(mut self) {
         self.pace.state().give_back(self.iod, self.bytes);
         self.bytes = 0;
@@ -220,7 +221,7 @@ impl Drop for Turn {
 }
 
 impl Paced {
-    /// Gives the READs of an iod their turns.
+    /// Adds an iod to a schedule.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, pace: Arc<Pace>) -> Self {
         let number = {
@@ -252,7 +253,8 @@ impl Iod for Paced {
             }
             let turn = self.pace.turn(self.number, count.into()).await;
             if self.iod.is_away() {
-                // It was found out meanwhile: those who wait behind do so for others.
+                // The iod was found to be away in the meantime: READs in the queue wait for other
+                // iods.
                 drop(turn);
                 return self.iod.read(object, offset, count).await;
             }

@@ -1,23 +1,26 @@
-//! An iod that may be away: calls wait for it a while, and what was begun comes to its end.
+//! An iod with a failure detector: calls wait for it for a limited time, and a change that has
+//! begun always completes.
 //!
 //! Rules:
-//! 1. A call waits until the iod has been silent for [`Patience::later`], and is then told to come
-//!    again. One that is busy with others' calls is not silent: what it sends is not asked for twice.
-//!    Nor is one on the way to or from which something moves, however slow its link is: what is on
-//!    its way is not sent twice. See [`Traffic::moves`]. However long that goes on, one call waits for
-//!    [`Patience::give_up`] and [`Patience::later`] at most, and as long before that behind a change
-//!    that was left.
-//! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails. It is silent only
-//!    while it is asked: a moment in which it was away says nothing of the time that nobody asked. So
-//!    one that is silent is asked again and again until it answers, whether anybody needs it or not.
-//! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
-//!    comes next to its object waits behind it, so that no old change is done after a newer one.
-//! 4. Its room is what it last was where it does not say so soon: who asks for that may have little
-//!    time, as a client whose lease is to be renewed, and it changes slowly. One that owes the answer
-//!    for longer than it may be silent is waited for, and so found to be away.
-//! 5. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
-//!    when one has come to its end. What one of them wakes may be a caller's work, done there and
-//!    then (`leasehold_session::spawn`): while they are polled nothing is locked that it waits for.
+//! 1. A call waits until the iod has been silent for [`Patience::later`], and then returns a retry
+//!    status. An iod that is busy with other calls is not silent, so the store does not repeat
+//!    requests to it. Neither is an iod silent while data moves on its connections, however slow
+//!    the link is: the store does not send data twice that is still in transit. See
+//!    [`Traffic::moves`]. In any case one call waits at most for [`Patience::give_up`] plus
+//!    [`Patience::later`], and before this for the same time at most behind an abandoned change.
+//! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails. The iod counts as
+//!    silent only while requests are outstanding: a short absence says nothing about a period
+//!    without requests. So the store probes a silent iod repeatedly until it answers, even if no
+//!    caller needs it.
+//! 3. The store keeps an abandoned change, because the iod may execute it at any time. The next
+//!    call for the same object waits behind it, so that no old change runs after a newer one.
+//! 4. If the iod does not report its room soon, the last known room counts: the caller may have
+//!    little time, such as a client that must renew a lease, and the room changes slowly. If the
+//!    reply is overdue for longer than the iod may be silent, the caller waits for it, and so
+//!    detects that the iod is away.
+//! 5. Every call drives the abandoned changes of all objects, and all tasks that wait for one wake
+//!    up when it completes. Such a wake-up may run a caller's work immediately
+//!    (`leasehold_session::spawn`): during a poll the task holds no lock that this work waits for.
 
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -38,85 +41,89 @@ use leasehold_session::{Session, Traffic, spawn};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// Changes that nobody waits for: with more of them new calls are told to come again at once.
+/// The maximum number of abandoned changes: at this number new calls return a retry status at once.
 const LEFT_MAX: usize = 1024;
 
-/// How long after a call that came to nothing a silent iod is asked again.
+/// The interval between probes of a silent iod.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// An iod that was not asked for so long, as this machine stood still, was not silent meanwhile.
+/// If the last failed call is longer ago than this, as after a pause of this machine, the iod does
+/// not count as silent for the time in between.
 const AGAIN_MAX: Duration = Duration::from_secs(20);
 
-/// How long an iod is waited for that is asked for its room and has said it before.
+/// The timeout of a query for the room of an iod that has reported it before.
 const ROOM_PATIENCE: Duration = Duration::from_millis(250);
 
-/// How often it is looked whether anything moves, in the time that an iod may be silent.
+/// The number of checks for traffic in the time that an iod may be silent.
 const LOOKS: u32 = 8;
 
-/// How long an iod that is away is waited for.
+/// The timeouts for an iod that is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How long the iod may be silent before a call is told to come again.
+    /// The silence of the iod after which a call returns a retry status.
     pub later: Duration,
-    /// How long the iod may be silent.
+    /// The silence of the iod after which a call fails.
     pub give_up: Duration,
 }
 
-/// An iod that may be away.
+/// An iod with a failure detector.
 pub struct Patient {
-    /// For what asks a silent iod, which does not keep it.
+    /// A weak reference for the task that probes a silent iod, so that the task does not keep it
+    /// alive.
     me: Weak<Self>,
     iod: Arc<dyn Iod>,
     clock: Session,
     patience: Patience,
     state: Mutex<State>,
-    /// Changes that nobody waits for; never waited for, for who polls them may do others' work.
+    /// Abandoned changes. No task waits for this lock, because its holder may run other tasks'
+    /// work.
     left: Mutex<FuturesUnordered<Left>>,
-    /// Whether who polls them is to do so once more.
+    /// True if the task that polls the abandoned changes must poll once more.
     again: AtomicBool,
     waiting: Arc<Waiting>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Since when nothing was heard of the iod, though it was asked.
+    /// The start of the silence of the iod while requests are outstanding.
     silent_since: Option<Time>,
-    /// Whether it is asked again and again until it answers.
+    /// True if a task probes the iod until it answers.
     is_asked_on: bool,
-    /// When a call last came to nothing.
+    /// The time of the last failed call.
     given_up: Option<Time>,
-    /// When it last answered, or something moved on the way to or from it.
+    /// The time of the last reply, or of the last movement of data on the connections.
     heard: Option<Time>,
-    /// When it was last looked what had gone over its connections, and how much that was.
+    /// The time of the last traffic check, and the traffic at that time.
     seen: Option<(Time, Traffic)>,
-    /// Changes that nobody waits for any more, on their way to those before.
+    /// Changes abandoned since the last poll, which will join the older ones.
     given_up_on: Vec<Left>,
-    /// What room it last said that it has.
+    /// The last room that the iod reported.
     room: Option<Room>,
-    /// Since when it owes the answer to that question, and when it was last asked.
+    /// The time since which a reply about the room is overdue, and the time of the last query for
+    /// it.
     owes_room: Option<(Time, Time)>,
-    /// How many changes there are that nobody waits for.
+    /// The number of abandoned changes.
     left: usize,
-    /// How many of them are of each object that has any.
+    /// The number of abandoned changes of each object.
     left_of: BTreeMap<ObjectName, usize>,
 }
 
 impl State {
-    /// Since when it owes the answer about its room, and when it was last asked: if nothing was heard
-    /// since then.
+    /// Returns the time since which the reply about the room is overdue, and the time of the last
+    /// query, if the iod has been silent since that query.
     fn room_is_owed(&self) -> Option<(Time, Time)> {
         let is_silence = |asked| self.heard.is_none_or(|heard| heard <= asked);
         self.owes_room.filter(|(_, asked)| is_silence(*asked))
     }
 
-    /// Nobody waits for a change of this object any more.
+    /// Adds an abandoned change of this object.
     fn leave(&mut self, object: ObjectName, work: Left) {
         self.given_up_on.push(work);
         self.left += 1;
         *self.left_of.entry(object).or_default() += 1;
     }
 
-    /// A change of this object that nobody waited for has come to its end.
+    /// Removes an abandoned change of this object that has completed.
     fn end(&mut self, object: ObjectName) {
         if let Some(count) = self.left_of.get_mut(&object) {
             self.left -= 1;
@@ -132,7 +139,7 @@ type Left = Pin<Box<dyn Future<Output = (ObjectName, Result<(), FsError>)> + Sen
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, FsError>> + Send>>;
 
 impl Patient {
-    /// Waits for an iod by the clock of a session.
+    /// Wraps an iod, with the clock of a session.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Patience) -> Arc<Self> {
         let (state, left, again, waiting) = <_>::default();
@@ -146,12 +153,12 @@ impl Patient {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call that is dropped when it is given up.
+    /// Makes a call that is dropped on timeout.
     async fn asked<T>(&self, object: Option<ObjectName>, work: Work<T>) -> Result<T, FsError> {
         self.waited_for(object, work).await.unwrap_or_else(|(error, _)| Err(error))
     }
 
-    /// A change, which goes on when it is given up.
+    /// Makes a change, which continues after a timeout.
     async fn changed<T: Send + 'static>(
         &self,
         object: ObjectName,
@@ -163,14 +170,14 @@ impl Patient {
             Err((error, Some(work))) => {
                 let work = Box::pin(work.map(move |done| (object, done.map(drop))));
                 self.state().leave(object, work);
-                // From now on it wakes those who wait behind it, and not its caller.
+                // From now on the change wakes the tasks that wait behind it, and not its caller.
                 self.take_on();
                 Err(error)
             }
         }
     }
 
-    /// What came of a call, or the error of giving it up, with the call where it was begun.
+    /// Returns the result of a call, or the error of the timeout, with the call if it has started.
     async fn waited_for<T>(
         &self,
         object: Option<ObjectName>,
@@ -190,7 +197,7 @@ impl Patient {
                 return Err((self.silent(begun), None));
             }
         }
-        // Not before now was it asked for this.
+        // The request for this call starts now, so its silence starts now at the earliest.
         let begun = self.clock.now();
         match select(work, pin!(self.silence(begun))).await {
             Either::Left((Err(FsError::Later), _)) => Err((self.silent(begun), None)),
@@ -203,16 +210,16 @@ impl Patient {
         }
     }
 
-    /// How many changes there are that nobody waits for.
+    /// Returns the number of abandoned changes.
     fn left_count(&self) -> usize {
         self.state().left
     }
 
-    /// Waits for what was left of an object.
+    /// Waits until the object has no abandoned change.
     async fn settled(&self, object: ObjectName) {
         let place = Place::of(&self.waiting);
         poll_fn(|context| {
-            // First, lest it be missed what comes between.
+            // Register the waker first, so that no completion in between is missed.
             place.wait(context.waker());
             self.take_on();
             if self.state().left_of.contains_key(&object) { Poll::Pending } else { Poll::Ready(()) }
@@ -220,19 +227,20 @@ impl Patient {
         .await;
     }
 
-    /// Takes what was left as far as it goes now, or has who does it already look once more.
+    /// Polls the abandoned changes, or makes the task that is polling them poll once more.
     fn take_on(&self) {
         if self.left_count() == 0 {
             return;
         }
-        // All who change it read what was there: who comes too late for the look below comes behind
-        // it, and so behind the lock that was let go before.
+        // Both sides use read-modify-write operations on the flag. If this one comes too late for
+        // the check below, it follows the check in the order of the flag, and so also the release
+        // of the lock.
         self.again.swap(true, Ordering::AcqRel);
         loop {
             let mut left = match self.left.try_lock() {
                 Ok(left) => left,
                 Err(TryLockError::Poisoned(left)) => left.into_inner(),
-                // Who has it looks once more when it is let go.
+                // The holder of the lock checks once more after it releases the lock.
                 Err(TryLockError::WouldBlock) => return,
             };
             self.again.swap(false, Ordering::AcqRel);
@@ -241,14 +249,14 @@ impl Patient {
             if ended {
                 self.waiting.wake_all();
             }
-            // Left as it is: only who has the lock takes back what somebody asked for.
+            // The check does not clear the flag: only the holder of the lock clears a request.
             if !self.again.fetch_or(false, Ordering::AcqRel) {
                 return;
             }
         }
     }
 
-    /// Polls what was left; whether any of it has come to its end.
+    /// Polls the abandoned changes; returns true if any of them has completed.
     fn poll(&self, left: &mut FuturesUnordered<Left>) -> bool {
         let waker = Waker::from(Arc::clone(&self.waiting));
         let mut context = Context::from_waker(&waker);
@@ -267,8 +275,8 @@ impl Patient {
         ended
     }
 
-    /// Ends when the iod has been silent for long enough, and when it did not come to this one call
-    /// for far longer.
+    /// Completes when the iod has been silent for long enough, or when this one call has had no
+    /// reply for far longer.
     async fn silence(&self, begun: Time) {
         let Patience { later, give_up } = self.patience;
         let (mut from, mut now, mut seen) = (begun, begun, self.traffic(begun));
@@ -287,7 +295,7 @@ impl Patient {
         }
     }
 
-    /// What has gone over the connections of the iod; all who wait for it look together.
+    /// Returns the traffic on the connections of the iod; all waiting tasks share one sample.
     fn traffic(&self, now: Time) -> Traffic {
         let mut state = self.state();
         if let Some((at, traffic)) = state.seen
@@ -307,7 +315,7 @@ impl Patient {
         state.heard = Some(now);
     }
 
-    /// Takes note that a call which began then was not answered; what its caller is told.
+    /// Records that a call, started at `begun`, had no reply; returns the error for its caller.
     fn silent(&self, begun: Time) -> FsError {
         let now = self.clock.now();
         let mut state = self.state();
@@ -323,7 +331,7 @@ impl Patient {
         if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Later }
     }
 
-    /// The room that it last told, if it has not answered that question for a while, nor any since.
+    /// Returns the last known room if the reply to that query, and every later reply, is overdue.
     fn room_owed(&self) -> Option<Room> {
         let now = self.clock.now();
         let state = self.state();
@@ -352,8 +360,8 @@ impl Patient {
         told
     }
 
-    /// It does not tell its room soon; what it last was. Whether it is silent is found out without
-    /// those who ask for that.
+    /// Records an overdue reply about the room; returns the last known room. A separate task checks
+    /// if the iod is silent, without the callers that need the room.
     fn owe_room(&self) -> Option<Room> {
         let now = self.clock.now();
         let mut state = self.state();
@@ -371,7 +379,7 @@ impl Patient {
         Some(room)
     }
 
-    /// Whether it is to be asked on; where not, the next silence begins that anew.
+    /// Returns true if the probes must continue; if not, the next silence starts them again.
     fn is_to_be_asked_on(&self) -> bool {
         let mut state = self.state();
         state.is_asked_on = state.silent_since.is_some();
@@ -379,7 +387,7 @@ impl Patient {
     }
 }
 
-/// Asks a silent iod until it answers, or nobody uses it any more.
+/// Probes a silent iod until it answers, or until it is no longer in use.
 async fn ask_on(patient: Weak<Patient>, clock: Session) {
     loop {
         clock.sleep(AGAIN).await;
@@ -387,12 +395,12 @@ async fn ask_on(patient: Weak<Patient>, clock: Session) {
         if !patient.is_to_be_asked_on() {
             return;
         }
-        // What comes of it is noted.
+        // The call records its own result.
         let _ = patient.verifier().await;
     }
 }
 
-/// Who waits for what was left, each in a place of its own.
+/// The wakers of the tasks that wait for abandoned changes.
 #[derive(Default)]
 struct Waiting(Mutex<Places>);
 
@@ -419,7 +427,7 @@ impl Wake for Waiting {
     }
 }
 
-/// The place of one who waits, as long as it does.
+/// The registration of one waiting task; dropped when it stops waiting.
 struct Place<'a> {
     waiting: &'a Waiting,
     number: u64,
@@ -433,7 +441,8 @@ impl<'a> Place<'a> {
     }
 
     fn wait(&self, waker: &Waker) {
-        // One before it is dropped when nothing is locked: it may be the last of somebody's work.
+        // The previous waker is dropped after the lock is released: it may hold the last reference
+        // to a task.
         let _before = self.waiting.places().wakers.insert(self.number, waker.clone());
     }
 }

@@ -1,9 +1,9 @@
-//! Files whose CREATE is to come again.
+//! Files whose CREATE is pending.
 //!
-//! A file is made before iods are asked for the size that it is to get. Where one of them is away
-//! the CREATE is told to come again, and then finds a file of that name. If that is its own, and
-//! nobody was at it since, the CREATE goes on. A restart forgets which are, and they are taken for
-//! somebody else's.
+//! CREATE makes the file before it sets the requested size at the iods. If one of them is away, the
+//! client receives a retry status, and its retry finds a file of that name. If this is the file of
+//! the first attempt, and no other change has occurred since, the CREATE continues. A restart loses
+//! the list of these files, and they then count as files of other clients.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,32 +11,32 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{Caller, ObjectId, SetAttributes};
 
-/// Files that are kept in mind; of more the first are forgotten.
+/// The maximum number of files in the list; the oldest entries make room.
 const FILES_MAX: usize = 1024;
 
-/// What a CREATE asks for: one that comes again asks for the same.
+/// The arguments of a CREATE: a retry has equal arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// The part of the directory's id that is equal for all its ids.
+    /// The object key of the directory.
     pub(crate) directory: ObjectId,
     pub(crate) name: Vec<u8>,
     pub(crate) caller: Caller,
     pub(crate) set: SetAttributes,
-    /// Whether the file may be there already.
+    /// True if the file may exist already.
     pub(crate) may_be_there: bool,
 }
 
-/// A file that was made for what was asked.
+/// A file that a pending CREATE has made.
 #[derive(Debug)]
 struct Made {
     asked: Asked,
-    /// The part of the file's id that is equal for all its ids.
+    /// The object key of the file.
     file: ObjectId,
-    /// When its metafile was changed last.
+    /// The change time of its metafile.
     changed: FileTime,
 }
 
-/// The files.
+/// The files of pending CREATEs.
 #[derive(Debug, Default)]
 pub(crate) struct PutOff(Mutex<VecDeque<Made>>);
 
@@ -45,7 +45,7 @@ impl PutOff {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a file that was made, and was changed last at that time.
+    /// Records a file that a CREATE has made, and its last change time.
     pub(crate) fn note(&self, asked: Asked, file: ObjectId, changed: FileTime) {
         let mut made = self.made();
         made.retain(|other| other.asked != asked);
@@ -55,18 +55,18 @@ impl PutOff {
         made.push_back(Made { asked, file, changed });
     }
 
-    /// The file that was made for what is asked, and when it was changed last.
+    /// Returns the file that a CREATE with these arguments has made, and its last change time.
     pub(crate) fn find(&self, asked: &Asked) -> Option<(ObjectId, FileTime)> {
         let made = self.made();
         made.iter().find(|made| made.asked == *asked).map(|made| (made.file, made.changed))
     }
 
-    /// What is asked is done, or cannot be gone on with.
+    /// Removes an entry: the CREATE is done, or cannot continue.
     pub(crate) fn forget(&self, asked: &Asked) {
         self.made().retain(|made| made.asked != *asked);
     }
 
-    /// The metafile of a file was changed, though nobody was at the file.
+    /// Records that internal maintenance changed the metafile of a file.
     pub(crate) fn follow(&self, file: &ObjectId, before: FileTime, after: FileTime) {
         for made in self.made().iter_mut() {
             if made.file == *file && made.changed == before {

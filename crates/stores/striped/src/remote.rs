@@ -17,45 +17,47 @@ use crate::local::is_of_directories;
 /// The mode of an object that a client writes as its owner, and that its group reads.
 const WRITTEN_MODE: u32 = 0o640;
 
-/// The mode of an object that clients only read, as its group. Such a client finds the number of the
-/// owner in the attributes where a server tells these, so the owner cannot write the object either.
+/// The mode of an object that clients only read, as its group. Such a client can learn the owner's
+/// number from the attributes if a server returns these, so the owner cannot write the object
+/// either.
 const READ_MODE: u32 = 0o440;
 
 /// The permission bits of a mode, with set-user-ID, set-group-ID and sticky.
 const MODE_BITS: u32 = 0o7777;
 
-/// Files below a directory of a server, as one user of it.
+/// Files below a directory of a server, accessed as one user.
 pub struct Remote {
     nfs: Nfs,
     who: Credential,
-    /// As whom it is asked when that is known.
+    /// The credential that replaces `who` once it is known.
     later: Arc<OnceLock<Credential>>,
-    /// Is told when it refuses who asks, since another has that one's place.
+    /// Called when the server refuses the credential because another metaserver has superseded this
+    /// one.
     over: Option<Arc<dyn Fn() + Send + Sync>>,
     root: Handle,
     bounds: Bounds,
     machine: u64,
-    /// Where clients reach the server, where they can.
+    /// The address at which clients reach the server, if they can.
     reached_at: Option<SocketAddr>,
-    /// The word that lets clients in where a turn is noted; none at a server that knows no such
-    /// word.
+    /// Returns the authentication token that makes the server accept clients if a turn is recorded
+    /// there; `None` for a server that does not support such tokens.
     lets_in: Option<Arc<Word>>,
 }
 
-/// The word for a turn.
+/// Returns the authentication token for a turn.
 type Word = dyn Fn(u64) -> String + Send + Sync;
 
 impl Remote {
-    /// The files below a directory, of a server with these bounds; `machine` is one number for all
-    /// servers of a machine.
+    /// Creates the files below a directory of a server with these bounds; `machine` is one number
+    /// for all servers of a machine.
     #[must_use]
     pub fn new(nfs: Nfs, who: Credential, root: Handle, bounds: Bounds, machine: u64) -> Self {
         let (later, over) = (Arc::default(), None);
         Self { nfs, who, later, over, root, bounds, machine, reached_at: None, lets_in: None }
     }
 
-    /// The same, with another credential as soon as that is known; `over` is told each time that the
-    /// server refuses it because another has the place of who asks.
+    /// Sets another credential, used as soon as it is known. The callback `over` runs each time
+    /// that the server refuses it because another metaserver has superseded this one.
     #[must_use]
     pub fn later_as(
         self,
@@ -65,14 +67,14 @@ impl Remote {
         Self { later, over: Some(over), ..self }
     }
 
-    /// The same, whose files clients reach themselves at this address.
+    /// Sets the address at which clients reach the files themselves.
     #[must_use]
     pub fn reached_at(self, address: SocketAddr) -> Self {
         Self { reached_at: Some(address), ..self }
     }
 
-    /// The same, at a server that answers clients once it has heard the word for the turn that is
-    /// noted there.
+    /// Sets the authentication token for a server that answers clients once it has received the
+    /// token for its recorded turn.
     #[must_use]
     pub fn letting_in(self, word: Arc<dyn Fn(u64) -> String + Send + Sync>) -> Self {
         Self { lets_in: Some(word), ..self }
@@ -82,7 +84,7 @@ impl Remote {
         self.later.get().unwrap_or(&self.who)
     }
 
-    /// What it means to a client that an iod did not answer, or not so that it can be understood.
+    /// Translates a failed call to an iod, or an unintelligible reply, for the client.
     fn lost(&self, error: Error) -> FsError {
         if error.is_of_one_who_is_over() {
             self.over.iter().for_each(|over| over());
@@ -90,13 +92,13 @@ impl Remote {
         lost(error)
     }
 
-    /// The attributes that the server tells of a file now.
+    /// Queries the current attributes of a file.
     async fn attributes(&self, file: &Handle) -> Result<Attributes, FsError> {
         let told = self.nfs.getattr(self.who(), file).await.map_err(|error| self.lost(error))?;
         Ok(told.done().map_err(meaning)?.attributes)
     }
 
-    /// What the server told of a file, or tells now.
+    /// Returns the attributes from a reply, or queries the server if the reply has none.
     async fn told(&self, file: &Handle, told: Option<Attributes>) -> Result<Attributes, FsError> {
         match told {
             Some(attributes) => Ok(attributes),
@@ -104,7 +106,7 @@ impl Remote {
         }
     }
 
-    /// The object that was made, which a server need not tell.
+    /// Returns the created object, whose handle a server need not return.
     async fn made(
         &self,
         made: Option<Handle>,
@@ -212,7 +214,7 @@ impl Files for Remote {
             .map_err(|error| self.lost(error))?;
         let done = done.done().map_err(meaning)?;
         if done.stability < wanted(stability) {
-            // What was to be stable is not; RFC 1813 3.3.7 forbids it.
+            // The server did not make the data stable as requested, which RFC 1813 3.3.7 forbids.
             return Err(FsError::Io);
         }
         let extent = done.file.after.as_ref().map(extent);
@@ -253,7 +255,7 @@ impl Files for Remote {
             .map_err(|error| self.lost(error))?;
         let after = match done.done() {
             Ok(done) => done.after,
-            // An ordinary user gives nothing away.
+            // An ordinary user cannot change the owner.
             Err(Status::NotOwner | Status::Access | Status::Invalid | Status::NotSupported) => {
                 return Ok(None);
             }
@@ -326,7 +328,7 @@ fn lost(error: Error) -> FsError {
     match error {
         Error::Failed(status) => meaning(status),
         Error::Busy => FsError::Later,
-        // Another has taken this metaserver's place: who asks may come to that one.
+        // Another metaserver has superseded this one: the caller may retry there.
         Error::Denied(_) if error.is_of_one_who_is_over() => FsError::Later,
         Error::Closed
         | Error::Denied(_)
@@ -336,8 +338,8 @@ fn lost(error: Error) -> FsError {
     }
 }
 
-/// What it means to a client that an iod refuses: of its own names, numbers and permissions the
-/// client knows nothing.
+/// Translates an iod's error status for a client, which knows nothing of the iod's own names,
+/// numbers and permissions.
 const fn meaning(status: Status) -> FsError {
     match status {
         Status::NoSpace => FsError::NoSpace,

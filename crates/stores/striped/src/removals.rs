@@ -1,30 +1,30 @@
-//! Removals of objects that wait for their iod.
+//! Pending removals: objects whose removal waits for their iod.
 //!
 //! A file loses its name first, and its objects afterwards. An iod that is away, or whose disk
 //! refuses changes, keeps its object at that moment. This module keeps the list of such objects.
 //!
 //! Criteria, in order of weight:
 //! - The list never has an object that belongs to a file, or that a file may get.
-//! - A client waits for no iod that the failure detector calls away.
+//! - A client waits for no iod that the failure detector considers away.
 //! - A restart of the metaserver loses no entry of the list.
 //! - A removal that every iod carries out at once costs no record and no sync.
 //!
 //! Rules:
-//! 1. An object enters the list only if no file ever gets the object's name again. Each name is
-//!    given once, so the objects of a file that is gone satisfy the rule; the objects of a small
-//!    file whose growth failed do not, because the file keeps the name.
-//! 2. The record of an entry is on stable storage before the client has its answer. The order of
-//!    events is: the name goes, iods that answer remove their objects, the record of the other
-//!    objects is written, the client has its answer. A crash in between leaves objects that no file
-//!    has and that the list does not have: the search of `search` finds these objects.
-//! 3. The record that an entry is done is written without a sync: a removal may be repeated.
-//! 4. The ledger and the directory of names have the same stamp, a new stamp at each start. Where
-//!    the stamps differ, the directory is a copy or an older state, which may lack names: no search
-//!    in the background removes anything.
+//! 1. An object enters the list only if no file ever gets the object's name again. The store uses
+//!    each name once, so the objects of a file that is gone satisfy the rule; the objects of a
+//!    small file whose growth failed do not, because the file keeps the name.
+//! 2. The record of an entry is on stable storage before the client receives the reply. The order
+//!    of events is: the store removes the name, iods that answer remove their objects, the ledger
+//!    records the other objects, the client receives the reply. A crash in between leaves objects
+//!    that belong to no file and are not in the list: the module `search` finds these objects.
+//! 3. The store writes the record that an entry is done without a sync: it may repeat a removal.
+//! 4. The ledger and the directory of names have the same stamp (volume identity), a new stamp at
+//!    each start. If the stamps differ, the directory is a copy or an older state, which may lack
+//!    names: no search in the background removes anything.
 //! 5. The list has a bound. A list that is full, or whose record cannot be stored, is incomplete
-//!    until a search of all names has found the objects that the list lacks. So is the list of a
-//!    call that is dropped in the midst of a removal, and of a start that follows a crash: a start
-//!    knows a crash by the lack of the record that a metaserver writes at its end.
+//!    until a search of all names has found the objects that the list lacks. So is the list after a
+//!    call was dropped during a removal, and after a crash: a start detects a crash by the lack of
+//!    the record that a metaserver writes at its end.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,8 +39,8 @@ use crate::iod::ObjectName;
 use crate::leftovers::AT_ONCE;
 use crate::metafile::Head;
 
-/// The most entries of the list. An entry takes 18 bytes and some in memory, and at most two
-/// records of 19 bytes in the ledger between two starts of the metaserver.
+/// The maximum number of entries of the list. An entry takes 18 bytes and some in memory, and at
+/// most two records of 19 bytes in the ledger between two starts of the metaserver.
 const WAITING_MAX: usize = 65_536;
 
 /// The bytes of a record: a kind, the number of an iod, the name of an object.
@@ -52,24 +52,24 @@ const DONE: u8 = 2;
 /// The kind of the record of a stamp, before the 16 bytes of the stamp.
 const STAMP: u8 = 4;
 
-/// The record of an orderly end, which is the last record of the ledger then.
+/// The record of an orderly end, which is then the last record of the ledger.
 const ENDED: &[u8] = Kept::ENDED;
 
-/// Random bytes that each start gives to the ledger and to the directory of names. A directory of
-/// another stamp is a copy of the directory, or an older state of it.
+/// Random bytes that each start writes to the ledger and to the directory of names. A directory
+/// with another stamp is a copy of the directory, or an older state of it.
 pub type Stamp = [u8; 16];
 
 /// Stable storage for records of removals.
 pub trait Ledger: Send + Sync {
-    /// Adds records behind all records of earlier calls. The answer comes when the records are on
-    /// stable storage; an answer that no caller polls asks for no sync.
+    /// Appends records after all records of earlier calls. The call completes when the records are
+    /// on stable storage; a future that no caller polls requests no sync.
     ///
     /// # Errors
     /// The records cannot be stored.
     fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> Answer<'_, Result<(), FsError>>;
 }
 
-/// An object that an iod is to remove.
+/// An object that an iod must remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Removal {
     /// The number of the iod.
@@ -83,23 +83,23 @@ pub struct Removal {
 pub struct Removed {
     /// Objects that are gone now.
     pub removed: u64,
-    /// Entries that still wait.
+    /// Entries that remain in the list.
     pub left: u64,
 }
 
 /// The contents of a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The removals that wait.
+    /// The pending removals.
     pub waiting: Vec<Removal>,
     /// True if the metaserver that wrote the ledger came to an orderly end, so that the list has
-    /// all objects that no file has.
+    /// all objects that belong to no file.
     pub is_complete: bool,
     /// The stamp of the directory of names that the ledger belongs to.
     pub stamp: Option<Stamp>,
 }
 
-/// A record of removals that this version does not know.
+/// A record of removals that this version does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRecord;
 
@@ -117,7 +117,7 @@ impl Removal {
         is_known.then_some((kind, Self { iod, object: ObjectName(object) }))
     }
 
-    /// The record that the removal waits.
+    /// Returns the record of a pending removal.
     #[must_use]
     pub fn waits(self) -> Vec<u8> {
         self.record(WAITS)
@@ -125,14 +125,14 @@ impl Removal {
 }
 
 impl Kept {
-    /// The record of an orderly end. A start takes the record out of the ledger: it says nothing of
-    /// the run that follows.
+    /// The record of an orderly end. A start takes the record out of the ledger, since it does not
+    /// apply to the next run.
     pub const ENDED: &'static [u8] = &[3];
 
     /// Reads the records of a ledger, in the order of their addition.
     ///
     /// # Errors
-    /// A record is of another version.
+    /// A record has the format of another version.
     pub fn read(records: &[Bytes]) -> Result<Self, UnknownRecord> {
         let mut waiting = BTreeSet::new();
         let (mut is_complete, mut stamp) = (false, None);
@@ -152,7 +152,7 @@ impl Kept {
         Ok(Self { waiting: waiting.into_iter().collect(), is_complete, stamp })
     }
 
-    /// The records of these contents, but for the orderly end.
+    /// Returns the records of these contents, except the orderly end.
     #[must_use]
     pub fn records(&self) -> Vec<Vec<u8>> {
         let stamp = self.stamp.as_ref().map(stamp_record);
@@ -168,13 +168,13 @@ fn stamp_record(stamp: &Stamp) -> Vec<u8> {
 #[derive(Default)]
 pub(crate) struct Removals {
     waiting: Mutex<BTreeMap<u16, BTreeSet<ObjectName>>>,
-    /// True if an object that no file has may lack its entry.
+    /// True if an object that belongs to no file may lack its entry.
     is_incomplete: AtomicBool,
     /// True if the directory of names may be a copy, or an older state, that lacks names.
     are_names_doubted: AtomicBool,
-    /// Removals of files that a call has begun and not ended.
+    /// The number of removals of files that calls have begun and not ended.
     under_way: AtomicUsize,
-    /// The objects that no file has, and their bytes, as the last search of all names found them.
+    /// The number of leftover objects, and their bytes, from the last search of all names.
     orphans: Mutex<Option<(u64, u64)>>,
     ledger: OnceLock<Arc<dyn Ledger>>,
 }
@@ -186,7 +186,8 @@ pub(crate) struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    /// The objects of the file are gone, or have their entries, or the file keeps its name.
+    /// Ends the removal: the objects of the file are gone or have their entries, or the file keeps
+    /// its name.
     pub(crate) fn end(mut self) {
         self.is_ended = true;
     }
@@ -206,7 +207,7 @@ impl Removals {
         look(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A call is about to remove a file.
+    /// Begins the removal of a file.
     pub(crate) fn begin(&self) -> Begun<'_> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         Begun { removals: self, is_ended: false }
@@ -231,7 +232,7 @@ impl Removals {
         })
     }
 
-    /// Adds entries, on stable storage when it answers (rule 2).
+    /// Adds entries; they are on stable storage when the call returns (rule 2).
     async fn put_off(&self, removals: Vec<Removal>) {
         let new = self.add(removals);
         let Some(ledger) = self.ledger.get().filter(|_| !new.is_empty()) else { return };
@@ -241,7 +242,7 @@ impl Removals {
         }
     }
 
-    /// Takes entries out of the list.
+    /// Removes entries from the list.
     async fn done(&self, iod: u16, objects: &[ObjectName]) {
         self.waiting(|waiting| {
             if let Some(of_iod) = waiting.get_mut(&iod) {
@@ -255,14 +256,14 @@ impl Removals {
         });
         if let Some(ledger) = self.ledger.get() {
             let record = |object: &ObjectName| Removal { iod, object: *object }.record(DONE);
-            // A record that is lost has the removal repeated at the next start.
+            // If the record is lost, the next start repeats the removal.
             let _ = ledger.append(objects.iter().map(record).collect(), false).await;
         }
     }
 }
 
 impl Volume {
-    /// Keeps the list of removals in a ledger, once. `kept` is the contents of the ledger.
+    /// Attaches the ledger of the list of removals, once. `kept` is the contents of the ledger.
     pub fn keep_removals(&self, ledger: Arc<dyn Ledger>, kept: Kept) {
         let count = self.iods.len();
         let known = kept.waiting.into_iter().filter(|it| usize::from(it.iod) < count);
@@ -273,8 +274,8 @@ impl Volume {
         drop(self.removals.ledger.set(ledger));
     }
 
-    /// Notes on stable storage that the metaserver comes to an orderly end, if the list of removals
-    /// is complete. No call is served any more.
+    /// Records on stable storage that the metaserver comes to an orderly end, if the list of
+    /// removals is complete. The metaserver no longer serves calls.
     pub async fn end_removals(&self) {
         let is_complete = self.removals.under_way.load(Ordering::Acquire) == 0
             && !self.removals.is_incomplete.load(Ordering::Relaxed);
@@ -284,19 +285,19 @@ impl Volume {
         }
     }
 
-    /// True if the directory of names may lack names of files, so that an object without a file is
-    /// no certain leftover.
+    /// Returns true if the directory of names may lack names of files, so that an object without a
+    /// file is not certainly a leftover.
     #[must_use]
     pub fn names_are_doubted(&self) -> bool {
         self.removals.are_names_doubted.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the directory of names may lack names of files.
+    /// Records that the directory of names may lack names of files, or that it is complete.
     pub fn doubt_names(&self, are_doubted: bool) {
         self.removals.are_names_doubted.store(are_doubted, Ordering::Relaxed);
     }
 
-    /// Puts the stamp of the directory of names on stable storage in the ledger.
+    /// Writes the stamp of the directory of names to stable storage in the ledger.
     ///
     /// # Errors
     /// The record cannot be stored, or there is no ledger.
@@ -305,41 +306,42 @@ impl Volume {
         ledger.append(vec![stamp_record(stamp)], true).await
     }
 
-    /// The number of waiting removals for each iod with waiting removals.
+    /// Returns the number of pending removals for each iod that has any.
     #[must_use]
     pub fn waiting_removals(&self) -> BTreeMap<u16, usize> {
         self.removals
             .waiting(|waiting| waiting.iter().map(|(iod, objects)| (*iod, objects.len())).collect())
     }
 
-    /// True if objects that no file has may lack an entry in the list of removals (rule 5).
+    /// Returns true if objects that belong to no file may lack an entry in the list of removals
+    /// (rule 5).
     #[must_use]
     pub fn removals_are_incomplete(&self) -> bool {
         self.removals.is_incomplete.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the list of removals is complete. A search of all names that is to complete
-    /// the list notes so when the search begins, since a removal may be lost meanwhile, and
-    /// withdraws the note if the search fails.
+    /// Records that the list of removals is incomplete, or complete. A search of all names that
+    /// completes the list sets it to complete at its start, since a concurrent removal may be lost,
+    /// and sets it back if the search fails.
     pub fn set_removals_incomplete(&self, is_incomplete: bool) {
         self.removals.is_incomplete.store(is_incomplete, Ordering::Relaxed);
     }
 
-    /// The objects that no file has, and their bytes, as the last search found them; none where no
-    /// search has come to an end.
+    /// Returns the number of leftover objects, and their bytes, from the last search; `None` if no
+    /// search has completed.
     #[must_use]
     pub fn orphans(&self) -> Option<(u64, u64)> {
         *self.removals.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of the result of a search.
+    /// Records the result of a search.
     pub fn set_orphans(&self, count: u64, bytes: u64) {
         let mut orphans = self.removals.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         *orphans = Some((count, bytes));
     }
 
-    /// Removes the objects of the list whose iods answer; nothing where the list is empty. An iod
-    /// that refuses one removal gets no other removal in this attempt.
+    /// Removes the objects of the list whose iods answer; returns `None` if the list is empty. An
+    /// iod that refuses one removal gets no other removal in this attempt.
     pub async fn finish_removals(&self) -> Option<Removed> {
         let waiting = self.removals.waiting(|waiting| waiting.clone());
         if waiting.is_empty() {
@@ -374,8 +376,8 @@ impl Volume {
         removed
     }
 
-    /// Removes the objects of a head that no file has, and whose name no file gets any more. The
-    /// objects that an iod does not remove now enter the list of removals (rule 1).
+    /// Removes the objects of a head that belongs to no file, and whose name no file gets any more.
+    /// Objects that an iod does not remove now enter the list of removals (rule 1).
     pub(crate) async fn remove_objects(&self, head: &Head) {
         let left = self.try_to_remove(head).await;
         if !left.is_empty() {
@@ -417,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn records_give_the_removals_that_still_wait() {
+    fn records_give_the_pending_removals() {
         let (one, two) = (removal(0, 7), removal(0x102, 8));
         let records = [one.waits(), two.waits(), one.record(DONE)].map(Bytes::from);
         let kept = Kept { waiting: vec![two], is_complete: false, stamp: None };

@@ -1,4 +1,4 @@
-//! Where data finds room, and how a file gets its size.
+//! Allocation of room for data, and changes of a file's size.
 
 use bytes::{Bytes, BytesMut};
 use leasehold_base::units::FileTime;
@@ -13,7 +13,7 @@ use crate::full::lacks_space;
 use crate::metafile::{Change, HEAD_BYTES, Head};
 use crate::objects::resized;
 
-/// Bytes that are moved out at once.
+/// The number of bytes in each step of a move out of the metafile.
 const MOVED_BYTES: u32 = 1 << 20;
 
 impl Volume {
@@ -22,8 +22,8 @@ impl Volume {
         if end > most { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 
-    /// Has data up to `end` find room: in the metafile as long as it is little, else on iods. A new
-    /// head is as stable as asked.
+    /// Allocates room for data up to `end`: in the metafile if the data is small, otherwise on
+    /// iods. A new head has the given stability.
     pub(crate) async fn make_room(
         &self,
         caller: &Caller,
@@ -36,12 +36,12 @@ impl Volume {
         match &*data {
             Data::Nowhere => {
                 if self.names.getattr(object).await?.size > 0 {
-                    // What lies behind a head that was lost.
+                    // Removes the data after a head that was lost.
                     let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
                     self.names.setattr(caller, object, &none, None).await.result?;
                 }
                 let head = self.new_head(&self.shape(object).await?, inline);
-                // Nothing lies anywhere yet, so no copy is behind.
+                // There is no data yet, so no copy is out of date.
                 let placed = Objects::empty(head);
                 self.put_head(caller, object, &placed, stability).await?;
                 *data = Self::placed(placed);
@@ -50,7 +50,7 @@ impl Volume {
                 match self.move_out(caller, object, head.clone()).await {
                     Ok(out) => *data = Data::OnIods(out),
                     Err(error) => {
-                        // Which head stands there is to be seen.
+                        // A later read shows which head is in place.
                         *data = Data::Unknown;
                         return Err(error);
                     }
@@ -61,7 +61,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Data that is yet to be written.
+    /// Returns the location of data before its first write.
     fn placed(file: Objects) -> Data {
         if file.head.inline { Data::Inline(file.head) } else { Data::OnIods(file) }
     }
@@ -99,8 +99,9 @@ impl Volume {
         });
         let file = Objects::empty(head);
         if let Err(error) = self.copy_out(caller, object, &file).await {
-            // Of another name nobody else knows; those of its own would be used the next time, but
-            // take room where there is none, and stay when the file is removed before.
+            // No other file uses objects of a new name. The next attempt could use objects of the
+            // file's own name, but they take room where there is none, and would remain if the file
+            // is removed first.
             if !is_same {
                 self.remove_objects(&file.head).await;
             } else if lacks_space(error) {
@@ -115,7 +116,7 @@ impl Volume {
         }
         making.end();
         placed?;
-        // What is left behind the head says nothing any more, and only takes room.
+        // The data after the head has no meaning any more, and only takes room.
         let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
         let _ = self.names.setattr(caller, object, &cut, None).await;
         Ok(file)
@@ -128,7 +129,7 @@ impl Volume {
         object: &ObjectId,
         file: &Objects,
     ) -> Result<(), FsError> {
-        // An attempt before may have left something.
+        // An earlier attempt may have left data.
         for (number, extent) in (0..).zip(self.extents(file).await?) {
             file.resized(number, extent);
         }
@@ -146,8 +147,8 @@ impl Volume {
         }
     }
 
-    /// Writes all of it to stable storage. Of what is done in part the rest is asked for once more,
-    /// which says why it is not: an iod that is away has no less room.
+    /// Writes all of the data to stable storage. After a partial write, requests the rest again to
+    /// find the reason: an iod that is away does not lack room.
     async fn put_all(
         &self,
         object: &ObjectId,
@@ -164,7 +165,7 @@ impl Volume {
         Ok(())
     }
 
-    /// SETATTR of a file with a size among the changes.
+    /// Executes SETATTR of a file with a size among the changes.
     pub(crate) async fn set_size(
         &self,
         caller: &Caller,
@@ -176,7 +177,7 @@ impl Volume {
         self.set_guarded_size(caller, object, changes, size, &mut guard).await
     }
 
-    /// The same; who is told to come again finds the guard to come with.
+    /// Like `set_size`; if the caller must retry, `guard` is set to the guard for the retry.
     pub(crate) async fn set_guarded_size(
         &self,
         caller: &Caller,
@@ -205,7 +206,7 @@ impl Volume {
         Changed { result, wcc: Self::wcc(&data, &Wcc { before: None, after }) }
     }
 
-    /// Gives the attributes of the metafile, where they are known.
+    /// Returns the attributes of the metafile, if they are known.
     async fn set_size_alone(
         &self,
         caller: &Caller,
@@ -216,7 +217,7 @@ impl Volume {
         data: &mut Data,
     ) -> Result<Option<Attributes>, FsError> {
         self.fits(size)?;
-        // What comes first may change that time.
+        // The steps below may change that time.
         if let Some(guard) = guard
             && self.names.getattr(object).await?.changed != guard
         {
@@ -231,18 +232,18 @@ impl Volume {
             let done = self.names.setattr(caller, object, &behind, None).await;
             return done.result.map(|()| done.wcc.after);
         };
-        // What was moved already would be too long.
+        // The data that the move has copied would be too long.
         objects.set_moving(None);
         let others = SetAttributes { size: None, ..*changes };
         if others != SetAttributes::default() {
             self.upkeep.forget(&self.names.identity(object));
-            // They may be refused, so they come first.
+            // The store may refuse these changes, so they come first.
             self.names.setattr(caller, object, &others, None).await.result?;
         }
         if self.options.shared {
             self.ask_size(objects).await?;
         } else if objects.size() > size && resized(objects, size).len() > 1 {
-            // Lest a crash leave it half cut.
+            // This prevents a partial cut after a crash.
             self.touch(caller, object, objects, Some(size), Stability::FileSync).await.result?;
         }
         if let Err(error) = self.resize(Some(object), objects, size).await {

@@ -1,6 +1,6 @@
-//! A search for objects that no file has, which a metaserver repeats in the background.
+//! A search for leftover objects, which a metaserver repeats in the background.
 //!
-//! No person looks at the result before a removal in the background. Such a removal therefore takes
+//! No person checks the result before a removal in the background. Such a removal therefore takes
 //! an object only if two searches, far enough apart, found that no file has the object and that the
 //! object did not change. An administrator who moves metafiles out of the directory of names, or
 //! starts with an old copy of the directory, has the time between the two searches to put the
@@ -14,8 +14,8 @@ use leasehold_base::units::{FileTime, Time};
 use crate::iod::{Extent, ObjectName};
 use crate::search::Found;
 
-/// How many objects are remembered from one search to the next, about 64 bytes each. Objects beyond
-/// the bound wait for a later search.
+/// The number of objects that the scrub remembers from one search to the next, about 64 bytes each.
+/// Objects beyond the bound wait for a later search.
 const SEEN_MAX: usize = 65_536;
 
 /// The state of an object that shows a change.

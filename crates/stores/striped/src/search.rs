@@ -1,23 +1,25 @@
-//! Finding objects that no file has, while files are used.
+//! A search for leftover objects, which belong to no file, while clients use the files.
 //!
-//! They are left where a crash, or an iod that is away, comes between a file and its objects. What
-//! is wrongly taken for such is lost data, so whatever is in doubt is left.
+//! Objects become leftovers if a crash, or an iod that is away, comes between the change of a file
+//! and the change of its objects. To mistake an object for a leftover means a loss of data, so the
+//! search keeps every doubtful object.
 //!
 //! Rules:
-//! 1. What iods have is listed first; then all names are walked. Where something is left, they are
-//!    walked once more, as local programs may have moved something meanwhile.
-//! 2. Each name of objects is given once. So what no file has no file ever gets, but by a head that
-//!    is yet to be written. The names of those that were begun before the list are kept, and all
-//!    that are given while it is made.
-//! 3. Who gives something another name takes note of it, and a walk ends when everybody has who was
-//!    at that, and all that was noted was looked at.
-//! 4. Of a head that could not be written nobody knows whether it, or the one before, will be there
-//!    after a crash: the objects of both are kept until the next start.
-//! 5. Objects of the name that stands in a small file are nobody's, but will be the file's when it
-//!    grows: they are removed with nobody else at it.
-//! 6. What was found is looked at again before it is removed: who writes it has it.
-//! 7. That a name is gone may not be on stable storage when it is found out: who has something
-//!    removed sees to that before.
+//! 1. The search lists the objects of the iods first; then it walks all names. If objects remain,
+//!    it walks the names once more, as local programs may have moved files meanwhile.
+//! 2. The store uses each name of objects once. So no file ever gets a leftover object, except by a
+//!    head that is not written yet. The search keeps the names of heads in progress at the time of
+//!    the list, and all names that the store assigns during the list.
+//! 3. A task that gives an object another name records the object. A walk ends when all such tasks
+//!    have recorded their objects and the walk has examined them.
+//! 4. After a failed write of a head it is unknown if this head, or the previous one, is in place
+//!    after a crash: the search keeps the objects of both until the next start.
+//! 5. Objects of the name in the metafile of a small file belong to no file yet, but will belong to
+//!    this file when it grows: the search removes them only with exclusive access to the file.
+//! 6. The search examines each object again before its removal: a changed object belongs to a
+//!    writer.
+//! 7. The removal of a name may not be on stable storage when the search misses the name: the
+//!    caller must sync the names before it removes objects.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -36,95 +38,95 @@ use crate::leftovers::{self, AT_ONCE, Leftovers, Listed};
 use crate::metafile::{Head, Placed};
 use crate::walk::{Visitor, Walk};
 
-/// What gets other names is kept in mind so far; where there is more at once the search fails, and
-/// where more directories do in all.
+/// The maximum number of recorded objects with new names, and of directories with new names during
+/// one search; beyond either the search fails.
 pub(crate) const NOTED_MAX: usize = 65_536;
 
-/// Names of objects of which it is in doubt whose they are; with more nothing is searched for.
+/// The maximum number of doubtful names of objects; beyond it no search runs.
 const DOUBTS_MAX: usize = 65_536;
 
-/// No start gives as many names, so those of greater numbers were not given by it.
+/// No start assigns as many names, so this start has not assigned any greater number.
 const NUMBERS_MAX: u64 = 1 << 63;
 
-/// How often all names are walked.
+/// The number of walks over all names.
 pub(crate) const WALKS: u32 = 2;
 
-/// What is known of files, and of names, that a search has to know.
+/// The state of files and names that a search needs.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     state: Mutex<State>,
-    /// Shared by all who give something another name.
+    /// Shared by all tasks that give an object another name.
     naming: RwLock<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Names of objects that are made for a head that is yet to be written.
+    /// Names of objects that are created for a head that is not written yet.
     making: BTreeSet<ObjectName>,
-    /// Those of which it is in doubt whether a head has them.
+    /// Names of objects that may belong to a head.
     doubted: BTreeSet<ObjectName>,
-    /// Whether there were too many.
+    /// True if there were too many doubtful names.
     has_lost_doubts: bool,
-    /// What got another name, while there is a search.
+    /// The objects that got another name, during a search.
     noted: Option<Noted>,
 }
 
 #[derive(Debug, Default)]
 struct Noted {
     objects: BTreeSet<ObjectId>,
-    /// Whether something was not noted.
+    /// True if an object was not recorded.
     has_lost_some: bool,
 }
 
-/// What no file of a volume has, and what is to be known to remove it.
+/// The leftover objects of a volume, and the information for their removal.
 #[derive(Debug)]
 pub struct Found {
-    /// What it is.
+    /// The leftover objects.
     pub leftovers: Leftovers,
     /// The small files whose objects will have such a name when they grow.
     small: BTreeMap<ObjectName, ObjectId>,
 }
 
-/// Why it cannot be told what no file has.
+/// The reason why a search cannot find the leftover objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchError {
-    /// Another search goes on.
+    /// Another search is in progress.
     Busy,
-    /// It is to end.
+    /// The server stops.
     Ending,
-    /// A file or directory cannot be read: the path to it, where that is known.
+    /// A file or directory cannot be read: the path to it, if that is known.
     Names(Option<Vec<u8>>, FsError),
-    /// Too much got other names.
+    /// Too many objects got other names.
     Restless,
     /// Other metaservers have metafiles, too.
     Several,
-    /// Too many heads could not be written since the start.
+    /// The writes of too many heads have failed since the start.
     Uncertain,
 }
 
 impl fmt::Display for SearchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy => f.write_str("another search goes on"),
-            Self::Ending => f.write_str("the server is about to end"),
+            Self::Busy => f.write_str("another search is in progress"),
+            Self::Ending => f.write_str("the server is stopping"),
             Self::Names(Some(path), error) if !path.is_empty() => {
-                write!(f, "{} cannot be read: {error}", String::from_utf8_lossy(path))
+                write!(f, "cannot read {}: {error}", String::from_utf8_lossy(path))
             }
-            Self::Names(_, error) => write!(f, "the names cannot be read: {error}"),
-            Self::Restless => f.write_str("too much is being renamed: try it again later"),
+            Self::Names(_, error) => write!(f, "cannot read the names: {error}"),
+            Self::Restless => f.write_str("too many files are being renamed: try again later"),
             Self::Several => f.write_str(
-                "files have their metafiles at several metaservers, and none knows them all: what \
-                 no file has cannot be told",
+                "several metaservers have metafiles of this volume, and none of them has all: \
+                 leftover objects cannot be determined",
             ),
             Self::Uncertain => {
-                f.write_str("too many metafiles could not be written: start the metaserver anew")
+                f.write_str("too many metafiles could not be written: restart the metaserver")
             }
         }
     }
 }
 
-/// A name of objects that are made for a head that is yet to be written. It is in doubt where this
-/// is dropped before its end.
+/// A name of objects that are created for a head that is not written yet. The name is doubtful if
+/// this value is dropped before `end`.
 pub(crate) struct Making<'a> {
     search: &'a Search,
     name: ObjectName,
@@ -132,7 +134,7 @@ pub(crate) struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// The head is written, or never will be.
+    /// Ends the creation: the head is written, or never will be.
     pub(crate) fn end(mut self) {
         self.is_known = true;
     }
@@ -149,7 +151,7 @@ impl Drop for Making<'_> {
     }
 }
 
-/// A walk over all names that is under way.
+/// A walk over all names that is in progress.
 pub(crate) struct UnderWay<'a>(&'a Search);
 
 impl Drop for UnderWay<'_> {
@@ -173,7 +175,7 @@ impl Search {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has tasks note the objects that get other names, until the result is dropped.
+    /// Makes tasks record the objects that get other names, until the result is dropped.
     pub(crate) fn begin(&self) -> Result<UnderWay<'_>, SearchError> {
         self.state(|state| match &state.noted {
             Some(_) => Err(SearchError::Busy),
@@ -184,22 +186,23 @@ impl Search {
         })
     }
 
-    /// Waits until all tasks that give an object another name now have noted the object.
+    /// Waits until all tasks that now give an object another name have recorded the object.
     pub(crate) async fn all_have_noted(&self) {
         drop(self.naming.write().await);
     }
 
-    /// Something is given another name until this is dropped; what it is is to be noted before.
+    /// Returns a guard for a task that gives an object another name; the task records the object
+    /// before it drops the guard.
     pub(crate) async fn naming(&self) -> RwLockReadGuard<'_, ()> {
         self.naming.read().await
     }
 
-    /// Whether what gets another name is to be noted.
+    /// Returns true if tasks must record objects that get another name.
     pub(crate) fn is_under_way(&self) -> bool {
         self.state(|state| state.noted.is_some())
     }
 
-    /// Takes note of what got another name; none where it is not known what that was.
+    /// Records an object that got another name; `None` if the object is unknown.
     pub(crate) fn note(&self, object: Option<ObjectId>) {
         self.state(|state| {
             if let Some(noted) = &mut state.noted {
@@ -213,7 +216,7 @@ impl Search {
         });
     }
 
-    /// What was noted since this was asked before.
+    /// Returns the objects that were recorded since the last call.
     pub(crate) fn noted(&self) -> Result<BTreeSet<ObjectId>, SearchError> {
         self.state(|state| match &mut state.noted {
             Some(Noted { has_lost_some: true, .. }) => Err(SearchError::Restless),
@@ -222,9 +225,10 @@ impl Search {
         })
     }
 
-    /// Has a head made whose objects are made before it is written.
+    /// Creates a head whose objects are created before it is written.
     pub(crate) fn making(&self, make: impl FnOnce() -> Head) -> (Head, Making<'_>) {
-        // A search that begins now knows its name, or that it is given later.
+        // A search that begins now has this name in its list of names in progress, or it counts the
+        // number as one that was assigned later.
         let head = self.state(|state| {
             let head = make();
             state.making.insert(head.name);
@@ -234,12 +238,13 @@ impl Search {
         (head, making)
     }
 
-    /// It is in doubt which of two heads is there, so the objects of both may be a file's.
+    /// Records that either of two heads may be in place, so that the objects of both may belong to
+    /// a file.
     pub(crate) fn doubt(&self, names: [ObjectName; 2]) {
         self.state(|state| names.into_iter().for_each(|name| state.doubt(name)));
     }
 
-    /// Whether the objects of a name may be a file's, whatever stands in metafiles.
+    /// Returns true if the objects of a name may belong to a file, regardless of the metafiles.
     fn is_doubted(&self, object: ObjectName) -> bool {
         self.state(|state| {
             let [first, second] = [object, object.second()].map(|it| state.doubted.contains(&it));
@@ -260,11 +265,11 @@ impl Found {
 }
 
 impl Volume {
-    /// Finds out what no file has, while files are used. What iods have that do not answer is not
-    /// looked for.
+    /// Finds leftover objects while clients use the files. The result omits the objects of iods
+    /// that do not answer.
     ///
     /// # Errors
-    /// As [`SearchError`] says.
+    /// See [`SearchError`].
     pub async fn search(&self) -> Result<Found, SearchError> {
         if self.options.shared {
             return Err(SearchError::Several);
@@ -296,8 +301,8 @@ impl Volume {
         Ok(Found { leftovers: listed.measured(&iods).await, small })
     }
 
-    /// Has what gets other names be noted from now on. Gives the names of objects that are being
-    /// made, and the number that the next will have.
+    /// Makes tasks record objects that get other names. Returns the names of objects that are being
+    /// created, and the next number.
     fn begin_search(&self) -> Result<(UnderWay<'_>, BTreeSet<ObjectName>, u64), SearchError> {
         self.search.state(|state| {
             if state.noted.is_some() {
@@ -313,16 +318,16 @@ impl Volume {
         })
     }
 
-    /// Has no number be given any more that stands in the name of an object, though it was not
-    /// given yet, as where somebody copied it there. Gives the number before which all may be given.
+    /// Skips the numbers that occur in names of objects but were not assigned yet, as when an
+    /// administrator copied the objects there. Returns the number below which all may have been assigned.
     fn pass_over(&self, listed: &Listed) -> u64 {
         let numbers = listed.objects().filter_map(|object| self.options.number_of(object));
         let last = numbers.filter(|number| *number < NUMBERS_MAX).max();
         self.made.fetch_max(last.map_or(0, |last| last + 1), Ordering::Relaxed)
     }
 
-    /// Removes what was found, as far as it is as it was. Gives how many objects of each iod are
-    /// gone. All names are to be on stable storage as they were when it was found.
+    /// Removes the found objects that have not changed. Returns the number of removed objects of
+    /// each iod. The caller must have synced all names after the search.
     pub async fn remove_found(&self, found: &Found) -> Vec<u64> {
         let Found { leftovers, small } = found;
         let removed = self.iods.iter().zip(&leftovers.iods).map(async |(iod, left)| {
@@ -337,8 +342,8 @@ impl Volume {
         join_all(removed).await
     }
 
-    /// Removes an object of no file, whose name is that of a small file's objects to come, or of
-    /// none.
+    /// Removes a leftover object. `small` is the small file whose future objects have this name, if
+    /// there is one.
     async fn remove_leftover(
         &self,
         iod: &dyn Iod,
@@ -353,7 +358,7 @@ impl Volume {
         let file = self.file(small);
         let data = match self.alone(small, &file).await {
             Ok(data) => data,
-            // It was removed as a small file.
+            // The file was removed while it was still small.
             Err(FsError::Stale) => return leftovers::remove(iod, object, found).await,
             Err(_) => return false,
         };
@@ -366,7 +371,7 @@ impl Volume {
     }
 }
 
-/// Takes the objects that files have out of the objects that iods have.
+/// Takes the objects of files out of the list of objects of the iods.
 struct OfFiles {
     listed: Listed,
     small: BTreeMap<ObjectName, ObjectId>,

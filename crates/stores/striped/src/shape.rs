@@ -1,8 +1,8 @@
-//! What an administrator says about where the data of a file is to lie, or of all files that are
-//! made in a directory: beside what is so for the whole volume.
+//! The layout policy that an administrator sets for a file, or for all new files of a directory, in
+//! place of the volume's options.
 //!
-//! It stands at the file or directory in the store of names, as lines of text. What is made in a
-//! directory gets what that has, so it is inherited, and stays with what was moved elsewhere.
+//! The store of names keeps the policy with the file or directory, as lines of text. New entries of
+//! a directory inherit the policy, and an object that moves to another directory keeps it.
 
 use core::str::FromStr;
 use std::collections::BTreeSet;
@@ -13,23 +13,24 @@ use leasehold_core::stripes::Layout;
 use crate::Options;
 use crate::metafile::Head;
 
-/// What was said of a file or directory. What was not is as for the volume.
+/// The layout policy of a file or directory. Absent values are as for the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes of a stripe.
+    /// The stripe unit in bytes.
     pub unit: Option<u32>,
-    /// Over how many iods a file is spread; over fewer where there are not so many.
+    /// The number of iods for a file, or all iods if there are fewer.
     pub width: Option<u16>,
-    /// The iod that has the first stripe, where it is one of those. Else it is another for each file.
+    /// The iod of the first stripe, if it is among the file's iods. Otherwise the files start at
+    /// the iods in turn.
     pub first: Option<u16>,
-    /// The iods to use; those that the volume uses where none of them is.
+    /// The iods to use; if none of them is in use, the iods of the volume.
     pub iods: Vec<u16>,
-    /// How many iods have each stripe.
+    /// The number of copies of each stripe.
     pub copies: Option<u16>,
 }
 
 impl Shape {
-    /// The lines that say so.
+    /// Returns the policy as lines of text.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { unit, width, first, iods, copies } = self;
@@ -48,7 +49,7 @@ impl Shape {
         text
     }
 
-    /// What such lines say; none where they are no such lines.
+    /// Parses lines of text; returns `None` if they are not a valid policy.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut shape = Self::default();
@@ -72,12 +73,12 @@ impl Shape {
         Some(shape)
     }
 
-    /// What stands at a file or directory. What cannot be read says nothing.
+    /// Returns the stored policy of a file or directory. An unreadable policy counts as absent.
     pub(crate) fn of(noted: Option<Bytes>) -> Self {
         noted.and_then(|noted| Self::parse(&noted)).unwrap_or_default()
     }
 
-    /// The iods that a file may use, each once.
+    /// Returns the iods that a file may use, each once.
     pub(crate) fn candidates(&self, options: &Options) -> Vec<u16> {
         let mut named = Vec::new();
         for iod in self.iods.iter().filter(|iod| options.used.contains(iod)) {
@@ -85,7 +86,7 @@ impl Shape {
                 named.push(*iod);
             }
         }
-        // Two copies lie on two iods, whatever was named.
+        // Two copies need two iods, even if the policy names fewer.
         let least = usize::from(self.copies_of(options));
         if named.len() < least { options.used.clone() } else { named }
     }
@@ -100,8 +101,8 @@ impl Shape {
         wanted.max(self.copies_of(options).into()).min(candidates.len())
     }
 
-    /// The iods that a new file may use: without the full iods, as long as the other iods can have
-    /// all copies.
+    /// Returns the iods that a new file may use: without the full iods, as long as the other iods
+    /// can have all copies.
     fn with_room(&self, options: &Options, full: &BTreeSet<u16>) -> Vec<u16> {
         let all = self.candidates(options);
         match self.needs_full(options, full) {
@@ -110,13 +111,13 @@ impl Shape {
         }
     }
 
-    /// True if a file needs an iod that is full.
+    /// Returns true if a file needs an iod that is full.
     pub(crate) fn needs_full(&self, options: &Options, full: &BTreeSet<u16>) -> bool {
         let rest = self.candidates(options).iter().filter(|iod| !full.contains(iod)).count();
         rest < usize::from(self.copies_of(options))
     }
 
-    /// The iods of a file with that number, in the order of its stripes.
+    /// Returns the iods of the file with this number, in the order of its stripes.
     pub(crate) fn iods(&self, options: &Options, number: u64, full: &BTreeSet<u16>) -> Vec<u16> {
         let mut iods = self.with_room(options, full);
         let count = iods.len() as u64;
@@ -136,8 +137,8 @@ impl Shape {
         self.copies_of(options)
     }
 
-    /// Whether a file lies as it is to. Where nothing was said of it, how wide it is spread and how
-    /// large its stripes are is as it was when it was made.
+    /// Returns true if the layout of a file matches the policy. Without a policy, a file keeps the
+    /// width and the stripe unit of its creation.
     pub(crate) fn fits(&self, options: &Options, head: &Head, full: &BTreeSet<u16>) -> bool {
         let candidates = self.candidates(options);
         let with_room = self.with_room(options, full);
@@ -147,7 +148,7 @@ impl Shape {
             let width = head.iods.len();
             width == width_of(&candidates) || width == width_of(&with_room)
         };
-        // A new file would not begin at an iod that is full either.
+        // A new file would not start at a full iod, either.
         let begins = |first: u16| head.iods.first() == Some(&first) || !with_room.contains(&first);
         head.iods.iter().all(|iod| candidates.contains(iod))
             && head.copies == self.copies_of(options)

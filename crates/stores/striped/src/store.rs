@@ -1,4 +1,4 @@
-//! The store's operations: those of names go to the names' store, those of data to `data`.
+//! The store's operations: names go to the names' store, data goes to the module `data`.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use crate::look::superuser;
 use crate::metafile::{HEAD_BYTES, Head};
 use crate::put_off::Asked;
 
-/// Of how many files of a listing the iods are asked at once.
+/// The number of files of a listing for which the store queries the iods at once.
 const LISTED_AT_ONCE: usize = 64;
 
-/// No attribute.
+/// No attribute to set.
 const NOTHING: SetAttributes = SetAttributes {
     mode: None,
     uid: None,
@@ -34,14 +34,15 @@ const NOTHING: SetAttributes = SetAttributes {
     modified: SetTime::Keep,
 };
 
-/// How many bytes of data find room, with so many copies of each on as many file systems.
+/// Returns the number of bytes of data that fit file systems with this room, with `copies` copies
+/// of each byte on different file systems.
 fn data_bytes(rooms: &[u64], copies: u16) -> u64 {
     let sum: u64 = rooms.iter().sum();
     if copies < 2 {
         return sum;
     }
     let greatest = rooms.iter().max().copied().unwrap_or_default();
-    // Iods that all lie on one file system keep two copies there all the same.
+    // If all iods share one file system, it holds both copies.
     let second = if rooms.len() > 1 { sum - greatest } else { sum };
     second.min(sum / 2)
 }
@@ -69,16 +70,17 @@ impl Striped {
         Ok(Found { attributes, ..found })
     }
 
-    /// The file that a name leads to, which may be about to lose its last one: with where its data
-    /// lies, which nobody can find out afterwards.
+    /// Returns the file of a name that may be about to lose its last name, with its head: after the
+    /// removal no caller can read the head.
     async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<(ObjectId, Head)> {
         let found = self.names.lookup(caller, &place.directory, place.name).await.ok()?;
         let Attributes { file_type, size, .. } = found.attributes;
-        // Of one with more names another may be removed meanwhile.
+        // A file with several names counts as well, since another call may remove the others
+        // meanwhile.
         if file_type != FileType::Regular || size == 0 {
             return None;
         }
-        // A file whose head cannot be read leaves its objects behind.
+        // If the head cannot be read, the objects of the file become leftovers.
         let head = self.head(&found.object).await.ok()??;
         Some((found.object, head))
     }
@@ -92,7 +94,7 @@ impl Striped {
         }
     }
 
-    /// Renames, and takes note of what got another name where somebody looks for all names.
+    /// Renames an object, and records it if a search or the rebalancer walks all names.
     async fn rename_noted(&self, caller: &Caller, from: Place<'_>, to: Place<'_>) -> Renamed {
         let looked = self.tending.last_look();
         let _naming = self.search.naming().await;
@@ -105,10 +107,11 @@ impl Striped {
                     if may_be_missed {
                         self.look_at(found.object, found.attributes.file_type);
                     }
-                    // Also where it failed: it may be done all the same.
+                    // Also if the call failed: the rename may have happened nevertheless.
                     self.search.note(Some(found.object));
                 }
-                // Who has taken it away since has noted it; what cannot be seen is in doubt.
+                // A task that has removed the name since has recorded the object; an unreadable
+                // name is in doubt.
                 Err(FsError::NotFound | FsError::Stale) => {}
                 Err(_) if is_done => self.search.note(None),
                 Err(FsError::Io | FsError::Later | FsError::ServerFault) => self.search.note(None),
@@ -118,7 +121,7 @@ impl Striped {
         renamed
     }
 
-    /// Makes a file; the size of its metafile is not for clients to set.
+    /// Creates a file without a size: clients must not set the size of its metafile.
     async fn create_file(
         &self,
         caller: &Caller,
@@ -148,7 +151,8 @@ impl Striped {
         }
     }
 
-    /// Gives a file that CREATE made its size. Where that is to come again, it finds the file.
+    /// Sets the size of a file that CREATE made. If the client must retry, the retry finds the
+    /// file.
     async fn finish(
         &self,
         asked: Asked,
@@ -157,12 +161,12 @@ impl Striped {
         wcc: Wcc,
     ) -> Changed<Found> {
         let SetAttributes { size, accessed, modified, .. } = asked.set;
-        // Times that were asked for are not those of the change of size.
+        // Explicit times must replace the times from the change of size.
         let changes = SetAttributes { size, accessed, modified, ..NOTHING };
         let known = guard;
         let done = self.sized(&asked.caller, made, &changes, &mut guard, wcc).await;
         match done.result {
-            // As it is known already.
+            // The entry exists already.
             Err(FsError::Later) if known.is_some() && guard == known => {}
             Err(FsError::Later) => {
                 let file = self.names.identity(&made.object);
@@ -174,7 +178,7 @@ impl Striped {
         done
     }
 
-    /// A CREATE that found a file, where that is its own and nobody was at it since.
+    /// Continues a pending CREATE if it finds its own file and no other change has occurred since.
     async fn go_on(&self, asked: &Asked, place: Place<'_>, wcc: Wcc) -> Option<Changed<Found>> {
         let mut known = self.put_off.find(asked)?;
         loop {
@@ -187,7 +191,7 @@ impl Striped {
                 if done.result != Err(FsError::NotSynchronized) {
                     return Some(done);
                 }
-                // It may have been moved meanwhile.
+                // The rebalancer may have moved the file in between.
                 let now = self.put_off.find(asked)?;
                 if now != known {
                     known = now;
@@ -199,7 +203,7 @@ impl Striped {
         }
     }
 
-    /// Gives a file that is there a size.
+    /// Sets the size of a file that exists already.
     async fn create_there(&self, caller: &Caller, place: Place<'_>, size: u64) -> Changed<Found> {
         let found = self.create_unsized(caller, place, &NewFile::Unchecked(NOTHING)).await;
         match found.result {
@@ -223,17 +227,17 @@ impl Striped {
             let object = found.object;
             let result = match found.attributes.size {
                 0 => self.inherit(&place.directory, found).await,
-                // A file that was there and has data keeps its data.
+                // A file that existed and has data keeps its data.
                 _ => self.true_found(found).await,
             };
-            // A CREATE that may find a file starts again where the file is gone. Any other CREATE
-            // has made the file, even if the file is gone or in use already: a client that hears of
-            // a failure makes another file, and other clients see one file more than the program
-            // has made.
+            // A CREATE that may find a file starts again if the file is gone. Any other CREATE has
+            // made the file, even if the file is gone or in use already: a client that receives a
+            // failure makes another file, and other clients see one file more than the program has
+            // made.
             let is_gone = self.failed_for_gone(&object, &result).await;
             if !matches!(file, NewFile::Unchecked(_)) {
                 let attributes = Attributes { size: 0, used: 0, ..found.attributes };
-                // An exclusive CREATE that comes again may find the data that a writer has put there.
+                // The retry of an exclusive CREATE may find data that a writer has put there.
                 let is_new = matches!(file, NewFile::Guarded(_)) && found.attributes.size > 0;
                 let is_made = is_gone || is_new;
                 let made = result.or_else(|error| match is_made {
@@ -249,7 +253,7 @@ impl Striped {
         Changed::failed(FsError::Later)
     }
 
-    /// Gives what was made in a directory the layout that was said of that.
+    /// Gives a new object the layout policy of its directory.
     async fn inherit(&self, directory: &ObjectId, made: Found) -> Result<Found, FsError> {
         let Some(layout) = self.names.layout(directory).await? else { return Ok(made) };
         if self.names.layout(&made.object).await?.is_some() {
@@ -315,7 +319,7 @@ impl Striped {
         done
     }
 
-    /// Sets what is not the size of a file.
+    /// Sets attributes other than the size of a file.
     async fn set_others(
         &self,
         caller: &Caller,
@@ -328,8 +332,8 @@ impl Striped {
             return self.names.setattr(caller, object, changes, guard).await;
         }
         let file = self.file(object);
-        // Not while its data comes to lie elsewhere, or a copy is noted to be behind: both give it
-        // the times of before.
+        // This must not run during a move of the data or the record of an out-of-date copy: both
+        // restore the earlier times.
         let data = file.read().await;
         let _times = match &*data {
             Data::OnIods(objects) => Some(objects.times.read().await),
@@ -339,8 +343,8 @@ impl Striped {
         self.names.setattr(caller, object, changes, guard).await
     }
 
-    /// Gives a file that CREATE found or made its size, unless it was changed after the guard;
-    /// `wcc` is the directory's.
+    /// Sets the size of a file that CREATE found or made, unless the file has changed after the
+    /// guard; `wcc` belongs to the directory.
     async fn sized(
         &self,
         caller: &Caller,
@@ -376,8 +380,8 @@ impl Striped {
         Page { entries, ..page }
     }
 
-    /// The attributes of a file in a listing. They are optional, and nobody waits there for an iod
-    /// that is known to be away.
+    /// Returns the attributes of a file in a listing. They are optional, so a listing does not wait
+    /// for an iod that is known to be away.
     async fn listed(
         &self,
         object: Option<ObjectId>,
@@ -395,9 +399,9 @@ impl Striped {
         self.true_of(&object, attributes).await.ok()
     }
 
-    /// The room of each file system that iods are on, with the number of iods there.
+    /// Returns the room of each file system of the iods, with the number of iods there.
     async fn rooms(&self) -> Result<Vec<(Space, u16)>, FsError> {
-        // One that is away has no room to give, and is waited for only where all are.
+        // An iod that is away offers no room; the call waits for such iods only if all are away.
         let all_are_away = self.iods.iter().all(|iod| iod.is_away());
         let there = self.iods.iter().filter(|iod| all_are_away || !iod.is_away());
         let asked = join_all(there.map(|iod| iod.space())).await;
@@ -412,7 +416,7 @@ impl Striped {
         Ok(rooms.into_values().collect())
     }
 
-    /// Room, and the attributes that an object's metafile has.
+    /// Returns the room, and the attributes of an object's metafile.
     async fn looked_for_room(
         &self,
         caller: &Caller,
@@ -432,9 +436,9 @@ impl Striped {
         Ok((Space { bytes, free_bytes, available_bytes, ..names }, attributes))
     }
 
-    /// The bytes that may be promised for data which comes later. All of that data may have to lie
-    /// on the iod with the least room, and with each copy where two iods share a file system; data
-    /// of small files lies with the names.
+    /// Returns the bytes that the store may promise for later data. All of that data may have to
+    /// lie on the iod with the least room, and with both copies if two iods share a file system;
+    /// data of small files lies with the names.
     async fn looked_for_promise(
         &self,
         caller: &Caller,
@@ -485,7 +489,7 @@ impl Store for Striped {
 
     fn properties(&self) -> Properties {
         let names = self.names.properties();
-        // As long as data may lie behind a head.
+        // File data may follow a head in the metafile.
         Properties { file_bytes_max: names.file_bytes_max - HEAD_BYTES, ..names }
     }
 
@@ -507,7 +511,7 @@ impl Store for Striped {
     }
 
     fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
-        // That no iod has to be asked for.
+        // This query needs no iod.
         self.names.changed(object)
     }
 
@@ -661,7 +665,7 @@ impl Store for Striped {
             if linked.result.is_ok() && self.may_miss(looked) {
                 self.look_at(*object, FileType::Regular);
             }
-            // Also where it failed: it may be done all the same.
+            // Also if the call failed: the link may have been created nevertheless.
             self.search.note(Some(*object));
             drop(naming);
             let attributes = match linked.attributes {

@@ -1,4 +1,4 @@
-//! Looking after all files: what does not lie where it should is moved.
+//! The rebalancer: it moves files whose location does not match their layout policy.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -13,24 +13,26 @@ use crate::iod::{Iod, Room};
 use crate::look::superuser;
 use crate::shape::Shape;
 
-/// Files that are known to be misplaced; of more only that there are some.
+/// The maximum number of misplaced files in memory; beyond it the store only knows that there are
+/// more.
 const KNOWN_MAX: usize = 65_536;
 
-/// What is known of files that do not lie where they should.
+/// The state of the rebalancer.
 #[derive(Debug)]
 pub(crate) struct Tending {
-    /// Whether each is known to lack a copy.
+    /// The misplaced files; the value is true if the file is known to have an out-of-date copy.
     misplaced: Mutex<BTreeMap<ObjectId, bool>>,
-    /// Files to be looked at, as of which another layout was said, and how often it was meanwhile.
+    /// Files to examine, for example after a change of layout policy, with the number of such
+    /// changes.
     wanted: Mutex<BTreeMap<ObjectId, u64>>,
-    /// How often there was something to look for.
+    /// The number of requests to examine all files.
     asked: AtomicU64,
-    /// How much of that was done.
+    /// The number of the last request that is done.
     done: AtomicU64,
     is_ending: AtomicBool,
 }
 
-/// What looking after all files came to.
+/// The result of one run of the rebalancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tended {
     /// Files that were moved.
@@ -54,12 +56,12 @@ impl Tending {
         look(&mut self.misplaced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes note of a file that does not lie where it should.
+    /// Records a misplaced file.
     pub(crate) fn found(&self, identity: ObjectId) {
         self.note(identity, false);
     }
 
-    /// Takes note of a file that lacks a copy.
+    /// Records a file with an out-of-date copy.
     pub(crate) fn lacks_a_copy(&self, identity: ObjectId) {
         self.note(identity, true);
     }
@@ -77,7 +79,7 @@ impl Tending {
         look(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes note of a file that is to be looked at.
+    /// Records a file to examine.
     pub(crate) fn wanted(&self, object: ObjectId) {
         let is_noted = self.wanted_files(|files| {
             let is_noted = files.len() < KNOWN_MAX || files.contains_key(&object);
@@ -91,18 +93,18 @@ impl Tending {
         }
     }
 
-    /// Has all files be looked at once more.
+    /// Requests another examination of all files.
     fn look_again(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of the last look at all files, if none goes on or is to come.
+    /// Returns the number of the last examination of all files, if none is running or due.
     pub(crate) fn last_look(&self) -> Option<u64> {
         let done = self.done.load(Ordering::Relaxed);
         (self.asked.load(Ordering::Relaxed) == done).then_some(done)
     }
 
-    /// Takes note of a file that does, or is gone.
+    /// Records that a file is at the right location, or is gone.
     pub(crate) fn done(&self, identity: &ObjectId) {
         self.misplaced(|files| files.remove(identity));
     }
@@ -113,8 +115,8 @@ impl Tending {
 }
 
 impl Volume {
-    /// Looks after all files, if there may be any to be moved and all iods are there that are to
-    /// be used; does nothing otherwise. An iod that is away is asked whether it is back.
+    /// Runs the rebalancer if files may need it and all iods for new data are reachable; does
+    /// nothing otherwise. Queries an iod that is away to detect its return.
     ///
     /// # Errors
     /// The names cannot be read.
@@ -122,7 +124,7 @@ impl Volume {
         if self.look_for_room().await {
             self.tending.look_again();
         }
-        // Also where nothing is to be done: an iod that is away is then asked.
+        // This also runs without work for the rebalancer: it queries an iod that is away.
         if !self.are_all_there().await || self.is_settled() {
             return Ok(None);
         }
@@ -141,11 +143,11 @@ impl Volume {
         Ok(Some(tended))
     }
 
-    /// Says where the data of a file is to lie, or of what is made in a directory from now on. A
-    /// file that lies elsewhere is moved by [`Self::tend`].
+    /// Sets the layout policy of a file, or of new entries of a directory. [`Self::tend`] moves a
+    /// file that does not match the policy.
     ///
     /// # Errors
-    /// Those of the names' store; [`FsError::Invalid`] for what is neither.
+    /// The errors of the names' store; [`FsError::Invalid`] for other types of objects.
     pub async fn lay_out(&self, object: &ObjectId, shape: &Shape) -> Result<(), FsError> {
         let file_type = self.names.getattr(object).await?.file_type;
         if !matches!(file_type, FileType::Regular | FileType::Directory) {
@@ -158,13 +160,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether what got another name may be missed, where that was the number of the last look at
-    /// all files before: who looks now may have passed by the new name, and not find the old one.
+    /// Returns true if an examination may have missed an object that got another name. `last_look`
+    /// is the number of the last examination before the rename: a later one may have passed the new
+    /// name already, and no longer find the old name.
     pub(crate) fn may_miss(&self, last_look: Option<u64>) -> bool {
         last_look.is_none() || self.tending.last_look() != last_look
     }
 
-    /// Takes note of what is to be looked at.
+    /// Records an object to examine.
     pub(crate) fn look_at(&self, object: ObjectId, file_type: FileType) {
         match file_type {
             FileType::Regular => self.tending.wanted(object),
@@ -177,20 +180,21 @@ impl Volume {
         }
     }
 
-    /// Looks after the files that are to be looked at.
+    /// Examines the recorded files.
     async fn tend_wanted(&self) -> Tended {
         let mut tended = Tended::default();
         for (object, times) in self.tending.wanted_files(|files| files.clone()) {
             match self.tend_file(&object).await {
                 Ok(moved) => tended.moved += u64::from(moved),
-                // Somebody removed it.
+                // Another caller removed the file.
                 Err(FsError::Stale) => {}
                 Err(_) => {
                     tended.left += 1;
                     continue;
                 }
             }
-            // Not before it is done, lest it seem so; and not where it was said again.
+            // An entry leaves the list only after its examination, and not if a newer request
+            // exists.
             self.tending.wanted_files(|files| {
                 if files.get(&object) == Some(&times) {
                     files.remove(&object);
@@ -200,7 +204,7 @@ impl Volume {
         tended
     }
 
-    /// Whether all files lie where they should, as far as is known.
+    /// Returns true if all files are at the right location, as far as is known.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let Tending { asked, done, .. } = &self.tending;
@@ -208,27 +212,27 @@ impl Volume {
             && self.tending.wanted_files(|files| files.is_empty())
     }
 
-    /// Has [`Self::tend`] end soon, wherever it is.
+    /// Makes [`Self::tend`] end soon.
     pub fn end_tending(&self) {
         self.tending.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// How many files are known not to lie where they should.
+    /// Returns the number of files that are known to be misplaced.
     #[must_use]
     pub fn misplaced_count(&self) -> usize {
         self.tending.misplaced(|files| files.len())
     }
 
-    /// How many of them are known to lack a copy.
+    /// Returns the number of files that are known to have an out-of-date copy.
     #[must_use]
     pub fn behind_count(&self) -> usize {
         self.tending.misplaced(|files| files.values().filter(|is_behind| **is_behind).count())
     }
 
-    /// The room of an iod.
+    /// Returns the room of an iod.
     ///
     /// # Errors
-    /// It does not say, as when it is away.
+    /// The iod does not report it, for example because it is away.
     pub async fn room_of(&self, iod: u16) -> Result<Room, FsError> {
         self.iod(iod).space().await
     }
@@ -252,7 +256,7 @@ impl Volume {
                     FileType::Directory => directories.push(object),
                     FileType::Regular => match self.tend_file(&object).await {
                         Ok(moved) => tended.moved += u64::from(moved),
-                        // Somebody removed it.
+                        // Another caller removed the file.
                         Err(FsError::Stale) => {}
                         Err(_) => {
                             tended.left += 1;
@@ -291,7 +295,7 @@ impl Volume {
         }
     }
 
-    /// What lies in a directory, and the names of which it is not known what they lead to.
+    /// Returns the children of a directory, and the names of which the object is unknown.
     pub(crate) async fn children(
         &self,
         directory: &ObjectId,
@@ -303,7 +307,7 @@ impl Volume {
             let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
             let wanted = Wanted::Everything;
             let page = match self.names.readdir(&caller, directory, cookie, budget, wanted).await {
-                // Somebody removed it.
+                // Another caller removed the directory.
                 Err(FsError::Stale) => return Ok((children, unknown)),
                 page => page?,
             };

@@ -1,9 +1,9 @@
-//! Files of which the metafile was changed last by this store itself, with no data changed: since
-//! when.
+//! Internal maintenance: files whose last change of the metafile came from this store itself,
+//! without a change of data, and the interval of change times.
 //!
-//! Who holds a lease on a file is told what its own calls change, and everybody else's are kept
-//! off. What is noted of a copy, or moved, is nobody's change, but moves the change time of the
-//! metafile all the same, and data that a client brings late is compared by that.
+//! The lease protocol reports a client's own changes to it and excludes changes of other clients.
+//! The record of an out-of-date copy and the move of data belong to no client, but they change the
+//! change time of the metafile, with which a client compares data that it flushes late.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use leasehold_base::units::FileTime;
 use leasehold_fs::ObjectId;
 
-/// Files that are kept in mind; of more some are forgotten.
+/// The maximum number of files in memory; an insertion beyond it drops an entry.
 const FILES_MAX: usize = 65_536;
 
-/// From which change time to which.
+/// The change times before and after the maintenance.
 type Span = (FileTime, FileTime);
 
-/// The files, by the part of their ids that is equal for all ids of one.
+/// The files, by object key.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep(Mutex<BTreeMap<ObjectId, Span>>);
 
@@ -26,7 +26,8 @@ impl Upkeep {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A metafile was changed, with no data changed, and by nobody else meanwhile.
+    /// Records that the store changed a metafile without a change of data, and that no other change
+    /// occurred between `before` and `after`.
     pub(crate) fn note(&self, file: ObjectId, before: FileTime, after: FileTime) {
         if before == after {
             return;
@@ -40,13 +41,13 @@ impl Upkeep {
         *span = (since, after);
     }
 
-    /// From when to when that was all, if nobody has changed the file since.
+    /// Returns the change times before and after the maintenance, if no other change has followed.
     pub(crate) fn of(&self, file: &ObjectId) -> Option<Span> {
         self.files().get(file).copied()
     }
 
-    /// Somebody changes a file. The clock may stand still, so that its change time does not show
-    /// it.
+    /// Records that a client changes a file. The clock may stand still, so the change time alone
+    /// does not show this.
     pub(crate) fn forget(&self, file: &ObjectId) {
         self.files().remove(file);
     }
@@ -65,13 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_until_somebody_changes_the_file() {
+    fn maintenance_spans_join_until_another_change() {
         let upkeep = Upkeep::default();
         upkeep.note(file(1), at(1), at(2));
         upkeep.note(file(1), at(2), at(4));
         assert_eq!(upkeep.of(&file(1)), Some((at(1), at(4))));
         assert_eq!(upkeep.of(&file(2)), None);
-        // Somebody has changed it since, as its change time shows.
+        // Another change has occurred in between, as the change time shows.
         upkeep.note(file(1), at(5), at(6));
         assert_eq!(upkeep.of(&file(1)), Some((at(5), at(6))));
         upkeep.forget(&file(1));
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn it_remembers_no_more_than_so_many() {
+    fn the_number_of_files_is_bounded() {
         let upkeep = Upkeep::default();
         for number in 0..=u32::try_from(FILES_MAX).expect("it is small") {
             upkeep.note(file(number), at(1), at(2));

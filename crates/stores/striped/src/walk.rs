@@ -1,7 +1,7 @@
-//! A walk over all files of a volume, while files are used.
+//! A walk over all files of a volume, while clients use the files.
 //!
-//! A task that gives an object another name notes the object. A walk ends when all such tasks have
-//! noted their objects and the walk has looked at all noted objects. See [`crate::search`].
+//! A task that gives an object another name records the object. A walk ends when all such tasks
+//! have recorded their objects and the walk has examined all of these. See [`crate::search`].
 
 use leasehold_fs::{FileType, FsError, ObjectId, Step};
 
@@ -12,13 +12,13 @@ use crate::search::{NOTED_MAX, SearchError};
 
 /// The work of a walk at each file.
 pub(crate) trait Visitor: Send {
-    /// Looks at a file that has a head. A file with several names, or with another name, may come
-    /// more than once.
+    /// Examines a file that has a head. The walk may visit a file with several names, or with a new
+    /// name, more than once.
     fn visit(&mut self, file: ObjectId, placed: Placed) -> impl Future<Output = ()> + Send;
 }
 
 impl Volume {
-    /// The children of a directory, of which the walk passes none by.
+    /// Returns all children of a directory; fails if the type of one cannot be found.
     async fn all_children(
         &self,
         directory: &ObjectId,
@@ -42,7 +42,7 @@ impl Volume {
         Ok(children)
     }
 
-    /// The content of a file's metafile.
+    /// Reads a file's metafile.
     async fn read_placed(&self, object: &ObjectId) -> Result<Option<Placed>, FsError> {
         let length = u32::try_from(HEAD_BYTES).expect("it is small");
         let caller = superuser();
@@ -70,14 +70,14 @@ impl Volume {
 pub(crate) struct Walk<'a, V> {
     volume: &'a Volume,
     pub(crate) visitor: V,
-    /// Directories that are to be looked at.
+    /// Directories that the walk has not examined yet.
     directories: Vec<ObjectId>,
-    /// How many directories got other names.
+    /// The number of directories that got other names.
     renamed: usize,
 }
 
 impl<'a, V: Visitor> Walk<'a, V> {
-    /// A walk over the names of a volume, whose notes have begun.
+    /// Creates a walk over the names of a volume; the recording of renamed objects has begun.
     pub(crate) const fn new(volume: &'a Volume, visitor: V) -> Self {
         Self { volume, visitor, directories: Vec::new(), renamed: 0 }
     }
@@ -95,15 +95,16 @@ impl<'a, V: Visitor> Walk<'a, V> {
                     return Err(SearchError::Ending);
                 }
             }
-            // Tasks that give another name now note the object first. The walk has looked at all
-            // objects that get another name later, but for objects in a noted directory.
+            // Tasks that give another name after this point have recorded the object. The walk has
+            // examined all objects that get another name later, except objects in a recorded
+            // directory.
             self.volume.search.all_have_noted().await;
             self.visit_renamed().await?;
         }
         Ok(())
     }
 
-    /// Looks at the objects that got another name.
+    /// Examines the objects that got another name.
     async fn visit_renamed(&mut self) -> Result<(), SearchError> {
         for object in self.volume.search.noted()? {
             match self.volume.names.getattr(&object).await {
@@ -124,7 +125,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
             FileType::Directory => self.directories.push(object),
             FileType::Regular => match self.volume.read_placed(&object).await {
                 Ok(Some(placed)) => self.visitor.visit(object, placed).await,
-                // Another caller removed the object, where the object is stale.
+                // Another caller removed the object if it is stale.
                 Ok(None) | Err(FsError::Stale) => {}
                 Err(error) => return Err(self.volume.unread(&object, error)),
             },

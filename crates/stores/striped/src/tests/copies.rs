@@ -17,7 +17,7 @@ use super::together::Slow;
 use super::volume::{Volume, commit, data, make, place, put, superuser, text};
 use crate::{Absent, Striped, Tended};
 
-/// A volume whose iods are slow, and fail as they are told to.
+/// A volume whose iods are slow, and fail when a test sets a flag.
 struct World {
     volume: Volume,
     fails: [Arc<AtomicBool>; 3],
@@ -59,8 +59,8 @@ fn tend(store: &Striped) -> Tended {
     block_on(store.tend()).expect("the names are there").expect("all are there, and it is due")
 }
 
-/// Writes, cuts, crashes and restarts, with one iod failing at a time: nothing shows, and after
-/// the files were looked after another one may fail.
+/// Writes, cuts, crashes and restarts with one failing iod at a time: no client sees an effect, and
+/// after the rebalance another iod may fail.
 #[test]
 fn one_iod_that_fails_costs_nothing() {
     for seed in 0..60 {
@@ -87,7 +87,8 @@ fn one_iod_that_fails_costs_nothing() {
             }
             commit(&store, &file);
             if world.random.below(2) == 0 {
-                // What is behind stays so for a metaserver that knows nothing.
+                // Out-of-date copies stay out of date for a metaserver that restarts without
+                // memory.
                 world.set_away(None);
                 world.volume.crash();
                 store = world.start();
@@ -109,9 +110,9 @@ fn one_iod_that_fails_costs_nothing() {
     }
 }
 
-/// What one copy lacks is never read, also where the other cannot be had.
+/// The store never reads an out-of-date copy, even if the other copy is unreachable.
 #[test]
-fn what_is_behind_is_not_read() {
+fn out_of_date_copies_are_not_read() {
     let mut world = World::new(1);
     let store = world.start();
     let file = make(&store, "file");
@@ -121,7 +122,7 @@ fn what_is_behind_is_not_read() {
     assert_eq!((store.misplaced_count(), store.behind_count()), (1, 1));
     world.set_away(None);
     for store in [&store, &world.start()] {
-        // Its objects are on 0 and 1, 1 and 2, 2 and 0: two of them have one good copy each.
+        // The objects are on iods 0 and 1, 1 and 2, 2 and 0: two of them have one good copy each.
         world.set_away(Some(0));
         let read = block_on(store.read(&superuser(), &file, 0, 100));
         assert_eq!(read, Err(FsError::Io), "one copy is away, and one behind");
@@ -134,10 +135,10 @@ fn what_is_behind_is_not_read() {
     assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
 }
 
-/// A COMMIT that finds a copy behind tells how the file is once that was noted, and no data was
-/// changed by it: the modification time that was set stays, also when the file is mended.
+/// A COMMIT that finds an out-of-date copy returns the attributes after the record of it, which
+/// changes no data: the explicit modification time stays, also after the repair of the file.
 #[test]
-fn what_is_noted_leaves_the_modification_time() {
+fn the_record_of_an_out_of_date_copy_keeps_the_modification_time() {
     for seed in 0..2 {
         let mut world = World::new(seed);
         let store = world.start();
@@ -163,10 +164,10 @@ fn what_is_noted_leaves_the_modification_time() {
     }
 }
 
-/// What is noted of a copy, and where data lies, is nobody's change, as long as nobody changes the
-/// file.
+/// The record of an out-of-date copy, and a move of data, count as internal maintenance as long as
+/// no client changes the file.
 #[test]
-fn upkeep_is_told_from_what_others_change() {
+fn maintenance_is_distinguished_from_client_changes() {
     let mut world = World::new(0);
     let store = world.start();
     let file = make(&store, "file");
@@ -187,7 +188,7 @@ fn upkeep_is_told_from_what_others_change() {
     assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
     let moved = attributes();
     assert_eq!(store.upkeep(&file), Some((before.changed, moved.changed)));
-    // Whatever else it needed was a part of it.
+    // A client's change ends the interval, even if it includes maintenance.
     set_now(&world, 30);
     world.set_away(Some(2));
     put(&store, &file, 0, &text(50), Stability::Unstable);
@@ -202,9 +203,10 @@ fn upkeep_is_told_from_what_others_change() {
     assert_eq!(store.upkeep(&file), None);
 }
 
-/// Clients write and cut while a file is moved, an iod fails at any point, or the file is removed.
+/// Clients write and cut during the move of a file, an iod fails at any point, or a client removes
+/// the file.
 #[test]
-fn files_are_moved_under_their_clients() {
+fn files_move_while_clients_use_them() {
     let mut moved = 0;
     for seed in 0..200 {
         let mut world = World::new(seed);
@@ -256,7 +258,7 @@ fn files_are_moved_under_their_clients() {
             assert_eq!(data(&store, &file), whole, "seed {seed}");
         }
         world.set_away(None);
-        // Nothing is left of what was moved, nor of moves that came to nothing.
+        // Neither finished nor failed moves leave any objects.
         assert_eq!(tend(&store).left, 0);
         let gone = block_on(store.remove(&superuser(), place(&store, "file")));
         gone.result.expect("it is there");
@@ -269,10 +271,10 @@ fn files_are_moved_under_their_clients() {
     assert!(moved > 100, "{moved}");
 }
 
-/// An iod is left, one comes back empty under a new number, one more is used, and the number of
-/// copies changes: all files follow, and their times stay.
+/// The volume gives up an iod, gets it back empty under a new number, uses one more, and changes
+/// the number of copies: all files follow, and keep their times.
 #[test]
-fn files_follow_what_is_wanted() {
+fn files_follow_the_options_of_the_volume() {
     let mut world = World::new(0);
     world.volume.used = vec![0, 1];
     world.volume.copies = 1;
@@ -298,7 +300,7 @@ fn files_follow_what_is_wanted() {
     assert_eq!(wanted(&[0, 1, 2], 1, true), (Some(1), vec![0, 1, 2], 1));
     assert_eq!(wanted(&[0, 2], 1, true), (Some(1), vec![0, 2], 1));
     assert_eq!(wanted(&[0, 2], 2, false), (Some(1), vec![0, 2], 2));
-    // One is gone for good; with one copy that would be the end.
+    // One iod is permanently lost; with one copy the data would be lost.
     world.volume.used = vec![0, 1];
     let store =
         world.volume.start_with(|number, iod| if number == 2 { Arc::new(Absent) } else { iod });

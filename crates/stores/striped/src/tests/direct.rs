@@ -1,6 +1,6 @@
-//! A client that writes the objects of a file itself, stopped at every point of its writes: what it
-//! sends goes on its way when it is asked to, and comes at any time, also in the midst of the fence
-//! and after it; and the metaserver is started anew at any point of that.
+//! A client that writes the objects of a file directly, stopped at every point of its writes. Its
+//! requests are in transit for a random time, and may arrive during and after the fence; the
+//! metaserver may restart at any point of the fence.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use core::task::Poll;
@@ -23,16 +23,16 @@ use super::together::Slow;
 use super::volume::{UNIT, Volume, make, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Room, Shape, Striped, Tended, Written};
 
-/// An iod that clients reach.
+/// An iod that clients can reach.
 struct Reached {
     iod: Arc<dyn Iod>,
     store: Arc<MemStore>,
     number: u16,
-    /// Whether an object stays its owner's, and it is said that it does not.
+    /// True if the iod keeps an object's owner, and reports that it has changed the owner.
     skips_fences: bool,
-    /// Whether it gives nothing away.
+    /// True if the iod refuses every change of owner.
     keeps_all: Arc<AtomicBool>,
-    /// Whether it answers no WRITE of the metaserver.
+    /// True if the iod answers no WRITE of the metaserver.
     takes_nothing: Arc<AtomicBool>,
 }
 
@@ -48,7 +48,7 @@ impl Reached {
         if self.keeps_all.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        // Makes it where it is not there.
+        // Creates the object if it does not exist.
         self.iod.write(object, 0, Bytes::new(), Stability::Unstable).await?;
         let file = self.file(object).await?;
         let is_first = self.store.getattr(&file).await?.uid == 0;
@@ -125,7 +125,7 @@ impl Iod for Reached {
     }
 }
 
-/// A volume whose iods take their time.
+/// A volume whose iods reply after a random delay.
 struct World {
     volume: Volume,
     random: Random,
@@ -165,7 +165,7 @@ impl World {
         })
     }
 
-    /// The next moment.
+    /// Advances the clock.
     fn tick(&self) {
         let seconds = self.now.fetch_add(1, Ordering::Relaxed);
         self.volume.set_now(FileTime { seconds, nanoseconds: 0 });
@@ -175,7 +175,7 @@ impl World {
         self.fails[iod].store(is_away, Ordering::Relaxed);
     }
 
-    /// What a client that was told where to read gets of an object.
+    /// Reads an object as a client with this layout.
     fn read(&self, layout: &Layout, object: usize) -> Result<Bytes, FsError> {
         let Spot { address, handle } = &layout.objects[object].spot;
         let file = ObjectId::new(handle).expect("it is one");
@@ -185,7 +185,8 @@ impl World {
         block_on(store.read(&caller, &file, 0, 100)).map(|read| read.data)
     }
 
-    /// A WRITE of a client that is on its way for some turns; whether it was done.
+    /// Sends a WRITE of a client that is in transit for some turns; returns true if the iod
+    /// executed it.
     async fn write(&self, layout: &Layout, (object, offset): (usize, u64), byte: u8, turns: u64) {
         for _ in 0..turns {
             others_first().await;
@@ -202,7 +203,7 @@ impl World {
     }
 }
 
-/// All data, and the attributes that say so.
+/// Returns all data, and attributes that match the data.
 async fn look(store: &Striped, file: &ObjectId) -> (Vec<u8>, Attributes) {
     let read = store.read(&superuser(), file, 0, 10_000).await.expect("it is there");
     let attributes = store.getattr(file).await.expect("it is there");
@@ -210,13 +211,13 @@ async fn look(store: &Striped, file: &ObjectId) -> (Vec<u8>, Attributes) {
     (read.data.to_vec(), attributes)
 }
 
-/// Where a client may write a file.
+/// Returns a write layout of a file.
 fn written_at(store: &Striped, file: &ObjectId) -> Layout {
     let layout = block_on(store.open_layout(&superuser(), file, Purpose::Write));
     layout.expect("all are there").expect("it can be written there")
 }
 
-/// A file with data on iods that a client may write there.
+/// Returns a file with data on iods, and a write layout of it.
 fn given_out(world: &mut World) -> (Striped, ObjectId, Layout) {
     let store = world.start();
     let file = make(&store, "file");
@@ -225,7 +226,7 @@ fn given_out(world: &mut World) -> (Striped, ObjectId, Layout) {
     (store, file, layout)
 }
 
-/// Where a client may read a file.
+/// Returns a read layout of a file.
 fn read_at(store: &Striped, file: &ObjectId) -> Layout {
     let layout = block_on(store.open_layout(&superuser(), file, Purpose::Read));
     layout.expect("all are there").expect("it can be read there")
@@ -237,7 +238,7 @@ fn set(store: &Striped, file: &ObjectId, changes: &SetAttributes) {
 
 const OWN: &[u8] = b"another's";
 
-/// What goes wrong with one seed.
+/// Runs the scenario of one seed; returns the violated property.
 fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
     let mut world = World::new(seed, skips_fences);
     let first = world.start();
@@ -245,7 +246,7 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
     put(&first, &file, 0, &text(60), Stability::FileSync);
     let layout = written_at(&first, &file);
     let (before, granted) = block_on(look(&first, &file));
-    // The fence is begun by one metaserver, and ended by the next.
+    // One metaserver begins the fence, and the next one ends it.
     let (restarts, polls) = (seed.is_multiple_of(3), world.random.below(60));
     let second = if restarts { Some(world.start()) } else { None };
     let (commits, waits) = (world.random.one_in(2), world.random.below(30));
@@ -308,24 +309,24 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What others see once the lease is over is all that the client ever wrote.
+/// After the end of the lease, other clients see all changes that the client ever makes.
 #[test]
-fn nothing_comes_after_the_fence() {
+fn no_write_arrives_after_the_fence() {
     for seed in 0..600 {
         run(seed, false).unwrap_or_else(|broken| panic!("{broken}"));
     }
 }
 
-/// That this is found out is shown by an iod that does not do it.
+/// An iod that skips the fence shows that the test above can fail.
 #[test]
-fn a_fence_that_is_skipped_is_found() {
+fn a_skipped_fence_is_detected() {
     let found = (0..200).filter(|&seed| run(seed, true).is_err()).count();
     assert!(found > 20, "{found}");
 }
 
-/// It is known before an answer that another number is the next, so none comes twice.
+/// The next number is stored before the reply, so no client receives the same number twice.
 #[test]
-fn each_client_is_told_another_number() {
+fn each_client_gets_a_different_number() {
     let mut world = World::new(1, false);
     let (store, file, layout) = given_out(&mut world);
     let first = layout.owner.user;
@@ -341,7 +342,7 @@ fn each_client_is_told_another_number() {
     assert!(next > writes && next % 2 == 1);
 }
 
-/// True if a caller can write an object of a layout.
+/// Returns true if a caller can write an object of a layout.
 fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     let Spot { address, handle } = &layout.objects[0].spot;
     let file = ObjectId::new(handle).expect("it is one");
@@ -351,7 +352,7 @@ fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     block_on(store.write(&caller, &file, 0, data, Stability::Unstable)).result.is_ok()
 }
 
-/// All callers of two numbers that clients were told, or that are near to such numbers.
+/// Returns all callers with two numbers that clients received, or that are near such numbers.
 fn near(told: &[Owner]) -> Vec<Owner> {
     let told: Vec<u32> = told.iter().flat_map(|it| [it.user, it.group]).collect();
     let near =
@@ -360,9 +361,9 @@ fn near(told: &[Owner]) -> Vec<Owner> {
     near.iter().flat_map(|&user| near.iter().map(move |&group| Owner { user, group })).collect()
 }
 
-/// The numbers for reading this file or another file write no object, also after a fence.
+/// The numbers for reading this file or another file permit no write, also after a fence.
 #[test]
-fn the_caller_that_reads_cannot_write() {
+fn a_reading_caller_cannot_write() {
     let mut world = World::new(9, false);
     let (store, file, _) = given_out(&mut world);
     let other = make(&store, "other");
@@ -380,9 +381,9 @@ fn the_caller_that_reads_cannot_write() {
     assert!(writes(&world, &given, given.caller));
 }
 
-/// The test above can fail: a client that knows the owner, as clients once did, writes.
+/// The test above can fail: a client that knows the owner can write.
 #[test]
-fn an_owner_that_is_told_is_found() {
+fn a_client_that_knows_the_owner_can_write() {
     let mut world = World::new(10, false);
     let (store, file, _) = given_out(&mut world);
     let layout = read_at(&store, &file);
@@ -390,7 +391,7 @@ fn an_owner_that_is_told_is_found() {
 }
 
 #[test]
-fn who_may_not_use_a_file_is_not_told_where_it_lies() {
+fn a_caller_without_permission_gets_no_layout() {
     let mut world = World::new(2, false);
     let (store, file, _) = given_out(&mut world);
     let nobody = Caller::nobody();
@@ -402,9 +403,9 @@ fn who_may_not_use_a_file_is_not_told_where_it_lies() {
     assert_eq!(told(Purpose::Read), Err(FsError::Access));
 }
 
-/// A write takes set-user-id away, which iods know nothing of.
+/// A write clears the set-user-ID bit, which iods do not know.
 #[test]
-fn what_runs_as_another_is_not_written_by_clients() {
+fn files_with_set_user_id_have_no_write_layout() {
     let mut world = World::new(3, false);
     let (store, file, _) = given_out(&mut world);
     let mode = |bits| SetAttributes { mode: Some(Mode::from_bits(bits)), ..Default::default() };
@@ -414,9 +415,9 @@ fn what_runs_as_another_is_not_written_by_clients() {
     written_at(&store, &file);
 }
 
-/// Who asks for COMMIT hears of the change that it showed, and takes it for its own.
+/// The reply to COMMIT includes the change of the metafile, which the client attributes to itself.
 #[test]
-fn a_commit_tells_what_it_shows() {
+fn commit_returns_the_attributes_after_its_update() {
     let mut world = World::new(4, false);
     let (store, file, layout) = given_out(&mut world);
     let before = block_on(store.getattr(&file)).expect("it is there");
@@ -425,15 +426,15 @@ fn a_commit_tells_what_it_shows() {
     let after = block_on(store.getattr(&file)).expect("it is there");
     assert!(told.changed > before.changed);
     assert_eq!(told.changed, after.changed);
-    // Nothing was written since, so nothing is shown.
+    // No client has written since, so COMMIT does not update the metafile.
     world.tick();
     let told = block_on(store.commit(&superuser(), &file, 0, 0)).wcc.after.expect("it is known");
     assert_eq!(told.changed, after.changed);
 }
 
-/// Also by a metaserver that was started anew, and does not know yet that a client may write.
+/// This also holds for a metaserver that has restarted, and does not know the write layout yet.
 #[test]
-fn times_that_are_set_stay() {
+fn explicit_times_stay() {
     let mut world = World::new(5, false);
     let (_, file, layout) = given_out(&mut world);
     block_on(world.write(&layout, (1, 2), 99, 0));
@@ -448,9 +449,9 @@ fn times_that_are_set_stay() {
     assert!(data.contains(&99) && !data.contains(&98));
 }
 
-/// One that once gave objects to clients and does not any more may still let these write.
+/// An iod that gave objects to clients and no longer does may still let these clients write.
 #[test]
-fn who_cannot_be_refused_is_waited_for() {
+fn the_fence_waits_for_an_iod_that_cannot_refuse() {
     let mut world = World::new(6, false);
     let (store, file, layout) = given_out(&mut world);
     world.keeps_all.store(true, Ordering::Relaxed);
@@ -463,9 +464,9 @@ fn who_cannot_be_refused_is_waited_for() {
     assert_eq!(block_on(look(&second, &file)).0, text(60));
 }
 
-/// Clients that were sent to an iod hold up no file that is to leave it: they only read there.
+/// Read layouts at an iod do not delay the move of a file away from that iod.
 #[test]
-fn an_iod_that_is_gone_is_left_by_what_clients_read_there() {
+fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
     let mut world = World::new(7, false);
     world.volume.copies = 2;
     let store = world.start();
@@ -478,7 +479,7 @@ fn an_iod_that_is_gone_is_left_by_what_clients_read_there() {
     let tended = block_on(store.tend()).expect("the names are there");
     assert_eq!(tended, Some(Tended { moved: 1, left: 0 }));
     assert_eq!(block_on(look(&store, &file)).0, text(60));
-    // Who writes there is waited for: it would go on.
+    // The fence of a client that writes waits for the iod, since the client would continue.
     world.set_away(2, false);
     world.volume.copies = 1;
     let store = world.start();
@@ -488,10 +489,10 @@ fn an_iod_that_is_gone_is_left_by_what_clients_read_there() {
     assert!(block_on(store.recall(&file)).is_err());
 }
 
-/// An iod loses what clients wrote there and did not commit, and the file leaves it: the COMMIT
-/// says so, though it goes to others.
+/// An iod loses uncommitted writes of clients, and the file moves away from it: COMMIT reports the
+/// loss, although it goes to other iods.
 #[test]
-fn a_move_does_not_hide_what_was_lost() {
+fn a_move_does_not_hide_lost_data() {
     let elsewhere = Shape { iods: vec![1, 2], ..Shape::default() };
     for loses in [false, true] {
         let mut world = World::new(8, false);
@@ -511,9 +512,9 @@ fn a_move_does_not_hide_what_was_lost() {
     }
 }
 
-/// Also by who reads where the data lies, and whose lease nobody can end.
+/// This includes clients with a read layout, whose lease no metaserver can end.
 #[test]
-fn who_may_not_read_any_more_is_refused_at_the_iods() {
+fn iods_refuse_a_caller_that_lost_its_read_permission() {
     let mut world = World::new(9, false);
     let store = world.start();
     let file = make(&store, "file");
@@ -523,7 +524,7 @@ fn who_may_not_read_any_more_is_refused_at_the_iods() {
     let times = SetAttributes { modified: SetTime::Now, ..SetAttributes::default() };
     set(&store, &file, &times);
     assert!((0..3).all(|object| world.read(&layout, object).is_ok()));
-    // One of them does not answer: nobody waits for it.
+    // One of the iods does not answer: SETATTR does not wait for it.
     world.set_away(2, true);
     set(&store, &file, &mode(0o600));
     world.set_away(2, false);
@@ -546,10 +547,11 @@ fn who_may_not_read_any_more_is_refused_at_the_iods() {
     }
 }
 
-/// What an iod did not answer it may do later. Who writes there itself, too, is not told which part
-/// of a WRITE is done: it would write something newer there, and the old would come after it.
+/// An iod may execute a request later although it did not answer. A client with a write layout must
+/// not learn of a partial WRITE: it would write newer data there, and the old data would overwrite
+/// it.
 #[test]
-fn who_writes_objects_is_told_of_no_part_of_a_write() {
+fn a_client_with_a_write_layout_gets_no_partial_write() {
     for is_out in [false, true] {
         let mut world = World::new(10, false);
         let store = world.start();
@@ -570,10 +572,10 @@ fn changed(store: &Striped, file: &ObjectId) -> FileTime {
     block_on(store.changed(file)).expect("it is there")
 }
 
-/// Where an iod does not answer, some objects are given out and nobody is sent there. What is found
-/// of that later is no change of the file.
+/// If an iod does not answer, the store has given out some objects, but sends no client there. The
+/// later discovery of these objects is no change of the file.
 #[test]
-fn a_layout_that_nobody_was_told_changes_nothing() {
+fn a_layout_without_a_client_changes_nothing() {
     let mut world = World::new(11, false);
     let store = world.start();
     let file = make(&store, "file");
@@ -583,13 +585,13 @@ fn a_layout_that_nobody_was_told_changes_nothing() {
     let told = block_on(store.open_layout(&superuser(), &file, Purpose::Write));
     assert_eq!(told, Ok(None));
     world.tick();
-    // Also while it is known of nothing but the names.
+    // This also holds while only the names of the file are known.
     assert!(block_on(store.getattr(&file)).is_err());
     assert_eq!(changed(&store, &file), before);
     world.set_away(2, false);
     assert_eq!(block_on(look(&store, &file)).1.changed, before);
     assert_eq!(changed(&store, &file), before);
-    // Who is told now writes there.
+    // A client that receives a layout now writes there.
     let layout = written_at(&store, &file);
     block_on(world.write(&layout, (1, 2), 99, 0));
     block_on(store.recall(&file)).expect("all are there");
@@ -597,10 +599,10 @@ fn a_layout_that_nobody_was_told_changes_nothing() {
     assert!(block_on(look(&store, &file)).0.contains(&99));
 }
 
-/// An iod that fails has all asked again how the file is, and what clients wrote before is not shown
-/// once more.
+/// After the failure of an iod the store queries all iods again, and does not record the earlier
+/// writes of clients in the metafile once more.
 #[test]
-fn what_clients_wrote_is_shown_once() {
+fn client_writes_are_recorded_once() {
     let mut world = World::new(12, false);
     let (store, file, layout) = given_out(&mut world);
     block_on(world.write(&layout, (1, 2), 99, 0));
@@ -619,9 +621,10 @@ fn what_clients_wrote_is_shown_once() {
     assert_eq!(changed(&store, &file), shown);
 }
 
-/// Who looks first has the file show what clients wrote, and sees that.
+/// The first query of a file records the writes of clients in the metafile, and returns the new
+/// attributes.
 #[test]
-fn a_look_shows_what_it_has_changed() {
+fn a_query_returns_the_attributes_after_its_update() {
     let mut world = World::new(13, false);
     let (_, file, layout) = given_out(&mut world);
     block_on(world.write(&layout, (1, 2), 99, 0));
@@ -632,11 +635,11 @@ fn a_look_shows_what_it_has_changed() {
     assert_eq!(found.changed, changed(&store, &file));
 }
 
-/// Where several metaservers serve the same files, one that has started ends what a client was told of
-/// where to write a file, and so has it show another change time. That client may bring something late,
-/// which came too late then.
+/// If several metaservers serve the same files, a metaserver that starts ends the earlier write
+/// layouts of a file, and so changes its change time. The client with the layout may flush data
+/// late; this change time must not make the flush too late.
 #[test]
-fn a_layout_of_before_a_start_ends_with_nobodys_change() {
+fn the_end_of_a_layout_from_before_a_start_is_maintenance() {
     for is_shared in [false, true] {
         let mut world = World::new(17, false);
         world.volume.shared = is_shared;
@@ -648,15 +651,15 @@ fn a_layout_of_before_a_start_ends_with_nobodys_change() {
         let before = changed(&store, &file);
         let after = block_on(store.getattr(&file)).expect("all are there").changed;
         assert!(before < after, "it is shown");
-        // Where none are told before, it may be somebody's who was sent there later.
+        // With one metaserver, a client that received a layout later may have made the change.
         assert_eq!(store.upkeep(&file), is_shared.then_some((before, after)));
     }
 }
 
-/// Several metaservers are asked at one time where to read what nobody was sent to before: none has clients
-/// refused that another has just sent there.
+/// Several metaservers return the first read layouts of a file at the same time: none of them makes
+/// the iods refuse clients that another has just sent there.
 #[test]
-fn readers_of_several_metaservers_have_one_number() {
+fn readers_at_several_metaservers_share_one_number() {
     for seed in 0..50 {
         let mut world = World::new(seed, false);
         world.volume.shared = true;
@@ -679,10 +682,10 @@ fn readers_of_several_metaservers_have_one_number() {
     }
 }
 
-/// Where several metaservers serve the same files, a look from before one of them was given out is no
-/// sign that another has changed it.
+/// If several metaservers serve the same files, attributes from before a layout do not show that
+/// another metaserver has changed the file.
 #[test]
-fn who_looked_before_a_file_was_given_out_does_not_end_that() {
+fn attributes_from_before_a_layout_do_not_end_it() {
     let mut world = World::new(14, false);
     world.volume.shared = true;
     let store = world.start();
@@ -697,11 +700,11 @@ fn who_looked_before_a_file_was_given_out_does_not_end_that() {
     assert!(block_on(look(&store, &file)).0.contains(&255), "the client was refused");
 }
 
-/// Of two copies an iod loses the first with its power, and is away when COMMIT finds that out: then
-/// the second is good, and everybody else is told to ask that. What a client was sent to before,
-/// under a lease that no COMMIT ends, had been stable.
+/// An iod loses the first of two copies in a power cut, and is away when COMMIT detects the loss:
+/// then the second copy is up to date, and all other clients use it. Data that a client with a read
+/// layout has read, under a lease that no COMMIT ends, was stable before.
 #[test]
-fn what_is_read_of_two_copies_is_not_lost() {
+fn data_read_from_two_copies_is_not_lost() {
     let mut world = World::new(15, false);
     world.volume.copies = 2;
     let store = world.start();
@@ -723,9 +726,10 @@ fn what_is_read_of_two_copies_is_not_lost() {
     assert_eq!(told, Ok(None), "nobody is sent there any more");
 }
 
-/// Who asks where to read while an iod is away asks for no change, so no copy is noted as behind.
+/// A request for a read layout while an iod is away is no change, so the store records no copy as
+/// out of date.
 #[test]
-fn a_question_where_to_read_changes_nothing() {
+fn a_request_for_a_read_layout_changes_nothing() {
     let mut world = World::new(16, false);
     world.volume.copies = 2;
     let store = world.start();

@@ -1,4 +1,4 @@
-//! Objects as files of a server that gives its files new handles.
+//! Objects as files of a server that assigns new handles to its files.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::volume::mark;
 use crate::iod::{Extent, Iod as _, ObjectName, Room};
 use crate::{Files, Folder, Local, Mark, MarkError};
 
-/// Files by handles that are good until they are renewed; but the root's always is.
+/// Files with handles that are valid until the next renewal; the handle of the root stays valid.
 #[derive(Clone)]
 struct Renewed {
     files: Arc<Local>,
     times: Arc<AtomicU32>,
-    /// What another metaserver has as its mark there from when the names are read.
+    /// The mark that another metaserver writes when this one reads the names.
     marked: Option<&'static str>,
 }
 
@@ -108,10 +108,10 @@ fn put(iod: &Folder<Renewed>, text: &'static str) -> Result<Extent, FsError> {
     block_on(iod.write(NAME, 0, data, Stability::FileSync)).map(|written| written.extent)
 }
 
-/// Handles that are not good any more are looked up again, of files and of their directories; what
-/// is gone is an error of the iod, and nothing is made in its place.
+/// The iod looks up files and directories again if their handles are stale; for a removed object it
+/// returns an error and creates no file in its place.
 #[test]
-fn what_has_a_new_handle_is_found() {
+fn stale_handles_are_looked_up_again() {
     let files = Renewed::new(None);
     let iod = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
     let renew = || files.times.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +129,7 @@ fn what_has_a_new_handle_is_found() {
     assert_eq!(block_on(iod.resize(NAME, 3)).map(|extent| extent.size), Ok(3));
     renew();
     assert_eq!(block_on(iod.read(other, 0, 100)), Ok(Bytes::new()), "it never was");
-    // Somebody else removes it.
+    // Another metaserver removes the object.
     let second = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
     block_on(second.remove(NAME)).expect("it is there");
     renew();
@@ -138,13 +138,14 @@ fn what_has_a_new_handle_is_found() {
     renew();
     assert_eq!(block_on(iod.remove(NAME)), Ok(()));
     assert_eq!(block_on(iod.extent(NAME)), Ok(Extent::default()));
-    // The mark itself is not looked up.
+    // The iod does not look up the mark again.
     assert_eq!(block_on(iod.verifier()), Err(FsError::Io));
 }
 
-/// Two metaservers look for it, find none, and the other makes it before this one has read the names.
+/// Two metaservers look for the mark and find none; the other one creates it before this one has
+/// read the names.
 #[test]
-fn a_mark_that_is_made_meanwhile_is_found() {
+fn a_mark_that_another_metaserver_creates_is_found() {
     let text = "volume 0000000000000007\niod 3\nend\n";
     let found = block_on(Mark::of(&Renewed::new(Some(text)))).expect("it is whole");
     assert_eq!(found.map(|mark| (mark.volume, mark.number)), Some((7, 3)));

@@ -81,7 +81,7 @@ fn data_that_finds_room_for_one_of_two_copies_is_refused() {
     assert_eq!((store.behind_count(), store.misplaced_count()), (0, 0));
 }
 
-/// A volume whose second iod is away as the switch tells.
+/// A volume whose second iod is away while the switch is on.
 fn with_one_away(volume: &mut Volume, is_away: &Arc<AtomicBool>) -> Striped {
     volume.start_with(|number, iod| {
         let random = Mutex::new(Random::from_seed(u64::from(number)));
@@ -109,9 +109,9 @@ fn a_lost_copy_is_rebuilt_though_an_iod_counts_as_full() {
     assert_eq!(data(&store, &file), text(100));
 }
 
-/// A file that lacks no copy stays where it is, if a full iod tells less room than its size.
+/// A file with all its copies stays in place if a full iod reports less room than its size.
 #[test]
-fn a_whole_file_moves_to_a_full_iod_only_where_that_tells_room() {
+fn a_whole_file_moves_to_a_full_iod_only_if_it_reports_room() {
     let mut volume = volume(2, [40, 4000, 4000]);
     volume.used = vec![0, 1];
     let store = volume.start();
@@ -128,9 +128,10 @@ fn a_whole_file_moves_to_a_full_iod_only_where_that_tells_room() {
     assert_eq!((data(&store, &small), data(&store, &large)), (text(100), blocks));
 }
 
-/// The layout of a file says which iods may get a copy that finds no room, and how many copies.
+/// The layout policy of a file determines the iods for a copy that finds no room, and the number of
+/// copies.
 #[test]
-fn data_is_refused_where_its_layout_names_no_iod_with_room() {
+fn data_is_refused_if_its_layout_names_no_iod_with_room() {
     let mut volume = volume(1, [6, 4000, 4000]);
     let store = volume.start();
     let shape = Shape { iods: vec![0, 1], copies: Some(2), ..Shape::default() };
@@ -148,7 +149,7 @@ fn data_is_refused_where_its_layout_names_no_iod_with_room() {
 
 /// An iod that is away gets no copy for which a full iod has no room.
 #[test]
-fn data_is_refused_where_the_iods_with_room_are_away() {
+fn data_is_refused_if_the_iods_with_room_are_away() {
     let mut volume = volume(2, [8, 4000, 4000]);
     let is_away = Arc::default();
     let store = with_one_away(&mut volume, &is_away);
@@ -167,9 +168,9 @@ fn data_is_refused_where_the_iods_with_room_are_away() {
     }
 }
 
-/// A file that is to begin at a full iod lies at other iods until the iod has room again.
+/// A file whose policy names a full iod as its first uses other iods until that iod has room again.
 #[test]
-fn a_file_that_is_to_begin_at_a_full_iod_is_moved_once() {
+fn a_file_whose_first_iod_is_full_moves_once() {
     let mut volume = volume(1, [4000, 4000, 4000]);
     let store = volume.start();
     let file = make(&store, "file");

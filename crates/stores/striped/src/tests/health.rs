@@ -102,9 +102,9 @@ fn refusing(store: &Striped) -> Vec<(u16, FsError)> {
     store.refusing_iods().into_iter().collect()
 }
 
-/// With two copies no client learns of the error, so the metaserver has to know the error.
+/// With two copies no client learns of the error, so the metaserver must detect it.
 #[test]
-fn an_iod_that_refuses_a_change_is_known_until_it_is_well() {
+fn an_iod_that_refuses_changes_is_listed_until_it_recovers() {
     let mut volume = Volume::new();
     volume.copies = 2;
     let (store, faults) = start(&mut volume);
@@ -121,9 +121,10 @@ fn an_iod_that_refuses_a_change_is_known_until_it_is_well() {
     assert_eq!(refusing(&store), []);
 }
 
-/// Clients may write nothing for hours, and the administrator is to know before a client does.
+/// Clients may write nothing for hours, and the administrator must learn of the fault before a
+/// client does.
 #[test]
-fn a_probe_finds_an_iod_that_refuses_changes_and_changes_nothing() {
+fn a_probe_detects_an_iod_that_refuses_changes() {
     for copies in [1, 2] {
         let mut volume = Volume::new();
         volume.copies = copies;
@@ -138,7 +139,7 @@ fn a_probe_finds_an_iod_that_refuses_changes_and_changes_nothing() {
         assert_eq!(refusing(&store), []);
         assert_eq!(data(&store, &file), text(100));
         assert!(block_on(store.getattr(&file)).is_ok());
-        // The next start finds the mark of each iod as it was.
+        // The next start finds an unchanged mark at each iod.
         drop(store);
         assert_eq!(data(&volume.start(), &file), text(100));
     }
@@ -160,8 +161,8 @@ fn an_error_of_one_object_has_the_iods_probed() {
     assert_eq!((refusing(&store), store.is_probe_due()), (vec![], false));
 }
 
-/// Programs got an input/output error for the name of such a file, and neither a listing nor a
-/// removal by programs that look at a file first could go on.
+/// Without attributes, programs get an input/output error for the name of such a file, and programs
+/// that query a file first can neither list it nor remove it.
 #[test]
 fn a_file_has_attributes_while_an_iod_refuses_a_part_of_a_cut() {
     let mut volume = Volume::new();
