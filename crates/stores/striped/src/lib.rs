@@ -105,7 +105,7 @@ pub struct Options {
     pub unit: u32,
     /// The maximum size of a file with inline data, in bytes.
     pub inline_bytes_max: u32,
-    /// A number that differs for each start of the metaserver: names of objects begin with it.
+    /// A number that differs for each start of the metaserver; it is the prefix of object names.
     pub start: u64,
     /// The numbers of the iods for new data. The rebalance moves data away from all other iods.
     pub used: Vec<u16>,

@@ -319,7 +319,8 @@ impl Volume {
     }
 
     /// Skips the numbers that occur in names of objects but were not assigned yet, as when an
-    /// administrator copied the objects there. Returns the number below which all may have been assigned.
+    /// administrator copied the objects there. Returns the upper bound of the numbers that this
+    /// start has assigned.
     fn pass_over(&self, listed: &Listed) -> u64 {
         let numbers = listed.objects().filter_map(|object| self.options.number_of(object));
         let last = numbers.filter(|number| *number < NUMBERS_MAX).max();

@@ -142,8 +142,7 @@ fn stale_handles_are_looked_up_again() {
     assert_eq!(block_on(iod.verifier()), Err(FsError::Io));
 }
 
-/// Two metaservers look for the mark and find none; the other one creates it before this one has
-/// read the names.
+/// Two metaservers look for the mark; the other one creates it before this one has read the names.
 #[test]
 fn a_mark_that_another_metaserver_creates_is_found() {
     let text = "volume 0000000000000007\niod 3\nend\n";

@@ -1,4 +1,4 @@
-//! Iods that are older than their metaserver knows them.
+//! Iods that are rolled back: older than their metaserver's record of them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl TurnKeeper for State {
 struct Machine {
     now: Mutex<Arc<dyn Iod>>,
     connections: AtomicU64,
-    /// The iod that takes the place of this one in the midst of the next call.
+    /// The iod that replaces this one during the next call.
     next: Mutex<Option<Arc<dyn Iod>>>,
 }
 
@@ -167,7 +167,7 @@ impl World {
         (world, store, file)
     }
 
-    /// The same after a backup of the first iod, a change of the file and a turn.
+    /// Like `with_file`, after a backup of the first iod, a change of the file and a turn.
     fn with_backup(copies: u16) -> (Self, Striped, ObjectId, Arc<MemStore>) {
         let (world, store, file) = Self::with_file(copies);
         let backup = world.backup(0);
@@ -203,7 +203,7 @@ impl World {
         folder(&self.volume.iods[number], u16::try_from(number).expect("it is small"))
     }
 
-    /// Ends an iod, puts a copy of the backup in the place of its disk, and starts the iod.
+    /// Stops an iod, replaces its disk by a copy of the backup, and starts the iod.
     fn restore(&mut self, number: usize, backup: &Arc<MemStore>) {
         self.volume.iods[number] = copied(backup, u16::try_from(number).expect("it is small"));
         self.machines[number].swap(self.iod(number));
@@ -233,10 +233,10 @@ fn tend(store: &Striped) {
     }
 }
 
-/// The iod answered READs with old bytes, and with NULs for the file that was made since, with
+/// Without the check the iod answers READs with old bytes, and with NULs for the newer file, with
 /// status 0.
 #[test]
-fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
+fn a_rolled_back_iod_returns_no_byte_with_one_copy() {
     let (mut world, store, file) = World::with_file(1);
     let backup = world.backup(0);
     put(&store, &file, 0, &text(50), Stability::FileSync);
@@ -255,7 +255,7 @@ fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
     let mended = mend(&store).expect("all others are there");
     assert_eq!(mended.needed, BTreeMap::from([(0, 2)]));
     assert_eq!((mended.current.len(), store.files_of_older(0)), (0, Some(2)));
-    // Another metaserver knows the older iod by the state directory alone.
+    // Another metaserver detects the rolled-back iod by the state directory alone.
     let store = world.start();
     assert_eq!(read(&store, &file), Err(FsError::Io));
     assert_eq!(store.older_iods(), [0]);
@@ -273,9 +273,9 @@ fn an_older_iod_gives_no_byte_where_there_is_one_copy() {
     assert_eq!(data(&store, &again), text(100));
 }
 
-/// The administrator puts the disk back that belongs to the metaserver.
+/// The administrator restores the disk that belongs to the metaserver.
 #[test]
-fn an_iod_that_is_current_again_is_believed() {
+fn an_iod_that_is_current_again_is_accepted() {
     let (mut world, store, file, backup) = World::with_backup(1);
     let present = world.backup(0);
     world.restore(0, &backup);
@@ -288,7 +288,7 @@ fn an_iod_that_is_current_again_is_believed() {
 }
 
 #[test]
-fn an_older_iod_is_rebuilt_where_there_are_two_copies() {
+fn a_rolled_back_iod_is_rebuilt_with_two_copies() {
     let mut world = World::new(2);
     let store = world.start();
     let files = ["one", "two", "three"].map(|name| make(&store, name));
@@ -333,10 +333,10 @@ fn an_older_iod_is_rebuilt_where_there_are_two_copies() {
     are_right(&store);
 }
 
-/// The iod of other copies is away, so the metaserver cannot find out by a walk that no file
-/// depends on the older iod. The administrator believes the older iod.
+/// The iod of other copies is away, so a walk cannot establish that no file depends on the
+/// rolled-back iod. The administrator accepts the rolled-back iod.
 #[test]
-fn an_iod_that_is_believed_takes_no_place_of_a_good_second_copy() {
+fn copies_on_an_accepted_iod_do_not_replace_up_to_date_copies() {
     let mut world = World::new(2);
     world.volume.used = vec![0, 1];
     let store = world.start();
@@ -363,7 +363,7 @@ fn an_iod_that_is_believed_takes_no_place_of_a_good_second_copy() {
     block_on(store.believe(0)).expect("the names are there").expect("it is there");
     assert!(store.older_iods().is_empty());
     assert_eq!(data(&store, &narrow), whole);
-    // Another start reads the notes from the metafile.
+    // Another start reads the records from the metafile.
     let store = world.start();
     assert_eq!(data(&store, &narrow), whole);
     tend(&store);
@@ -371,7 +371,8 @@ fn an_iod_that_is_believed_takes_no_place_of_a_good_second_copy() {
     assert_eq!(data(&store, &narrow), whole, "the copy on the first iod was made again");
 }
 
-/// The other copy may be good: the file fails for now, and is no file to remove.
+/// The other copy may be up to date: reads of the file fail for now, and the administrator must not
+/// remove it.
 #[test]
 fn a_copy_on_an_iod_that_is_away_leaves_the_walk_undecided() {
     let mut world = World::new(2);
@@ -401,8 +402,8 @@ fn a_copy_on_an_iod_that_is_away_leaves_the_walk_undecided() {
     );
 }
 
-/// More files than the metaserver counts depend on one older iod, and a file depends on another
-/// older iod.
+/// More files than the metaserver counts depend on one rolled-back iod, and a file depends on
+/// another one.
 #[test]
 fn an_iod_that_uncounted_files_need_gets_no_turn() {
     let mut world = World::new(1);
@@ -434,9 +435,9 @@ fn an_iod_that_uncounted_files_need_gets_no_turn() {
     }
 }
 
-/// Both iods of a file come from a backup: the metaserver takes neither copy for the better copy.
+/// Both iods of a file come from a backup: the metaserver prefers neither copy.
 #[test]
-fn two_older_iods_lose_no_file_to_each_other() {
+fn two_rolled_back_iods_do_not_replace_each_others_copies() {
     let (mut world, store, file) = World::with_file(2);
     let backups = [0, 1].map(|number| world.backup(number));
     put(&store, &file, 0, &text(50), Stability::FileSync);
@@ -453,24 +454,24 @@ fn two_older_iods_lose_no_file_to_each_other() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// The process of the iod changes while a READ is under way, and the older iod answers the READ.
+/// The process of the iod changes during a READ, and the rolled-back iod answers the READ.
 #[test]
-fn an_answer_of_another_connection_is_judged_first() {
+fn a_reply_on_a_new_connection_is_verified_first() {
     let (world, store, file, backup) = World::with_backup(1);
     assert!(read(&store, &file).is_ok());
     let older = folder(&copied(&backup, 0), 0);
     *world.machines[0].next.lock().expect("no panic") = Some(older);
     assert_eq!(read(&store, &file), Err(FsError::Io));
-    // The metaserver judges and believes the same iod after its restart.
+    // The metaserver verifies and accepts the same iod after its restart.
     let (world, store, file) = World::with_file(1);
     *world.machines[0].next.lock().expect("no panic") = Some(world.iod(0));
     assert_eq!(data(&store, &file), text(100));
     assert!(store.older_iods().is_empty());
 }
 
-/// A WRITE of a turn waited for the iod, and the iod came back as an older state of itself.
+/// A WRITE of a turn waited for the iod, and the iod came back rolled back.
 #[test]
-fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
+fn a_turn_written_to_a_rolled_back_state_does_not_make_it_current() {
     let (mut world, store, file) = World::with_file(1);
     let backup = world.backup(0);
     for length in [50, 60, 70] {
@@ -484,7 +485,7 @@ fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
         world.restore(0, &older);
         assert_eq!(read(&store, &file), Err(FsError::Io), "turn {late}");
     }
-    // An administrator believes the iod: all its next turns count.
+    // An administrator accepts the iod: all its next turns count.
     block_on(store.believe(0)).expect("the names are there").expect("it is there");
     assert_eq!(read(&store, &file).map(|read| read.len()), Ok(100));
     let store = world.start();
@@ -492,9 +493,9 @@ fn a_turn_that_reaches_an_older_state_makes_it_no_newer() {
     assert!(world.turn_of(0) > turn + 1);
 }
 
-/// A directory is replaced below a server that goes on, so no connection shows the change.
+/// A directory is replaced below a running server, so no connection shows the change.
 #[test]
-fn an_older_state_below_a_running_iod_is_found_with_the_next_turn() {
+fn a_rollback_below_a_running_iod_is_detected_at_the_next_turn() {
     let (world, store, file, backup) = World::with_backup(1);
     *world.machines[0].now.lock().expect("no panic") = folder(&backup, 0);
     block_on(store.take_turns());
@@ -502,8 +503,8 @@ fn an_older_state_below_a_running_iod_is_found_with_the_next_turn() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// A disk that is not mounted has no objects, no mark and no turn: the metaserver makes nothing
-/// again there.
+/// A disk that is not mounted has no objects, no mark and no turn: the metaserver must not create
+/// them there.
 #[test]
 fn an_empty_directory_gets_no_turn() {
     let (world, store, file) = World::with_file(2);
@@ -521,7 +522,7 @@ fn an_empty_directory_gets_no_turn() {
 }
 
 #[test]
-fn a_turn_moves_only_where_objects_changed() {
+fn a_turn_advances_only_after_changes_of_objects() {
     let (world, store, file) = World::with_file(1);
     block_on(store.take_turns());
     let turns = [0, 1, 2].map(|iod| world.turn_of(iod));
@@ -536,9 +537,9 @@ fn a_turn_moves_only_where_objects_changed() {
     assert_eq!(after, [turns[0] + 1, turns[1], turns[2]]);
 }
 
-/// The state directory stores no turn for a while.
+/// The state directory cannot store turns for a while.
 #[test]
-fn a_turn_that_was_not_kept_is_due_again() {
+fn a_turn_that_was_not_stored_is_due_again() {
     let (world, store, _) = World::with_file(1);
     world.state.is_full.store(true, Ordering::Relaxed);
     let turn = world.turn_of(0);
@@ -552,9 +553,9 @@ fn a_turn_that_was_not_kept_is_due_again() {
     assert_eq!(world.turn_of(0), kept, "no turn is due");
 }
 
-/// A volume of an earlier version has no turns, and an earlier version heeds no turns.
+/// A volume of an earlier version has no turns, and an earlier version ignores turns.
 #[test]
-fn an_upgrade_and_the_way_back_lose_no_file() {
+fn an_upgrade_and_a_downgrade_lose_no_file() {
     let mut world = World::new(1);
     let store = world.volume.start();
     let file = make(&store, "file");
@@ -570,18 +571,18 @@ fn an_upgrade_and_the_way_back_lose_no_file() {
     let store = world.start();
     assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
     assert!(world.turn_of(0) > 1);
-    // A metaserver with a new state directory believes the iods, and goes on from their turns.
+    // A metaserver with a new state directory accepts the iods, and continues from their turns.
     let turn = world.turn_of(0);
     world.state = Arc::default();
     let store = world.start();
     assert!(read(&store, &file).is_ok());
     assert!(world.turn_of(0) > turn);
-    // A backup from before the upgrade is older.
+    // A backup from before the upgrade is rolled back.
     world.restore(0, &before_turns);
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// A walk waits for a search under way, as two walks cannot note names at one time.
+/// A walk waits for a search in progress, as two walks cannot record names at one time.
 #[test]
 fn a_walk_waits_for_a_search() {
     let (mut world, store, file, backup) = World::with_backup(1);
@@ -593,8 +594,8 @@ fn a_walk_waits_for_a_search() {
     assert!(mend(&store).is_some());
 }
 
-/// Histories of writes, backups, restores, restarts and repairs. Returns true if a READ gave other
-/// bytes than the last written bytes.
+/// Runs a history of writes, backups, restores, restarts and repairs. Returns true if a READ
+/// returned other bytes than the last written bytes.
 fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
     let mut world = World::new(copies);
     world.is_judged = is_judged;
@@ -631,7 +632,7 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
                     // more.
                     Ok(_) | Err(_) => drop(files.remove(number)),
                 }
-                // The call stands for a minute that passes.
+                // The call represents a minute that passes.
                 block_on(store.take_turns());
             }
             4 => {
@@ -669,12 +670,12 @@ fn byte(number: usize) -> u8 {
     u8::try_from(number).expect("it is small")
 }
 
-/// Returns true if no copy is behind after the metaserver has done all its work on copies.
+/// Returns true if no copy is out of date after the metaserver has done all its work on copies.
 fn is_whole(store: &Striped) -> bool {
     block_on(store.take_turns());
     let _ = block_on(store.mend_older());
     let _ = block_on(store.tend());
-    // The call stands for a minute, after which the iods of moved objects have their next turns.
+    // The call represents a minute, after which the iods of moved objects have their next turns.
     block_on(store.take_turns());
     store.older_iods().is_empty() && store.is_settled()
 }

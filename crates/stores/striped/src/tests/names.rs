@@ -1,5 +1,5 @@
-//! Names that take their time, and fail to keep where data lies: what comes between two of their
-//! operations, and what a head that may be there or not leads to.
+//! A store of names with random delays and failures to write heads: interleavings between two of
+//! its operations, and the effects of a head that may or may not be in place.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,13 +25,13 @@ const ALL_IS_WELL: u8 = 0;
 pub(super) const HEADS_ARE_NOT_WRITTEN: u8 = 1;
 pub(super) const HEADS_ARE_NOT_STABLE: u8 = 2;
 
-/// Names that let others have some turns before and after everything.
+/// A store of names that yields before and after each operation.
 pub(super) struct Names {
     store: Arc<dyn Store>,
     random: Mutex<Random>,
     heads: AtomicU8,
     power: Power,
-    /// Whether nobody else is at a file who is alone at it.
+    /// True if exclusive access to a file excludes other metaservers.
     keeps_others_off: bool,
 }
 
@@ -42,12 +42,12 @@ impl Names {
         Self { store, random, heads, power, keeps_others_off }
     }
 
-    /// The same, that several metaservers share.
+    /// Makes this a store that several metaservers share.
     pub(super) fn shared(self) -> Self {
         Self { keeps_others_off: true, ..self }
     }
 
-    /// How heads are written from now on.
+    /// Sets the outcome of later writes of heads.
     pub(super) fn set_heads(&self, heads: u8) {
         self.heads.store(heads, Ordering::Relaxed);
     }
@@ -193,7 +193,7 @@ impl World {
         Self { volume, names, store }
     }
 
-    /// Starts again, over the same names.
+    /// Restarts the metaserver over the same names.
     fn restart(&mut self) {
         self.store = self.volume.start_over(Arc::<Names>::clone(&self.names), |_, iod| iod);
     }
@@ -221,17 +221,17 @@ fn directory(store: &Striped, directory: &ObjectId, text: &str) -> ObjectId {
     made.result.expect("it is new").object
 }
 
-/// Some turns, as the seed has it.
+/// Yields a number of times that the seed determines.
 async fn some_turns(seed: u64) {
     for _ in 0..seed % 97 {
         others_first().await;
     }
 }
 
-/// A directory or file is renamed, or a file linked and its old name removed, while all files are
-/// looked after: none is passed by.
+/// A client renames a directory or file, or links a file and removes its old name, while the
+/// rebalancer examines all files: it misses none.
 #[test]
-fn what_is_renamed_meanwhile_leaves_its_iod() {
+fn files_renamed_during_a_rebalance_leave_their_iod() {
     for seed in 0..300 {
         let mut world = World::new(seed);
         let caller = superuser();
@@ -273,9 +273,9 @@ fn what_is_renamed_meanwhile_leaves_its_iod() {
     }
 }
 
-/// Times that are set while a file moves are those that it has.
+/// A file keeps explicit times that a client sets during its move.
 #[test]
-fn times_that_are_set_meanwhile_stay() {
+fn explicit_times_set_during_a_move_stay() {
     for seed in 0..1000 {
         let world = World::new(seed);
         let store = &world.store;
@@ -297,9 +297,9 @@ fn times_that_are_set_meanwhile_stay() {
     }
 }
 
-/// So are those that are set while it is noted that a copy is behind.
+/// The same holds during the record of an out-of-date copy.
 #[test]
-fn times_that_are_set_while_a_copy_falls_behind_stay() {
+fn explicit_times_set_while_a_copy_becomes_out_of_date_stay() {
     for seed in 0..500 {
         let mut world = World::new(seed);
         world.volume.copies = 2;
@@ -327,7 +327,7 @@ fn times_that_are_set_while_a_copy_falls_behind_stay() {
     }
 }
 
-/// Both names of a file are removed at once.
+/// Clients remove both names of a file at the same time.
 #[test]
 fn a_file_that_loses_two_names_at_once_leaves_nothing() {
     for seed in 0..100 {
@@ -346,10 +346,10 @@ fn a_file_that_loses_two_names_at_once_leaves_nothing() {
     }
 }
 
-/// The head that says that a small file lies on iods may be there, though the names say that it is
-/// not stable: what is written next is what is read after a restart.
+/// The head that moves a small file to iods may be in place although the store of names reports
+/// that it is not stable: the next write must be readable after a restart.
 #[test]
-fn a_head_that_may_be_there_is_looked_at() {
+fn the_store_reads_a_doubtful_head_again() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {
         let mut world = World::new(1);
         let file = make(&world.store, "file");
@@ -368,9 +368,10 @@ fn a_head_that_may_be_there_is_looked_at() {
     }
 }
 
-/// A file that could not be moved, since its head was not written, is known to be misplaced.
+/// A file that the rebalancer could not move, because the write of its head failed, counts as
+/// misplaced.
 #[test]
-fn a_file_whose_new_head_is_in_doubt_is_looked_after_again() {
+fn a_file_with_a_doubtful_new_head_is_examined_again() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {
         let world = World::new(1);
         let store = &world.store;

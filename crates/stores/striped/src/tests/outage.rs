@@ -1,5 +1,4 @@
-//! The power fails in the midst of a change: what is there at the next start, and what is left
-//! behind.
+//! The power fails during a change: the state at the next start, and the leftover objects.
 
 use core::future::{pending, poll_fn};
 use core::pin::pin;
@@ -21,7 +20,7 @@ use super::together::Slow;
 use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
 use crate::{Folder, Iod as _, Local, ObjectName, Placed, Shape, Striped, list};
 
-/// The power of a cluster, which fails after so many steps of its machines.
+/// The power of a cluster, which fails after a given number of steps of its machines.
 #[derive(Clone, Default)]
 pub(super) struct Power(Arc<Supply>);
 
@@ -41,7 +40,7 @@ impl Power {
         self.0.is_limited.load(Ordering::Relaxed) && self.0.left.load(Ordering::Relaxed) == 0
     }
 
-    /// A step of a machine, which does nothing more without power.
+    /// Counts a step of a machine; never completes without power.
     pub(super) async fn used(&self) {
         if self.has_failed() {
             pending::<()>().await;
@@ -51,7 +50,7 @@ impl Power {
         }
     }
 
-    /// What comes of work; nothing where the power fails first.
+    /// Runs work; returns `None` if the power fails first.
     fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let failure = pin!(poll_fn(|context| {
             context.waker().wake_by_ref();
@@ -64,11 +63,11 @@ impl Power {
     }
 }
 
-/// Who has no power: nobody, as when a metaserver is killed, the names, some iods, or all; by a bit
-/// for the names and for each iod.
+/// The machines without power: one bit for the names and one for each iod. No bit stands for a
+/// metaserver that was killed.
 const CRASHED: [u8; 7] = [0b0000, 0b0001, 0b0010, 0b0100, 0b1001, 0b1110, 0b1111];
 
-/// A volume whose machines take their time, until the power fails.
+/// A volume whose machines have random delays, until the power fails.
 struct World {
     volume: Volume,
     power: Power,
@@ -89,7 +88,7 @@ impl World {
         })
     }
 
-    /// Starts again with power, where some had none.
+    /// Restarts with power, after a crash of the machines in `crashed`.
     fn restart(&mut self, crashed: u8) -> Striped {
         if crashed & 1 != 0 {
             self.volume.names.crash();
@@ -112,7 +111,7 @@ impl World {
         iods.map(folder).collect()
     }
 
-    /// Removes all objects that are not this file's; how many there were.
+    /// Removes all objects that do not belong to this file; returns their number.
     fn collect(&self, file: &ObjectId) -> usize {
         let head = block_on(self.volume.names.read(&superuser(), file, 0, 512));
         let placed = match head {
@@ -137,14 +136,14 @@ impl World {
     }
 }
 
-/// A write to a file that makes it too large for its metafile.
+/// A write to a file that makes it too large for inline data.
 struct Growth {
-    /// What is there, on stable storage.
+    /// The data on stable storage before the write.
     before: Vec<u8>,
     offset: usize,
     added: Vec<u8>,
     how: Stability,
-    /// Whether the file is to lie elsewhere than was thought when it was made.
+    /// True if the layout policy changes after the creation of the file.
     elsewhere: bool,
 }
 
@@ -160,7 +159,8 @@ impl Growth {
         [&self.before[..self.offset], &self.added].concat()
     }
 
-    /// Each byte is an old one or a new one, and where there was none it may be missing.
+    /// Returns true if each byte is an old one or a new one; bytes beyond the old end may be
+    /// missing.
     fn is_between(&self, found: &[u8]) -> bool {
         let after = self.after();
         let known = |at: usize, byte: u8| {
@@ -170,7 +170,8 @@ impl Growth {
             && found.iter().enumerate().all(|(at, &byte)| known(at, byte))
     }
 
-    /// Has the power fail after so many steps of it. Gives what was answered, if anything was.
+    /// Lets the power fail after a number of steps of the write. Returns the verifier of the reply,
+    /// if there was one.
     fn run(&self, world: &mut World, seed: u64, steps: u32) -> (ObjectId, Option<Verifier>) {
         let store = world.start(seed);
         let file = make(&store, "file");
@@ -191,15 +192,15 @@ impl Growth {
     }
 }
 
-/// A file that leaves its metafile is there or on the iods, and whole, whoever crashes when; what
-/// it leaves behind there is found, and can be removed.
+/// A growing file is complete in its metafile or on the iods, for every crash at every step; a
+/// search finds its leftover objects and can remove them.
 #[test]
-fn a_file_that_grows_is_whole_wherever_the_power_fails() {
+fn a_growing_file_is_complete_after_a_power_failure_at_any_step() {
     let (mut cut_short, mut left_behind) = (0, 0);
     for seed in 0..6 {
         let growth = Growth::of(seed);
         for (at, crashed) in (seed..).zip(CRASHED) {
-            // One of three: the others have their turn with other crashes and seeds.
+            // One step of three: other crashes and seeds cover the others.
             for steps in (u32::try_from(at % 3).expect("it is small")..).step_by(3) {
                 let mut world = World::new();
                 let (file, answered) = growth.run(&mut world, seed, steps);
@@ -209,14 +210,14 @@ fn a_file_that_grows_is_whole_wherever_the_power_fails() {
                 assert!(growth.is_between(&found), "{what}: {found:?}");
                 let promised = match answered {
                     Some(_) if growth.how == Stability::FileSync => true,
-                    // Who was told to expect it does not write it again.
+                    // A client that received this verifier does not write the data again.
                     Some(verifier) => commit(&store, &file) == verifier,
                     None => false,
                 };
                 assert!(!promised || found == growth.after(), "{what}: {found:?} is not all");
                 left_behind += world.collect(&file);
                 assert_eq!(data(&world.restart(0), &file), found, "{what}: it was no orphan");
-                // What nobody had committed may go with the head that named it.
+                // Uncommitted data may disappear together with the head that named it.
                 let store = world.restart(15);
                 left_behind += world.collect(&file);
                 put(&store, &file, growth.offset as u64, &growth.added, Stability::FileSync);
@@ -234,11 +235,12 @@ fn a_file_that_grows_is_whole_wherever_the_power_fails() {
     assert!(cut_short > 500 && left_behind > 100, "{cut_short} cut short, {left_behind} left");
 }
 
-/// Where an iod has no room for a file that leaves its metafile, nothing is left of it on the others.
+/// If an iod has no room for a file that leaves its metafile, no objects of the file remain on the
+/// other iods.
 #[test]
-fn a_file_that_finds_no_room_takes_none() {
+fn a_file_without_room_leaves_no_objects() {
     let mut world = World::new();
-    // For two directories, for what says whose it is, and for no object.
+    // The iod has room for two directories and the mark, and for no object.
     let config =
         Config { file_system: FileSystemId(11), capacity_bytes: 3 << 12, ..Config::default() };
     world.volume.iods[1] = Arc::new(MemStore::new(config));
@@ -250,14 +252,14 @@ fn a_file_that_finds_no_room_takes_none() {
     assert_eq!(grown.result, Err(FsError::NoSpace));
     assert_eq!(data(&store, &file), text(10));
     assert_eq!(world.collect(&file), 0);
-    // The next attempt goes around the iod that is full.
+    // The next attempt avoids the full iod.
     put(&store, &file, 10, &more, Stability::FileSync);
     assert_eq!(data(&store, &file), [text(10), text(60)].concat());
     assert_eq!(world.collect(&file), 0);
 }
 
-/// All data of a file may have to lie on the fullest iod, and both copies where two iods share a
-/// disk: no more is promised for data that comes later.
+/// All data of a file may have to lie on the fullest iod, and both copies if two iods share a disk:
+/// the store promises no more room for later data.
 #[test]
 fn no_more_room_is_promised_than_the_fullest_iod_has() {
     let on = |file_system, blocks: u64| {
@@ -281,9 +283,9 @@ fn no_more_room_is_promised_than_the_fullest_iod_has() {
     }
 }
 
-/// A file that is moved or removed when the power fails is whole or gone.
+/// A file that is moved or removed when the power fails is complete or gone.
 #[test]
-fn a_file_that_moves_or_goes_is_whole_or_gone_wherever_the_power_fails() {
+fn a_moved_or_removed_file_is_complete_or_gone_after_a_power_failure() {
     let mut left_behind = 0;
     for seed in 0..6 {
         let goes = seed & 1 != 0;

@@ -1,4 +1,4 @@
-//! READs that share a link: whose turn it is, and for how long.
+//! READs that share a link: the order of their turns, and the duration of a turn.
 
 use core::future::pending;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::{Extent, Iod, ObjectName, Pace, Paced, Room, Written};
 
 const MIB: u32 = 1 << 20;
 
-/// A clock that stands still until it is told to go on.
+/// A clock that a test advances.
 pub(super) struct Clock {
     pub(super) now: Arc<AtomicU64>,
 }
@@ -37,7 +37,7 @@ impl Transport for Clock {
     fn wake_at(&self, _time: Time) {}
 }
 
-/// What is asked of an iod, which answers when it is told to.
+/// The requests to an iod, which answers at a test's command.
 #[derive(Default)]
 struct Asked {
     reads: AtomicUsize,
@@ -115,7 +115,7 @@ struct World {
     iod: Paced,
 }
 
-/// One more iod of an order, and what is asked of it.
+/// Adds an iod to a schedule; returns its requests as well.
 fn iod_of(pace: &Arc<Pace>) -> (Arc<Asked>, Paced) {
     let asked = Arc::new(Asked::default());
     let iod = Paced::new(Arc::new(Held(Arc::clone(&asked))), Arc::clone(pace));
@@ -157,10 +157,10 @@ impl World {
     }
 }
 
-/// Two large READs are on their way, and each that is answered makes room for one; small ones do
-/// not wait, and who no longer waits is passed over.
+/// Two large READs are in progress, and each reply admits one more; small READs do not wait, and
+/// the schedule skips a READ that was dropped.
 #[test]
-fn reads_have_their_turns() {
+fn large_reads_take_turns() {
     block_on(async {
         let world = World::new();
         let mut reads: Vec<_> = (0..5).map(|_| world.read(MIB)).collect();
@@ -181,9 +181,9 @@ fn reads_have_their_turns() {
     });
 }
 
-/// Who answers quickly is asked for more at once; one after a pause begins small again.
+/// The bound grows while replies arrive quickly; after a pause it starts small again.
 #[test]
-fn what_comes_quickly_is_asked_for() {
+fn quick_replies_raise_the_bound() {
     block_on(async {
         let world = World::new();
         for _ in 0..10 {
@@ -208,9 +208,9 @@ fn what_comes_quickly_is_asked_for() {
     });
 }
 
-/// An iod that does not answer holds the others up for a second at most.
+/// An iod that does not answer delays the others by at most a second.
 #[test]
-fn who_is_silent_does_not_keep_the_turn() {
+fn a_silent_iod_does_not_keep_its_turn() {
     block_on(async {
         let world = World::new();
         let mut reads: Vec<_> = (0..4).map(|_| world.read(MIB)).collect();
@@ -230,9 +230,9 @@ fn who_is_silent_does_not_keep_the_turn() {
     });
 }
 
-/// While an iod is silent, those of others have all turns but one.
+/// While an iod is silent, READs of other iods have all turns except one.
 #[test]
-fn who_is_silent_has_one_turn_of_several() {
+fn a_silent_iod_has_one_turn_of_several() {
     block_on(async {
         let world = World::new();
         let (asked, other) = iod_of(&world.pace);
@@ -241,7 +241,7 @@ fn who_is_silent_has_one_turn_of_several() {
         assert!((&mut silent[0]).now_or_never().is_none());
         let mut others: Vec<_> = (0..4).map(|_| other.read(name, 0, MIB)).collect();
         assert!((&mut others[0]).now_or_never().is_none());
-        // Those of the silent one came first.
+        // The READs of the silent iod came first.
         for read in silent.iter_mut().chain(&mut others) {
             assert!(read.now_or_never().is_none());
         }
@@ -256,13 +256,13 @@ fn who_is_silent_has_one_turn_of_several() {
     });
 }
 
-/// Of three metaservers of which each is asked for the same stripes in order, no two ask one iod,
-/// neither at first nor later; what is asked for comes whole.
+/// Three metaservers receive requests for the same stripes in the same order: no two of them read
+/// from one iod, neither at first nor later, and all data arrives.
 #[test]
-fn several_metaservers_begin_at_different_iods() {
+fn several_metaservers_start_at_different_iods() {
     block_on(async {
         const IODS: usize = 9;
-        // What each of them has on its way.
+        // The number of READs in progress at each metaserver.
         const TURNS: usize = 3;
         let name = ObjectName([0; 16]);
         let mut begun = Vec::new();
@@ -270,12 +270,12 @@ fn several_metaservers_begin_at_different_iods() {
             let world = World::with(|pace| pace.one_of(number, 3));
             let mut iods: Vec<_> = (1..IODS).map(|_| iod_of(&world.pace)).collect();
             iods.insert(0, (Arc::clone(&world.asked), world.iod));
-            // Twice round.
+            // Two rounds of all iods.
             let mut reads: Vec<_> =
                 iods.iter().chain(&iods).map(|(_, iod)| iod.read(name, 0, MIB)).collect();
             let (mut before, mut order) = ([0; IODS], Vec::new());
             while !reads.is_empty() {
-                // What is taken note of the first time has its turn the second.
+                // A READ joins the queue at the first poll, and has its turn at the second.
                 for _ in 0..2 {
                     reads.retain_mut(|read| read.now_or_never().is_none());
                 }

@@ -1,4 +1,4 @@
-//! An iod that is away: who waits for it, and what becomes of what it was asked.
+//! An iod that is away: the calls that wait for it, and the outcome of its requests.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -23,18 +23,18 @@ use super::paced::Clock;
 use super::volume::{Volume, data, make, place, put, superuser, text};
 use crate::{Around, Extent, Iod, ObjectName, Patience, Patient, Striped, Written};
 
-/// An iod that says nothing while it is held.
+/// An iod that answers nothing while it is held.
 struct Held {
     iod: Arc<dyn Iod>,
     is_held: AtomicBool,
     calls: AtomicUsize,
-    /// The calls that it answers all the same: those before this one.
+    /// The iod answers the calls before this one even while it is held.
     answered: AtomicUsize,
-    /// Who is to be woken of each call: whoever asked last.
+    /// The waker of the last poll of each call.
     asked: Mutex<BTreeMap<usize, Waker>>,
-    /// What went over its connections.
+    /// The traffic on its connections.
     traffic: Mutex<Traffic>,
-    /// Who is told when the next call is answered.
+    /// Notified when the iod answers the next call.
     told: Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -45,7 +45,7 @@ impl Held {
         asked.into_values().for_each(Waker::wake);
     }
 
-    /// Is held once it has answered so many more calls.
+    /// Holds the iod after a number of further calls.
     fn hold_after(&self, calls: usize) {
         self.answered.store(self.calls.load(Ordering::Relaxed) + calls, Ordering::Relaxed);
         self.set_held(true);
@@ -94,7 +94,7 @@ struct World {
 }
 
 impl World {
-    /// A volume of which the second iod is waited for, and can be held.
+    /// A volume whose second iod has a failure detector, and can be held.
     fn new() -> Self {
         let (now, mut driver) = (Arc::new(AtomicU64::new(0)), None);
         let clock = Session::new(Options::stream(), Random::from_seed(1), |given| {
@@ -124,7 +124,7 @@ impl World {
         self.driver.tick();
     }
 
-    /// A tenth of a second, in which this goes over the connections of the iod.
+    /// Advances the clock by a tenth of a second, with this traffic on the connections of the iod.
     fn pass_with(&self, more: Traffic) {
         let mut traffic = self.held.traffic.lock().expect("nobody panics");
         *traffic = *traffic + more;
@@ -132,8 +132,8 @@ impl World {
         self.pass(Duration::from_millis(100));
     }
 
-    /// So many tenths of a second, in each of which this goes over the connections of the iod, and
-    /// a call goes on.
+    /// Advances the clock by tenths of a second, each with this traffic on the connections of the
+    /// iod, and polls a call.
     fn goes_on(&self, call: &mut Writing<'_>, tenths: usize, each: Traffic) {
         for _ in 0..tenths {
             self.pass_with(each);
@@ -148,14 +148,14 @@ impl World {
         write
     }
 
-    /// What somebody who writes is told when an iod that is away was waited for long enough.
+    /// Returns the result of a write after the timeout for an iod that is away.
     fn told(&self) -> Option<Result<Written, FsError>> {
         let write = self.write(0);
         self.pass(Duration::from_millis(2001));
         write.now_or_never()
     }
 
-    /// Asks for changes of several objects, and waits until nobody waits for them any more.
+    /// Requests changes of several objects, and waits until all of them are abandoned.
     fn leave(&self, objects: impl Iterator<Item = u32>) {
         let mut removals: Vec<_> = objects.map(|object| self.iod.remove(name(object))).collect();
         for removal in &mut removals {
@@ -174,9 +174,9 @@ fn name(number: u32) -> ObjectName {
     ObjectName(name)
 }
 
-/// However much was left, an iod that is back is as it was.
+/// After its return an iod works as before, regardless of the number of abandoned changes.
 #[test]
-fn an_iod_that_is_back_can_be_used_whatever_was_left() {
+fn an_iod_that_is_back_works_regardless_of_abandoned_changes() {
     let world = World::new();
     world.held.set_held(true);
     world.leave(0..1025);
@@ -187,10 +187,10 @@ fn an_iod_that_is_back_can_be_used_whatever_was_left() {
     assert!(!world.iod.is_away());
 }
 
-/// What is still on its way to an iod over a slow link is not asked for again, nor is the iod away;
-/// from where it stops it is silent.
+/// While data is still in transit to an iod over a slow link, the store does not repeat it and the
+/// iod does not count as away; when the traffic stops, the silence begins.
 #[test]
-fn an_iod_that_takes_what_waits_is_not_silent() {
+fn an_iod_that_receives_queued_data_is_not_silent() {
     let world = World::new();
     world.held.set_held(true);
     let mut write = world.write(0);
@@ -199,7 +199,7 @@ fn an_iod_that_takes_what_waits_is_not_silent() {
     let taken = Traffic { taken: 1000, ..Traffic::default() };
     world.goes_on(&mut write, 100, taken);
     assert!(!world.iod.is_away());
-    // That the last was taken may have been seen a quarter of a second later.
+    // The last movement may have been detected a quarter of a second late.
     world.goes_on(&mut write, 19, Traffic::default());
     world.pass(Duration::from_millis(400));
     assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
@@ -209,9 +209,9 @@ fn an_iod_that_takes_what_waits_is_not_silent() {
     assert!(!world.iod.is_away());
 }
 
-/// Nor is one whose answer comes in slowly, to whatever it was asked.
+/// Neither is an iod whose reply arrives slowly, for any request.
 #[test]
-fn an_iod_whose_answer_comes_slowly_is_not_silent() {
+fn an_iod_whose_reply_arrives_slowly_is_not_silent() {
     let world = World::new();
     world.held.set_held(true);
     let mut write = world.write(0);
@@ -220,10 +220,10 @@ fn an_iod_whose_answer_comes_slowly_is_not_silent() {
     assert!(block_on(write).is_ok());
 }
 
-/// The system of an iod that stands still takes what its metaserver sends, also from other callers:
-/// that is no sign of life. Each caller is told after two seconds.
+/// The system of a hung iod still accepts data from its metaserver, also for other callers: this is
+/// no sign of life. Each caller receives the retry status after two seconds.
 #[test]
-fn what_is_taken_at_once_is_no_sign_of_life() {
+fn data_accepted_at_once_is_no_sign_of_life() {
     let world = World::new();
     world.held.set_held(true);
     for object in 0..5 {
@@ -236,10 +236,11 @@ fn what_is_taken_at_once_is_no_sign_of_life() {
     assert!(world.iod.is_away());
 }
 
-/// Who asks for room may have a lease to renew: an iod that has told it before is waited for no
-/// longer than for a moment, and by who comes next not at all; nor does that hide that it is away.
+/// A caller that queries the room may have a lease to renew: the store waits only briefly for an
+/// iod that has reported its room before, and the next caller does not wait at all; the store still
+/// detects that the iod is away.
 #[test]
-fn room_is_what_it_was_where_an_iod_does_not_tell() {
+fn the_last_known_room_counts_if_an_iod_does_not_reply() {
     let world = World::new();
     world.held.set_held(true);
     let mut first = world.iod.space();
@@ -262,10 +263,10 @@ fn room_is_what_it_was_where_an_iod_does_not_tell() {
     assert_eq!(world.iod.space().now_or_never(), Some(Ok(room)));
 }
 
-/// What a lease is renewed by is known without an iod, whose file it is and when that was changed;
-/// the size, too, but where the iod may have changed that and not said so.
+/// The renewal of a lease needs the owner and the change time of a file, which the store knows
+/// without an iod; it also knows the size, unless the iod may have changed it without a report.
 #[test]
-fn what_a_lease_needs_waits_for_no_iod() {
+fn a_lease_renewal_waits_for_no_iod() {
     let world = World::new();
     let file = make(&world.store, "file");
     put(&world.store, &file, 0, &text(200), Stability::FileSync);
@@ -294,10 +295,10 @@ fn what_a_lease_needs_waits_for_no_iod() {
     assert!(told().1);
 }
 
-/// One that was away for a moment, long ago, has not been silent since then: nobody asked, as
-/// where this machine stood still. Asked again and again, it has.
+/// A short absence long ago does not count as silence since then: no requests were outstanding, as
+/// when this machine stood still. With continuous requests it counts.
 #[test]
-fn what_nobody_asked_was_not_silent() {
+fn a_period_without_requests_is_no_silence() {
     let world = World::new();
     world.held.set_held(true);
     assert_eq!(world.told(), Some(Err(FsError::Later)));
@@ -310,10 +311,10 @@ fn what_nobody_asked_was_not_silent() {
     assert_eq!(world.told(), Some(Err(FsError::Io)));
 }
 
-/// Who asks but once a minute, as clients of version 2 do, is told that an iod is gone: it is asked
-/// meanwhile, and no more once it is back.
+/// A client that sends a request only once a minute, as clients of version 2 do, receives an error
+/// for a lost iod: the store probes the iod in between, and stops after its return.
 #[test]
-fn an_iod_that_is_away_is_asked_until_it_answers() {
+fn a_silent_iod_is_probed_until_it_answers() {
     let world = World::new();
     world.held.set_held(true);
     assert_eq!(world.told(), Some(Err(FsError::Later)));
@@ -327,9 +328,9 @@ fn an_iod_that_is_away_is_asked_until_it_answers() {
     assert!(!world.iod.is_away());
 }
 
-/// However long something moves, a call ends where an iod may not be silent for longer.
+/// A call ends at its limit, even if data still moves.
 #[test]
-fn a_call_ends_however_long_something_moves() {
+fn a_call_ends_even_if_traffic_continues() {
     let world = World::new();
     world.held.set_held(true);
     let mut write = world.write(0);
@@ -339,14 +340,14 @@ fn a_call_ends_however_long_something_moves() {
     assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
 }
 
-/// An iod that goes away while a file moves out to it has no less room: who writes is told to come
-/// again, and not that it failed.
+/// An iod that goes away while a file moves out to it does not lack room: the writer receives a
+/// retry status, and no failure.
 #[test]
 fn a_file_that_moves_out_waits_for_an_iod() {
     let world = World::new();
     let file = make(&world.store, "file");
     put(&world.store, &file, 0, &text(10), Stability::FileSync);
-    // It says how large its object is, and then nothing.
+    // The iod reports the size of its object, and then answers nothing.
     world.held.hold_after(1);
     let (caller, more) = (superuser(), Bytes::from(text(60)));
     let mut grown = world.store.write(&caller, &file, 10, more, Stability::FileSync);
@@ -370,10 +371,10 @@ impl Wake for Woken {
     }
 }
 
-/// Several wait for one change that was left: all go on when it ends, also where the last of them
-/// does not wait any more.
+/// Several calls wait for one abandoned change: all continue when it completes, even if the last of
+/// them was dropped.
 #[test]
-fn all_who_wait_for_what_was_left_are_woken() {
+fn all_calls_that_wait_for_an_abandoned_change_wake_up() {
     let world = World::new();
     world.held.set_held(true);
     world.leave(0..1);
@@ -391,11 +392,12 @@ fn all_who_wait_for_what_was_left_are_woken() {
     }
 }
 
-/// What was left wakes work that goes on there and then, as that of a session does, and asks the same
-/// iod for the same object: it waits for what was left, and not for who is busy with that.
+/// The end of an abandoned change wakes work that runs immediately, as the work of a session does,
+/// and that calls the same iod for the same object: it waits for the change, and not for the task
+/// that polls it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what waits for itself is to fail, not to last")]
-fn what_was_left_may_wake_who_asks_the_same_iod() {
+fn an_abandoned_change_may_wake_a_caller_of_the_same_iod() {
     let (done, ends) = mpsc::channel();
     std::thread::spawn(move || {
         let world = World::new();
@@ -414,8 +416,8 @@ fn what_was_left_may_wake_who_asks_the_same_iod() {
     assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(Ok(Extent::default())));
 }
 
-/// A listing waits once for an iod, however many of its files lie there, and not at all once it is
-/// known to be away; what is known is told.
+/// A listing waits once for an iod, regardless of the number of its files, and not at all once the
+/// iod is known to be away; it returns all known attributes.
 #[test]
 fn a_listing_waits_for_an_iod_once() {
     let mut world = World::new();
@@ -453,13 +455,13 @@ fn a_listing_waits_for_an_iod_once() {
 
 const MODIFIED: FileTime = FileTime { seconds: 7, nanoseconds: 0 };
 
-/// A guarded CREATE of a file of that size, which fits no metafile.
+/// Returns a guarded CREATE of a file of this size, which is too large for inline data.
 fn guarded(size: u64) -> NewFile {
     let (size, modified) = (Some(size), SetTime::To(MODIFIED));
     NewFile::Guarded(SetAttributes { size, modified, ..SetAttributes::default() })
 }
 
-/// Holds the iod, and makes files until one of them ends there; its CREATE is to come again.
+/// Holds the iod, and makes files until one of them ends there; its CREATE is pending.
 fn put_off(world: &World, file: &NewFile) -> &'static str {
     world.held.set_held(true);
     let caller = superuser();
@@ -477,19 +479,19 @@ fn put_off(world: &World, file: &NewFile) -> &'static str {
     panic!("each begins at another iod, so one of three ends at the one that is held");
 }
 
-/// What comes of a CREATE once the iod is back.
+/// Returns the result of a CREATE after the return of the iod.
 fn create(world: &World, name: &str, file: &NewFile) -> Result<Found, FsError> {
     block_on(world.store.create(&superuser(), place(&world.store, name), file)).result
 }
 
-/// A guarded CREATE with a size makes its file, and then finds an iod away. When it comes again it
-/// must not take the file for somebody else's, and nobody else may take it for theirs.
+/// A guarded CREATE with a size makes its file, and then finds an iod away. Its retry must not
+/// treat the file as another client's, and no other client may treat it as its own.
 #[test]
-fn a_create_that_comes_again_goes_on_with_its_file() {
+fn a_retried_create_continues_with_its_file() {
     let world = World::new();
     let (file, other) = (guarded(100), guarded(107));
     let name = put_off(&world, &file);
-    // It comes again too early: what it finds out then is no change of the file.
+    // An early retry: its result is no change of the file.
     let caller = superuser();
     let mut early = world.store.create(&caller, place(&world.store, name), &file);
     let told = (&mut early).now_or_never().unwrap_or_else(|| {
@@ -507,10 +509,10 @@ fn a_create_that_comes_again_goes_on_with_its_file() {
     assert_eq!(create(&world, name, &file), Err(FsError::AlreadyExists), "it has been answered");
 }
 
-/// Somebody was at the file before its CREATE came again, or it is another file by then: what is
-/// there is left alone.
+/// Another client changes or replaces the file before the retry of its CREATE: the retry leaves the
+/// file unchanged.
 #[test]
-fn a_create_that_comes_again_takes_nothing_from_others() {
+fn a_retried_create_takes_no_file_of_another_client() {
     let file = guarded(100);
     for is_replaced in [false, true] {
         let world = World::new();
@@ -536,7 +538,7 @@ fn a_create_that_comes_again_takes_nothing_from_others() {
         }
         let found = block_on(world.store.lookup(&caller, &at.directory, at.name));
         let found = found.expect("it is there");
-        // Of the first one the size was asked for, and the iod does what it was asked.
+        // The first CREATE has requested the size, and the iod executes the request.
         let left: Vec<u8> = if is_replaced { Vec::new() } else { vec![0; 100] };
         assert_eq!(data(&world.store, &found.object), left);
     }

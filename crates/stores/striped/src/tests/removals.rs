@@ -14,7 +14,7 @@ use crate::{Extent, Iod, Kept, Ledger, ObjectName, Removed, Room, Striped, Writt
 /// The faults of an iod.
 #[derive(Default)]
 struct Faults {
-    /// True if the failure detector calls the iod away.
+    /// True if the failure detector considers the iod away.
     is_away: AtomicBool,
     /// True if the disk of the iod refuses changes.
     is_read_only: AtomicBool,
@@ -112,7 +112,7 @@ struct Paper {
     records: Mutex<Vec<Bytes>>,
     syncs: AtomicUsize,
     fails: AtomicBool,
-    /// The store of names, and whether the name `file` was there at the last sync.
+    /// The store of names; the flag is true if the name `file` existed at the last sync.
     names: Option<Arc<MemStore>>,
     name_was_there: AtomicBool,
 }
@@ -188,8 +188,8 @@ fn remove(store: &Striped, text_of_name: &str) {
     removed.result.expect("the file is there");
 }
 
-/// A removal that waits for an iod that is known to be away would make each REMOVE and each RENAME
-/// over a file take as long as a client waits for a silent iod.
+/// If a removal waited for an iod that is known to be away, each REMOVE and each RENAME over a file
+/// would take as long as a client waits for a silent iod.
 #[test]
 fn no_removal_waits_for_an_iod_that_is_away() {
     let mut world = World::new(2);
@@ -209,7 +209,7 @@ fn no_removal_waits_for_an_iod_that_is_away() {
 }
 
 #[test]
-fn a_put_off_removal_survives_a_restart_and_ends_when_the_iod_answers() {
+fn a_pending_removal_survives_a_restart_and_ends_when_the_iod_answers() {
     let mut world = World::new(2);
     let store = world.start();
     file_on_iods(&store, "kept");
@@ -225,7 +225,7 @@ fn a_put_off_removal_survives_a_restart_and_ends_when_the_iod_answers() {
     assert_eq!(store.waiting_removals().into_iter().collect::<Vec<_>>(), [(2, 2)]);
     world.set_away(2, false);
     assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 2, left: 0 }));
-    // The directories of the objects stay.
+    // The directories of the objects remain.
     assert!(world.volume.objects() <= before + 3 * 2, "objects of no file are left");
     assert_eq!(world.volume.objects(), with_file - 6);
     assert_eq!(block_on(store.finish_removals()), None);
@@ -233,8 +233,8 @@ fn a_put_off_removal_survives_a_restart_and_ends_when_the_iod_answers() {
     assert!(world.start().waiting_removals().is_empty());
 }
 
-/// The removal of a file succeeds although the disk of an iod is read-only, so the object of that
-/// iod must not be forgotten.
+/// The removal of a file succeeds although the disk of an iod is read-only, so the metaserver must
+/// remember the object of that iod.
 #[test]
 fn a_removal_that_an_iod_refuses_waits_until_the_iod_permits_it() {
     let mut world = World::new(1);
@@ -260,10 +260,10 @@ fn a_removal_that_all_iods_carry_out_costs_no_record() {
     assert_eq!(world.ledger.syncs.load(Ordering::Relaxed), 0);
 }
 
-/// The record of a file's objects must not come before the name is gone: after a crash in between,
-/// the next start would remove the objects of a file that is still there.
+/// The record of a file's objects must not precede the removal of the name: after a crash in
+/// between, the next start would remove the objects of a file that still exists.
 #[test]
-fn the_record_of_a_removal_comes_after_the_name_is_gone() {
+fn the_record_of_a_removal_follows_the_removal_of_the_name() {
     let mut world = World::new(2);
     let store = world.start();
     file_on_iods(&store, "file");
@@ -305,9 +305,9 @@ fn objects_that_a_file_may_use_later_never_wait_for_removal() {
     assert!(store.waiting_removals().is_empty());
 }
 
-/// A start after a crash cannot know whether the objects of a file that lost its name were removed.
+/// A start after a crash cannot determine if the objects of a file that lost its name were removed.
 #[test]
-fn a_start_knows_whether_the_list_before_it_is_complete() {
+fn a_start_detects_an_incomplete_list() {
     let mut world = World::new(2);
     let store = world.start();
     assert!(store.removals_are_incomplete(), "nothing is known of before the first ledger");
@@ -322,10 +322,10 @@ fn a_start_knows_whether_the_list_before_it_is_complete() {
     assert!(world.start().removals_are_incomplete(), "the metaserver was killed");
 }
 
-/// A connection may end in the midst of a call. The objects then belong to no file, and the
-/// metaserver has to know of these objects.
+/// A connection may end during a call. The objects then belong to no file, and the metaserver must
+/// detect that its list may lack them.
 #[test]
-fn a_call_that_is_dropped_in_the_midst_of_a_removal_leaves_the_list_incomplete() {
+fn a_call_that_is_dropped_during_a_removal_leaves_the_list_incomplete() {
     let mut world = World::new(1);
     let store = world.start();
     file_on_iods(&store, "file");

@@ -1,4 +1,5 @@
-//! What no file has is found and removed while files are used, and nothing else is.
+//! The search for leftover objects finds and removes them while clients use files, and removes no
+//! other object.
 
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +24,12 @@ use super::together::Slow;
 use super::volume::{Volume, data, make, name, place, put, superuser, text};
 use crate::{Found, ObjectName, Scrub, SearchError, Shape, Striped, list};
 
-/// A volume whose names and iods take their time.
+/// A volume whose names and iods have random delays.
 struct World {
     volume: Volume,
     names: Arc<Names>,
     store: Striped,
-    /// Whether the last iod is away.
+    /// True if the last iod is away.
     is_away: Arc<AtomicBool>,
     seed: u64,
 }
@@ -51,14 +52,14 @@ impl World {
         (names, store)
     }
 
-    /// Starts again, and knows nothing of before.
+    /// Restarts the metaserver without its memory.
     fn restart(&mut self) {
         let Self { volume, is_away, seed, .. } = self;
         let (names, store) = Self::start(volume, is_away, *seed);
         (self.names, self.store) = (names, store);
     }
 
-    /// A file that lies on iods.
+    /// Creates a file with data on iods.
     fn file(&self, name: &str) -> ObjectId {
         let file = make(&self.store, name);
         put(&self.store, &file, 0, &text(60), Stability::FileSync);
@@ -77,7 +78,7 @@ impl World {
         renamed.result.expect("it can be");
     }
 
-    /// Makes an object that no file has on each iod.
+    /// Creates a leftover object on each iod.
     fn leave(&self, object: ObjectName) {
         for number in 0..3 {
             let bytes = Bytes::from(text(9));
@@ -86,7 +87,7 @@ impl World {
         }
     }
 
-    /// What iods have.
+    /// Returns all objects of the iods.
     fn objects(&self) -> BTreeSet<(u16, ObjectName)> {
         let on = |number: u16| {
             let listed = block_on(list(self.store.iod(number))).expect("it is there");
@@ -108,21 +109,21 @@ impl World {
     }
 }
 
-/// A name that another start gave.
+/// A name that another start assigned.
 const LEFT: ObjectName = ObjectName([9; 16]);
 
 fn at<'a>(directory: &ObjectId, text: &'a str) -> Place<'a> {
     Place { directory: *directory, name: name(text) }
 }
 
-/// Some turns, as the seed has it.
+/// Yields a number of times that the seed determines.
 async fn some_turns(seed: u64) {
     for _ in 0..seed {
         others_first().await;
     }
 }
 
-/// Finds what no file has while something else is done again and again.
+/// Searches for leftover objects while other work repeats.
 async fn while_searched(store: &Striped, again: impl AsyncFn(u64)) -> Result<Found, SearchError> {
     let is_done = AtomicBool::new(false);
     let searched = async {
@@ -141,13 +142,14 @@ async fn while_searched(store: &Striped, again: impl AsyncFn(u64)) -> Result<Fou
 }
 
 #[test]
-fn what_no_file_has_is_found_and_removed() {
+fn leftover_objects_are_found_and_removed() {
     let mut world = World::new(1);
     let file = world.file("file");
     put(&world.store, &make(&world.store, "small"), 0, &text(5), Stability::FileSync);
     let kept = world.objects();
     for is_restarted in [false, true] {
-        // One of another start, one that this start gave and left, and one that it has yet to give.
+        // One object of another start, one that this start created and abandoned, and one with a
+        // name that this start has not assigned yet.
         let given = world.store.new_head(&Shape::default(), false).name;
         let next = world.store.options.head(&Shape::default(), 200, false, &BTreeSet::new()).name;
         [LEFT, LEFT.second(), given, next].into_iter().for_each(|object| world.leave(object));
@@ -169,14 +171,14 @@ fn what_no_file_has_is_found_and_removed() {
     }
 }
 
-/// A directory, a file in it, or one of its names goes to and fro, so that each walk may be passed
-/// by: what is in it is kept.
+/// A client moves a directory, a file in it, or one of its names to and fro, so that each walk may
+/// miss it: the search keeps the objects of its files.
 #[test]
-fn what_is_renamed_meanwhile_keeps_its_objects() {
+fn files_renamed_during_a_search_keep_their_objects() {
     for seed in 0..300 {
         let mut world = World::new(seed);
         let first = world.directory("first");
-        // It takes its time from one to the other.
+        // The directories in between delay the walk from one to the other.
         for name in ["a", "b", "c", "d", "e", "f"] {
             world.directory(name);
         }
@@ -208,9 +210,9 @@ fn what_is_renamed_meanwhile_keeps_its_objects() {
     }
 }
 
-/// Files are made, grow out of their metafiles, and go, while what no file has is searched for.
+/// Clients create files, let them grow out of their metafiles, and remove them, during a search.
 #[test]
-fn what_is_made_meanwhile_is_kept() {
+fn files_created_during_a_search_keep_their_objects() {
     for seed in 0..100 {
         let world = World::new(seed);
         world.leave(LEFT);
@@ -249,16 +251,16 @@ fn what_is_made_meanwhile_is_kept() {
     }
 }
 
-/// Polls some work so often, unless it comes to its end.
+/// Polls some work up to `polls` times; returns false if it completes.
 fn begin<W: Future>(work: Pin<&mut W>, polls: u32) -> bool {
     let (mut work, mut context) = (work, Context::from_waker(Waker::noop()));
     (0..polls).all(|_| work.as_mut().poll(&mut context).is_pending())
 }
 
-/// A file is being moved, or grows out of its metafile, when what no file has is searched for, or
-/// from then on: it is not done before all is found and removed.
+/// A file is moving, or growing out of its metafile, when a search begins, or from then on: it
+/// completes only after the search and the removal.
 #[test]
-fn what_is_moved_meanwhile_is_kept() {
+fn files_moved_during_a_search_keep_their_objects() {
     let mut cut_short = 0;
     for (grows, is_first) in [(false, false), (false, true), (true, false), (true, true)] {
         for polls in 0.. {
@@ -299,9 +301,9 @@ fn what_is_moved_meanwhile_is_kept() {
     assert!(cut_short > 100, "{cut_short}");
 }
 
-/// A small file grows just when what it has left on iods is removed.
+/// A small file grows during the removal of its leftover objects.
 #[test]
-fn what_grows_meanwhile_is_whole() {
+fn a_file_that_grows_during_a_removal_is_complete() {
     for seed in 0..300 {
         let world = World::new(seed);
         let (store, caller) = (&world.store, superuser());
@@ -322,10 +324,10 @@ fn what_grows_meanwhile_is_whole() {
     }
 }
 
-/// What a crash left of the way of a small file out of its metafile is removed, unless the file
-/// goes that way again.
+/// The search removes the objects that a crash left when a small file was moving out of its
+/// metafile, unless the file grows again first.
 #[test]
-fn what_a_small_file_has_left_is_removed_before_it_grows() {
+fn leftovers_of_a_small_file_are_removed_before_it_grows() {
     for grows_first in [false, true] {
         let mut world = World::new(1);
         let [small, other] = ["small", "other"].map(|name| make(&world.store, name));
@@ -348,9 +350,10 @@ fn what_a_small_file_has_left_is_removed_before_it_grows() {
     }
 }
 
-/// Of a head that may be there or not both leave their objects alone, until the next start.
+/// If either of two heads may be in place, the search keeps the objects of both until the next
+/// start.
 #[test]
-fn what_is_in_doubt_is_left() {
+fn doubtful_objects_are_kept() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {
         let mut world = World::new(1);
         let file = world.file("file");
@@ -373,7 +376,7 @@ fn what_is_in_doubt_is_left() {
 }
 
 #[test]
-fn what_an_iod_has_that_is_away_is_left() {
+fn objects_of_an_iod_that_is_away_are_kept() {
     let world = World::new(1);
     let file = world.file("file");
     world.leave(LEFT);
@@ -383,7 +386,7 @@ fn what_an_iod_has_that_is_away_is_left() {
     assert_eq!((found.leftovers.count(), world.remove(&found)), (2, 2));
     world.is_away.store(false, Ordering::Relaxed);
     assert_eq!(data(&world.store, &file), text(60));
-    // It is there when it is found, and away when it is to be removed.
+    // The iod is reachable during the search, and away at the time of the removal.
     let found = world.search();
     assert_eq!(found.leftovers.count(), 1);
     world.is_away.store(true, Ordering::Relaxed);
@@ -392,9 +395,9 @@ fn what_an_iod_has_that_is_away_is_left() {
     assert_eq!(world.remove(&found), 1);
 }
 
-/// Who writes an object has it, whatever the names say.
+/// An object that was written since the search is kept, regardless of the names.
 #[test]
-fn what_was_written_since_is_left() {
+fn objects_written_since_the_search_are_kept() {
     let world = World::new(1);
     world.file("file");
     world.leave(LEFT);
@@ -404,9 +407,10 @@ fn what_was_written_since_is_left() {
     assert_eq!((found.leftovers.count(), world.remove(&found)), (3, 2));
 }
 
-/// Nothing is of no file where a metafile cannot be read, or other metaservers have some.
+/// The search finds no leftovers if a metafile cannot be read, or if other metaservers have
+/// metafiles.
 #[test]
-fn what_cannot_be_told_is_not() {
+fn a_search_without_all_metafiles_fails() {
     let mut world = World::new(1);
     let file = world.file("file");
     let (caller, damage) = (superuser(), Bytes::from_static(b"x"));
@@ -420,9 +424,9 @@ fn what_cannot_be_told_is_not() {
     assert_eq!(failed, SearchError::Several);
 }
 
-/// One that finds nothing of the volume says so.
+/// A search that finds no metafile of the volume reports it.
 #[test]
-fn most_of_all_is_told() {
+fn a_majority_of_leftovers_is_reported() {
     let world = World::new(1);
     for name in ["a", "b"] {
         world.file(name);
@@ -439,9 +443,9 @@ fn most_of_all_is_told() {
     assert!(found.leftovers.are_most() && !found.leftovers.is_volumes);
 }
 
-/// Two that search at once would not know what the other is about.
+/// Two concurrent searches would not see each other's recorded names.
 #[test]
-fn one_search_goes_on_at_a_time() {
+fn only_one_search_runs_at_a_time() {
     let world = World::new(1);
     world.leave(LEFT);
     let (first, second) = block_on(join(world.store.search(), world.store.search()));
@@ -453,7 +457,7 @@ fn one_search_goes_on_at_a_time() {
 /// A removal in the background takes no object that one search alone found, and no object that
 /// changed between two searches.
 #[test]
-fn a_scrub_removes_what_two_searches_found_unchanged() {
+fn a_scrub_removes_objects_unchanged_between_two_searches() {
     let world = World::new(3);
     let file = world.file("file");
     let kept = world.objects();

@@ -1,4 +1,4 @@
-//! Layouts that an administrator says, of directories and of files.
+//! Layout policies of directories and files.
 
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
@@ -49,7 +49,7 @@ fn make_in(store: &Striped, directory: ObjectId, text: &str, file: &NewFile) -> 
     block_on(store.create(&superuser(), place, file)).result.expect("it can be").object
 }
 
-/// What its metafile says.
+/// Returns the location in the metafile.
 fn placed(volume: &Volume, file: &ObjectId) -> Placed {
     let head = block_on(volume.names.read(&superuser(), file, 0, 512)).expect("it is there").data;
     Placed::read(&head).expect("it is sound").expect("it has data")
@@ -60,7 +60,7 @@ fn lay_out(store: &Striped, object: &ObjectId, shape: &Shape) {
 }
 
 #[test]
-fn what_is_said_is_read_as_written() {
+fn decoding_reverses_encoding() {
     let all = Shape {
         unit: Some(4096),
         width: Some(2),
@@ -81,7 +81,7 @@ fn what_is_said_is_read_as_written() {
 }
 
 #[test]
-fn what_is_made_in_a_directory_has_its_layout() {
+fn new_files_inherit_the_layout_policy_of_their_directory() {
     let mut volume = Volume::new();
     let store = volume.start();
     let directory = make_directory(&store, store.root(), "directory");
@@ -109,7 +109,7 @@ fn what_is_made_in_a_directory_has_its_layout() {
         let said = placed(&volume, file);
         assert_eq!((said.unit, &said.iods[..], said.copies), (5, &[1, 2][..], 2));
     }
-    // What was there, and what is made elsewhere, is as before.
+    // Existing files, and new files elsewhere, keep the layout of the volume.
     let elsewhere = make(&store, "elsewhere");
     put(&store, &elsewhere, 0, &text(100), Stability::FileSync);
     make_in(&store, directory, "before", &NewFile::Unchecked(DEFAULT));
@@ -117,7 +117,7 @@ fn what_is_made_in_a_directory_has_its_layout() {
         let said = placed(&volume, file);
         assert_eq!((said.unit, said.iods.len(), said.copies), (7, 3, 1));
     }
-    // A file that moves takes it along, and nobody moves its data when all are looked after.
+    // A file that moves keeps its policy, and the rebalancer does not move its data.
     let from = Place { directory, name: name("file") };
     let renamed = block_on(store.rename(&superuser(), from, place(&store, "moved")));
     renamed.result.expect("it can be");
@@ -131,7 +131,7 @@ fn what_is_made_in_a_directory_has_its_layout() {
 }
 
 #[test]
-fn a_file_of_which_another_layout_is_said_is_moved() {
+fn a_file_with_a_new_layout_policy_is_moved() {
     let mut volume = Volume::new();
     let store = volume.start();
     let [file, small] = ["file", "small"].map(|name| make(&store, name));
@@ -151,7 +151,7 @@ fn a_file_of_which_another_layout_is_said_is_moved() {
         assert_eq!((said.iods.len(), said.copies), (iods, copies));
         assert_eq!(data(&store, &file), text(100));
     }
-    // A small one has it when it moves out.
+    // A small file gets the layout when it moves out of its metafile.
     let last = Shape { iods: vec![1], ..Shape::default() };
     lay_out(&store, &small, &last);
     put(&store, &small, 10, &text(90), Stability::FileSync);
@@ -164,7 +164,7 @@ fn a_file_of_which_another_layout_is_said_is_moved() {
 }
 
 #[test]
-fn iods_that_are_left_are_left_whatever_was_said() {
+fn files_leave_unused_iods_regardless_of_their_policy() {
     let mut volume = Volume::new();
     let store = volume.start();
     let file = make(&store, "file");
@@ -186,9 +186,9 @@ fn iods_that_are_left_are_left_whatever_was_said() {
     assert_eq!(placed(&volume, &file).iods, [1, 2], "they are there again");
 }
 
-/// That of one metaserver at the next in turn; those of several not all at the first.
+/// Files of one metaserver start at successive iods; several metaservers start at different iods.
 #[test]
-fn files_begin_at_iods_in_turn() {
+fn files_start_at_the_iods_in_turn() {
     let first = |start, number, shared| {
         let used = vec![0, 1, 2];
         let options = Options { start, used, shared, ..OPTIONS };

@@ -1,4 +1,4 @@
-//! Several at one file: iods that take their time, and turns in every order.
+//! Concurrent operations on one file, with iods that have random delays, in every order.
 
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ use leasehold_fs::suite::block_on;
 use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store, others_first};
 use leasehold_session::spawn;
 
-/// An iod that lets others have some turns before it does anything, and before it answers; and
-/// fails for as long as it is told to.
+/// An iod that yields a few times before each operation and before each reply, and fails while a
+/// flag is set.
 pub(super) struct Slow {
     pub(super) iod: Arc<dyn Iod>,
     pub(super) random: Mutex<Random>,
     pub(super) fails: Arc<AtomicBool>,
-    /// Whether it says that it is away when it fails.
+    /// True if the iod counts as away while it fails.
     pub(super) tells: bool,
     pub(super) power: Power,
 }
@@ -57,7 +57,8 @@ impl Around for Slow {
     }
 }
 
-/// A volume whose iods answer in an order that the seed decides, and a way to have one fail.
+/// A volume whose iods answer in an order that the seed determines, and a switch that makes one
+/// fail.
 fn slow_volume(seed: u64) -> (Volume, Striped, Arc<AtomicBool>) {
     let mut volume = Volume::new();
     let switch = Arc::new(AtomicBool::new(false));
@@ -72,11 +73,11 @@ fn slow_volume(seed: u64) -> (Volume, Striped, Arc<AtomicBool>) {
 type Work<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 #[test]
-fn what_several_write_is_all_there() {
+fn concurrent_writes_are_all_present() {
     for seed in 0..300 {
         let (volume, store, _) = slow_volume(seed);
         let file = make(&store, "file");
-        // From within the metafile to the iods, from all sides.
+        // The writes move the file from its metafile to the iods, from several writers.
         let writers = (0..8_u8).map(|writer| -> Work<'_> {
             let (store, file) = (&store, &file);
             Box::pin(async move {
@@ -97,9 +98,9 @@ fn what_several_write_is_all_there() {
     }
 }
 
-/// A reader sees a file before or after a cut, and nothing between.
+/// A reader sees a file before or after a cut, and no state in between.
 #[test]
-fn nobody_sees_half_a_cut() {
+fn no_reader_sees_half_a_cut() {
     for seed in 0..300 {
         let (volume, store, _) = slow_volume(seed);
         let file = make(&store, "file");
@@ -131,7 +132,7 @@ fn nobody_sees_half_a_cut() {
 }
 
 #[test]
-fn a_cut_that_an_iod_did_not_do_is_done_when_it_is_back() {
+fn a_cut_that_an_iod_missed_completes_when_it_is_back() {
     let size = |bytes| SetAttributes { size: Some(bytes), ..SetAttributes::default() };
     let (mut volume, store, fails) = slow_volume(1);
     let file = make(&store, "file");
@@ -142,19 +143,19 @@ fn a_cut_that_an_iod_did_not_do_is_done_when_it_is_back() {
     let cut = block_on(store.setattr(&superuser(), &file, &size(30), None));
     assert_eq!((cut.result, cut.wcc.after), (Err(FsError::Io), None), "nobody knows");
     fails.store(false, Ordering::Relaxed);
-    // A metaserver that was there, and one that starts, find it half done, and do the rest.
+    // A running metaserver, and one that starts, find the cut half done, and complete it.
     let started = volume.start();
     assert_eq!(data(&started, &file), vec![7; 30]);
     assert_eq!(data(&store, &file), vec![7; 30]);
     drop((store, started));
-    // What was behind the end does not come back.
+    // Data beyond the end of the cut does not reappear.
     let store = volume.start();
     block_on(store.setattr(&superuser(), &file, &size(60), None)).result.expect("it can be");
     assert_eq!(data(&store, &file), [vec![7; 30], vec![0; 30]].concat());
 }
 
 #[test]
-fn a_write_that_an_iod_refuses_is_told_and_the_size_is_true() {
+fn a_write_that_an_iod_refuses_fails_and_the_size_stays_exact() {
     let (mut volume, store, fails) = slow_volume(2);
     let file = make(&store, "file");
     let put = |store: &Striped, offset| {
@@ -177,9 +178,10 @@ fn a_write_that_an_iod_refuses_is_told_and_the_size_is_true() {
     assert_eq!(data(&store, &file), vec![7; 60]);
 }
 
-/// Work that goes on where it is woken, as that of a session does, is woken by who lets go of a file.
+/// Work that runs where it is woken, as the work of a session does, runs when another task releases
+/// a file.
 #[test]
-fn who_lets_go_of_a_file_does_the_work_of_who_waits() {
+fn the_release_of_a_file_runs_the_waiting_work() {
     let file = Arc::new(File::default());
     let done = Arc::new(AtomicBool::new(false));
     let reads = block_on(file.read());

@@ -1,4 +1,4 @@
-//! A volume in memory, and what becomes of files in it.
+//! A volume in memory, and tests of files in it.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use leasehold_store_mem::{Config, MemStore};
 
 use crate::{Folder, Iod, Local, Mark, Member, Options, Striped};
 
-/// Few bytes, so that small files lie on all iods.
+/// A small unit, so that small files use all iods.
 pub(super) const UNIT: u32 = 7;
 pub(super) const INLINE: u32 = 20;
 
 pub(super) const SUPERUSER: u32 = 0;
 
-/// A volume of names and three iods, and what lies beneath.
+/// A volume of names and three iods, with the stores below.
 pub(super) struct Volume {
     pub(super) names: Arc<MemStore>,
     pub(super) iods: Vec<Arc<MemStore>>,
     pub(super) copies: u16,
     pub(super) used: Vec<u16>,
     pub(super) rebalance: bool,
-    /// Whether other metaservers serve the same files.
+    /// True if other metaservers serve the same files.
     pub(super) shared: bool,
     starts: u64,
 }
@@ -51,7 +51,7 @@ impl Volume {
         self.iods.iter().for_each(|iod| iod.set_now(now));
     }
 
-    /// Loses what is not stable, anywhere.
+    /// Crashes all stores: all data that is not stable is lost.
     pub(super) fn crash(&self) {
         self.names.crash();
         self.iods.iter().for_each(|iod| iod.crash());
@@ -61,7 +61,7 @@ impl Volume {
         self.start_with(|_, iod| iod)
     }
 
-    /// Starts with iods that something stands before.
+    /// Starts with a wrapper around each iod.
     pub(super) fn start_with(
         &mut self,
         wrap: impl Fn(u16, Arc<dyn Iod>) -> Arc<dyn Iod>,
@@ -69,7 +69,7 @@ impl Volume {
         self.start_over(Arc::<MemStore>::clone(&self.names), wrap)
     }
 
-    /// The same, with something before the names as well.
+    /// Like `start_with`, with another store of names as well.
     pub(super) fn start_over(
         &mut self,
         names: Arc<dyn Store>,
@@ -80,7 +80,7 @@ impl Volume {
             volume: 5,
             unit: UNIT,
             inline_bytes_max: INLINE,
-            // So that the first file begins at the first of two or three iods.
+            // The first file starts at the first of two or three iods.
             start: 6 * self.starts,
             used: self.used.clone(),
             copies: self.copies,
@@ -101,7 +101,7 @@ impl Volume {
         block_on(Striped::open(names, iods, options)).expect("all are there")
     }
 
-    /// Files and directories on iods.
+    /// Returns the number of files and directories on iods.
     pub(super) fn objects(&self) -> u64 {
         let spaces = self.iods.iter().map(|iod| block_on(iod.space(&superuser(), &iod.root())));
         let spaces = spaces.map(|space| space.expect("it is there").0);
@@ -177,7 +177,7 @@ fn a_file_that_grows_moves_out() {
     volume.crash();
     let store = volume.start();
     assert_eq!(data(&store, &file), whole);
-    // What moved out does not come back, but may be cut to nothing.
+    // A file that moved out does not move back, but a cut to zero is possible.
     let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
     block_on(store.setattr(&superuser(), &file, &none, None)).result.expect("it may be");
     assert_eq!(data(&store, &file), []);
@@ -203,7 +203,7 @@ fn a_file_that_is_gone_leaves_nothing_on_iods() {
     renamed.result.expect("it can be");
     assert_eq!(volume.objects(), with_two - 3, "one file of three objects was in the way");
     assert_eq!(data(&store, &file), text(100));
-    // Also when nobody asked for its data since the start.
+    // This also holds if no call has used the data since the start.
     let store = volume.start();
     block_on(store.remove(&superuser, place(&store, "over"))).result.expect("it is there");
     assert_eq!(volume.objects(), with_two - 6);
@@ -220,7 +220,7 @@ fn an_iod_that_lost_data_changes_the_verifier_of_the_commit() {
     assert_eq!(again, written);
     volume.iods[1].crash();
     assert_ne!(commit(&store, &file), again);
-    // A client that goes on by one verifier for all files comes to an end, too.
+    // A client that uses one verifier for all files completes its writes, too.
     let [one, two] =
         [&file, &other].map(|file| put(&store, file, 50, &text(100), Stability::Unstable));
     assert_eq!([one, two], [commit(&store, &file), commit(&store, &other)]);
@@ -241,7 +241,7 @@ fn a_metaserver_that_restarts_alone_loses_nothing() {
 }
 
 #[test]
-fn a_foreign_or_damaged_head_is_told() {
+fn a_foreign_or_damaged_head_is_an_error() {
     let mut volume = Volume::new();
     let store = volume.start();
     let file = make(&store, "file");
