@@ -1,4 +1,4 @@
-//! Attributes as the kernel gives them.
+//! File attributes, converted from the kernel's.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::identity::Acting;
 use crate::object::Object;
 use crate::volume::Volume;
 
-/// Which mount an object was reached on; a file system may be mounted at several places.
+/// The mount on which an object was reached; a file system may have several mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     device: (u32, u32),
     id: u64,
 }
 
-/// Asks the kernel for all about a name in a directory, or about the directory's own descriptor
-/// with an empty name.
+/// Queries the kernel for the attributes of a name in a directory, or of the directory's own
+/// descriptor with an empty name.
 fn stat(directory: impl AsFd, name: &[u8]) -> Result<Statx, Errno> {
     let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if name.is_empty() {
@@ -31,7 +31,7 @@ fn stat(directory: impl AsFd, name: &[u8]) -> Result<Statx, Errno> {
     statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
 }
 
-/// The mount and the inode number of an open object.
+/// Returns the mount and the inode number of an open object.
 pub(crate) fn place_of(object: impl AsFd) -> Result<(Mount, u64), Errno> {
     let seen = stat(object, b"")?;
     Ok((mount_of(&seen), seen.stx_ino))
@@ -47,12 +47,12 @@ pub(crate) fn is_elsewhere(directory: impl AsFd, name: &[u8], mount: Mount) -> b
 }
 
 impl Volume {
-    /// The attributes of an open object; [`FsError::Stale`] when its last name is gone.
+    /// Returns the attributes of an open object; [`FsError::Stale`] if it has no name any more.
     pub(crate) fn attributes(&self, object: &Object) -> Result<Attributes, FsError> {
         self.attributes_of(&*object.descriptor())
     }
 
-    /// The attributes of an object; lets go of it when its last name is gone.
+    /// Returns the attributes of an object; closes the object if it has no name any more.
     pub(crate) fn getattr(&self, object: &Arc<Object>) -> Result<Attributes, FsError> {
         let attributes = self.attributes(object);
         if attributes == Err(FsError::Stale) {
@@ -61,7 +61,7 @@ impl Volume {
         attributes
     }
 
-    /// Room on the file system, as the caller may use it.
+    /// Returns the room on the file system that the caller may use.
     pub(crate) fn space(
         &self,
         caller: &Caller,
@@ -69,8 +69,8 @@ impl Volume {
     ) -> Result<(Space, Attributes), FsError> {
         let attributes = self.attributes(object)?;
         let known = rustix::fs::fstatvfs(&*object.descriptor()).map_err(meaning)?;
-        // The superuser may use the blocks that a file system keeps for it; a caller that claims to
-        // be the superuser to a server that acts as its own user may not.
+        // The superuser may use the blocks that a file system reserves for it; a caller that claims
+        // to be the superuser may not, if the server acts as its own user.
         let has_reserve = caller.uid == SUPERUSER && self.acting == Acting::Caller;
         let available =
             if has_reserve { self.kind.available_to_superuser(&known) } else { known.f_bavail };
@@ -92,13 +92,13 @@ impl Volume {
         Ok(self.space(caller, object)?.0.promised())
     }
 
-    /// The attributes of what a descriptor stands for.
+    /// Returns the attributes of the object of a descriptor.
     pub(crate) fn attributes_of(&self, descriptor: impl AsFd) -> Result<Attributes, FsError> {
         let attributes = self.attributes_at(descriptor, b"")?;
         if attributes.link_count == 0 { Err(FsError::Stale) } else { Ok(attributes) }
     }
 
-    /// The attributes of a name; [`FsError::Access`] when something is mounted there.
+    /// Returns the attributes of a name; [`FsError::Access`] if the name is a mount point.
     pub(crate) fn attributes_at(
         &self,
         directory: impl AsFd,
@@ -111,8 +111,9 @@ impl Volume {
         self.convert(&seen)
     }
 
-    /// An object that an operation did not change, as it is at one moment. Should it have changed
-    /// before, by a failed operation too, then a client sees that it has not known it.
+    /// Returns the attributes of an object that an operation did not change, as one sample. If the
+    /// object changed before, even by a failed operation, the client detects that its cached
+    /// attributes are old.
     pub(crate) fn unchanged(&self, object: &Object) -> Wcc {
         self.attributes(object).map_or_else(
             |_| Wcc::default(),
@@ -120,8 +121,8 @@ impl Volume {
         )
     }
 
-    /// An object that an operation was to change. Nobody knows what local programs did to it
-    /// meanwhile, so where it was changed nothing is said of before.
+    /// Returns the attributes of an object that an operation was to change. Local programs may have
+    /// changed it as well, so after a change the attributes from before are absent.
     pub(crate) fn changed<T>(&self, object: &Object, result: &Result<T, FsError>) -> Wcc {
         match result {
             Ok(_) => Wcc { before: None, after: self.attributes(object).ok() },
@@ -148,7 +149,7 @@ impl Volume {
     }
 }
 
-/// The unit in which the kernel counts what a file takes on the disk.
+/// The unit in which the kernel counts the disk usage of a file.
 const BLOCK_BYTES: u64 = 512;
 
 const fn time_of(time: StatxTimestamp) -> FileTime {
@@ -169,13 +170,14 @@ fn type_of(mode: u16) -> Result<FileType, FsError> {
     }
 }
 
-/// Major and minor number of the device that an object lies on.
+/// Returns the major and minor number of an object's device.
 pub(crate) fn device_of(object: impl AsFd) -> Result<(u32, u32), Errno> {
     let seen = stat(object, b"")?;
     Ok((seen.stx_dev_major, seen.stx_dev_minor))
 }
 
-/// The number of a file system, from what the kernel derives of its UUID where it does.
+/// Returns the id of a file system: the kernel's id, which it usually derives from the UUID, or the
+/// device number.
 pub(crate) fn file_system_id(root: impl AsFd) -> Result<FileSystemId, Errno> {
     let known = rustix::fs::fstatvfs(&root)?.f_fsid;
     let (major, minor) = device_of(root)?;

@@ -1,4 +1,4 @@
-//! Buffers for large reads, used again so that their pages need not be faulted in each time.
+//! Buffers for large reads. The store reuses them to avoid page faults on each read.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,14 +7,14 @@ use leasehold_base::limits::TRANSFER_BYTES_MAX;
 
 use crate::locks::lock;
 
-/// Reads larger than this take a buffer from here: from 128 KiB on, an allocator gives pages back
-/// to the kernel each time.
+/// Reads larger than this use a buffer from here: from 128 KiB on, an allocator returns pages to
+/// the kernel each time.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// The size of every buffer that is kept.
+/// The size of every buffer in the pool.
 const KEPT_BYTES: usize = TRANSFER_BYTES_MAX as usize;
 
-/// How many are kept: more replies than that are seldom on their way at once.
+/// The maximum number of buffers in the pool: more replies are seldom in progress at once.
 const KEPT_MAX: usize = 32;
 
 /// The buffers that are not in use.
@@ -23,14 +23,14 @@ pub(crate) struct Buffers {
     free: Mutex<Vec<Vec<u8>>>,
 }
 
-/// A buffer that goes back when all shares of its bytes are dropped.
+/// A buffer that returns to the pool when all shares of its bytes are dropped.
 struct Pooled {
     buffer: Vec<u8>,
     home: Arc<Buffers>,
 }
 
 impl Buffers {
-    /// An empty buffer with room for `count` bytes.
+    /// Returns an empty buffer with room for `count` bytes.
     pub(crate) fn take(&self, count: usize) -> Vec<u8> {
         if count <= SMALL_BYTES || count > KEPT_BYTES {
             return Vec::with_capacity(count);
@@ -38,7 +38,7 @@ impl Buffers {
         lock(&self.free).pop().unwrap_or_else(|| Vec::with_capacity(KEPT_BYTES))
     }
 
-    /// The bytes of a buffer, without a copy.
+    /// Returns the bytes of a buffer, without a copy.
     pub(crate) fn share(self: &Arc<Self>, buffer: Vec<u8>) -> Bytes {
         if buffer.capacity() == KEPT_BYTES {
             Bytes::from_owner(Pooled { buffer, home: Arc::clone(self) })

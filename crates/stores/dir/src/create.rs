@@ -1,8 +1,9 @@
 //! CREATE, MKDIR, SYMLINK and MKNOD.
 //!
-//! An exclusive create keeps its verifier at the file, so that a repeated call is known again
-//! even after a restart: in a user attribute, which the next SETATTR removes, or, where the file
-//! system has none, in the times as servers have always done; the client then sets them right.
+//! An exclusive create stores its verifier with the file, so that the store recognises a retry even
+//! after a restart. The verifier is in a user attribute, which the next SETATTR removes. On a file
+//! system without user attributes it is in the times, as is usual in NFS servers; the client then
+//! sets the times.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -25,30 +26,30 @@ use crate::sync::Change;
 use crate::volume::{NAME, Volume};
 use crate::witness::Trace;
 
-/// The mode of a file, or directory, for which none was given: its owner's alone.
+/// The default mode of a file or directory: access for its owner only.
 const FILE_MODE: Mode = Mode::from_bits(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits(0o700);
 
 /// The user attribute that holds the verifier of an exclusive create.
 pub(crate) const EXCLUSIVE: &str = "user.leasehold.exclusive";
 
-/// For making a file.
+/// The flags for the creation of a file.
 const NEW: OFlags = OFlags::RDWR
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// What CREATE comes to.
+/// The result of CREATE.
 enum Made {
     /// A new file.
     New(Found),
-    /// A file that was there already.
+    /// A file that existed already.
     Old(Found),
 }
 
 impl Volume {
-    /// Makes a regular file, or takes the one that is there.
+    /// Creates a regular file, or uses the existing one.
     pub(crate) fn create(
         self: &Arc<Self>,
         caller: &Caller,
@@ -65,7 +66,7 @@ impl Volume {
         }
         match (result, file) {
             (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
-                // Whoever made the name may not have synced it.
+                // The creator of the name may not have synced it.
                 let named = change.settle(Changed { result: Ok(()), wcc });
                 let cut = self.cut(caller, found, *size);
                 Answer::later(async move {
@@ -81,7 +82,7 @@ impl Volume {
         }
     }
 
-    /// Gives a file that was there already the size that was asked for.
+    /// Sets the requested size of a file that existed already.
     fn cut(
         self: &Arc<Self>,
         caller: &Caller,
@@ -135,7 +136,7 @@ impl Volume {
                     return Ok(Made::New(found));
                 }
                 Err(Errno::EXIST) => match self.take_old(caller, spot, directory, file) {
-                    // It has gone in between.
+                    // The file was removed in between.
                     Err(FsError::NotFound) => {}
                     taken => return taken,
                 },
@@ -145,8 +146,8 @@ impl Volume {
         Err(FsError::Later)
     }
 
-    /// Makes a file with a verifier: if the file system can, before it has a name, so that a crash
-    /// in between leaves nothing behind that its client could not know again.
+    /// Creates a file with a verifier. If possible, the file gets the verifier before its name, so
+    /// that a crash in between leaves no file that a retry of its client would not recognise.
     fn open_marked(
         &self,
         directory: &Descriptor,
@@ -171,7 +172,7 @@ impl Volume {
         }
     }
 
-    /// What to make of a name that is there already.
+    /// Handles a name that exists already.
     fn take_old(
         &self,
         caller: &Caller,
@@ -207,7 +208,7 @@ impl Volume {
         }
     }
 
-    /// Makes anything but a regular file.
+    /// Creates any object other than a regular file.
     pub(crate) fn make(
         &self,
         caller: &Caller,
@@ -221,7 +222,7 @@ impl Volume {
             let made = make_node(directory, name, node, attributes.mode).map_err(meaning)?;
             let opened = openat(directory, name, NAME, rustix::fs::Mode::empty());
             let opened = opened.map_err(|errno| match errno {
-                // A local program took it away; the client may try again.
+                // A local program removed the object; the client may retry.
                 Errno::NOENT => FsError::Later,
                 other => meaning(other),
             })?;
@@ -237,8 +238,8 @@ impl Volume {
         change.settle(changed)
     }
 
-    /// Gives a new object the rest of its attributes, and keeps it open; removes it again when
-    /// it cannot have them.
+    /// Sets the remaining attributes of a new object, and keeps it open; removes the object if this
+    /// fails.
     fn adopt(
         &self,
         caller: &Caller,
@@ -247,7 +248,8 @@ impl Volume {
         opened: Descriptor,
         rest: &SetAttributes,
     ) -> Result<Found, FsError> {
-        // Not those of an object that must have a name: somebody may have taken it away already.
+        // `attributes_of` would fail without a name, and a local program may have removed the name
+        // already.
         let mut attributes = self.attributes_at(&opened, b"")?;
         if *rest != SetAttributes::default() {
             if let Err(error) = self.apply(caller, &opened, &attributes, rest) {
@@ -261,7 +263,7 @@ impl Volume {
         }
         let id = self.handles.of(&opened).map_err(meaning)?;
         self.learn(&id, &spot.directory.id, spot.name.as_bytes());
-        // What has no name any more is gone, and not to be held.
+        // An object without a name is gone, and must not stay open.
         if attributes.link_count > 0 {
             self.keep_seen(id, opened, &attributes);
         }
@@ -280,7 +282,7 @@ impl Volume {
     pub(crate) fn forget_exclusive(&self, object: &Object) {
         if object.file_type == FileType::Regular && object.may_be_exclusive() {
             let own = Self::own_path(&*object.descriptor());
-            // Mostly there is none. Where it cannot be removed it does no harm.
+            // Usually the attribute does not exist. If it cannot be removed, it does no harm.
             if self.acting.as_server().is_ok() {
                 let _ = rustix::fs::removexattr(own, EXCLUSIVE);
             }
@@ -293,14 +295,14 @@ fn kernel_mode(mode: Mode) -> rustix::fs::Mode {
     rustix::fs::Mode::from_raw_mode(mode.bits())
 }
 
-/// Makes a node; gives back the mode where the kernel did not take all its bits.
+/// Creates a node; returns the mode if the kernel did not use all its bits.
 fn make_node(
     directory: &Descriptor,
     name: &[u8],
     node: &NewNode<'_>,
     mode: Option<Mode>,
 ) -> Result<Option<Mode>, Errno> {
-    // The kernel's mkdir drops the first two of the high bits, its mknod takes all.
+    // The kernel's mkdir drops the two highest bits, and its mknod uses all bits.
     const DROPPED: u32 = 0o6000;
     let device = |Device { major, minor }| makedev(major, minor);
     let special = |kind, device| {
@@ -320,7 +322,7 @@ fn make_node(
     Ok(None)
 }
 
-/// Keeps the verifier of an exclusive create at its file.
+/// Stores the verifier of an exclusive create with its file.
 fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), Errno> {
     if fsetxattr(file, EXCLUSIVE, &verifier, XattrFlags::empty()).is_ok() {
         return Ok(());
@@ -332,7 +334,7 @@ fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), Errno> {
     futimens(file, &times)
 }
 
-/// Whether a file has the verifier.
+/// Returns true if a file has the verifier.
 fn is_marked(file: impl AsFd, attributes: &Attributes, verifier: [u8; 8]) -> bool {
     let mut found = [0; 9];
     match getxattr(Volume::own_path(file), EXCLUSIVE, &mut found[..]) {
@@ -341,7 +343,7 @@ fn is_marked(file: impl AsFd, attributes: &Attributes, verifier: [u8; 8]) -> boo
     }
 }
 
-/// A verifier as two times that every file system can hold: 31 bits of seconds each.
+/// Encodes a verifier as two times that every file system can store: 31 bits of seconds each.
 fn times_of(verifier: [u8; 8]) -> (FileTime, FileTime) {
     let [a, b, c, d, e, f, g, h] = verifier;
     let time = |bytes| {

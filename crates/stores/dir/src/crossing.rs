@@ -1,12 +1,13 @@
 //! A directory with the file systems that are mounted below it, and the subvolumes of btrfs, as one
 //! store (`cross = true`).
 //!
-//! Each of these file systems is a [`DirStore`] with a number of its own, by which the ids of its
-//! objects begin. The number is noted with the place and the origin of the file system before an id
-//! has the number, so ids last over restarts and remounts, and lead to no other file system.
+//! Each of these file systems is a [`DirStore`] with a number of its own, the prefix of the ids of
+//! its objects. The store records the number, with the path and the origin of the file system,
+//! before any id contains the number. So ids last across restarts and remounts, and never lead to
+//! another file system.
 //!
-//! A file system is opened by a look-up that leads there, or by an id, and is closed after a few
-//! seconds without a request, for it cannot be unmounted while it is open.
+//! The store opens a file system for a look-up that leads there, or for an id, and closes it after
+//! a few seconds without a request, because an open file system cannot be unmounted.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -24,35 +25,35 @@ use crate::{DirStore, Durability, HandleSource, Options, Origin};
 
 mod store;
 
-/// How many file systems below one export are open at a time.
+/// The maximum number of open file systems below one export.
 const OPEN_MAX: usize = 256;
 
-/// The names on a path to a file system.
+/// The maximum number of names on a path to a file system.
 const DEPTH_MAX: usize = 256;
 
-/// The numbers of the file systems below an export, which last over restarts.
+/// The numbers of the file systems below an export, which last across restarts.
 pub trait Numbers: Send + Sync {
-    /// The number of the file system with this origin that begins at a path below the export. The
-    /// number is noted before this call returns it. None where a client must not enter the file
-    /// system, or the number cannot be noted. `at` is a path that leads there now. May sleep.
+    /// Returns the number of the file system with this origin that begins at a path below the
+    /// export, after recording it. Returns `None` if a client must not enter the file system, or if
+    /// the number cannot be recorded. `at` is a path that leads there now. May sleep.
     fn number(&self, path: &[u8], origin: &Origin, at: &Path) -> Option<u16>;
 
-    /// The path that was noted with a number.
+    /// Returns the path that was recorded with a number.
     fn path(&self, number: u16) -> Option<Vec<u8>>;
 }
 
-/// How the file systems below are opened.
+/// The parameters of the file systems below.
 pub struct Below {
     /// The threads that open file systems. These threads must not be the threads of the directory,
     /// since the close of a file system waits for syncs of the directory's threads.
     pub blocking: Arc<dyn Blocking>,
-    /// The promise of an answer.
+    /// The guarantee of a stable reply.
     pub durability: Durability,
-    /// The number of descriptors that each file system may keep open.
+    /// The maximum number of descriptors that each file system keeps open.
     pub descriptors_max: usize,
-    /// How objects are found again.
+    /// The method by which the store finds objects.
     pub handles: HandleSource,
-    /// Their numbers.
+    /// The numbers of the file systems.
     pub numbers: Arc<dyn Numbers>,
 }
 
@@ -74,15 +75,15 @@ struct Child {
     number: u16,
     store: Arc<DirStore>,
     mount: Mount,
-    /// The id of the placeholder in its place, and the store that has the placeholder.
+    /// The id of the placeholder at its mount point, and the store of the placeholder.
     at: ObjectId,
     above: Arc<DirStore>,
-    /// Its path below the export.
+    /// The path below the export.
     path: Vec<u8>,
     used: AtomicBool,
 }
 
-/// File systems that are the kernel's ways to talk, and have no files to serve: `linux/magic.h`.
+/// Pseudo file systems of the kernel, without files to serve: `linux/magic.h`.
 const SPECIAL: &[u64] = &[
     0x9fa0,      // proc
     0x6265_6572, // sysfs
@@ -105,21 +106,21 @@ const SPECIAL: &[u64] = &[
 ];
 
 impl Crossing {
-    /// A directory with all below it.
+    /// Creates a store from a directory and the file systems below it.
     #[must_use]
     pub fn new(root: Arc<DirStore>, below: Below) -> Self {
         let (open, changing) = (Mutex::default(), Mutex::default());
         Self { shared: Arc::new(Shared { root, below, open, changing }) }
     }
 
-    /// The file systems below that are open now.
+    /// Returns the open file systems below.
     #[must_use]
     pub fn stores(&self) -> Vec<Arc<DirStore>> {
         lock(&self.shared.open).values().map(|child| Arc::clone(&child.store)).collect()
     }
 
-    /// Closes the file systems that were not used since the last call, or are no longer in their
-    /// places. To be called every few seconds.
+    /// Closes the file systems that were not used since the last call, or are no longer mounted at
+    /// their paths. To be called every few seconds.
     pub fn close_idle(&self) {
         let all: Vec<_> = lock(&self.shared.open).values().map(Arc::clone).collect();
         for child in all {
@@ -134,13 +135,13 @@ impl Crossing {
 }
 
 impl Child {
-    /// Returns true if the file system still is mounted in its place.
+    /// Returns true if the file system is still mounted at its path.
     fn is_there(&self) -> bool {
         matches!(place(&self.above, &self.at), Some(Place { mount, .. }) if mount == self.mount)
     }
 }
 
-/// Where another file system begins.
+/// The place at which another file system begins.
 struct Place {
     /// The root of the other file system.
     opened: OwnedFd,
@@ -149,7 +150,7 @@ struct Place {
     path: Vec<u8>,
 }
 
-/// The file system that begins in the place of a placeholder.
+/// Returns the file system that begins at a placeholder.
 fn place(above: &DirStore, at: &ObjectId) -> Option<Place> {
     let volume = &above.volume;
     let (directory, listed) = volume.handles.placed(at)?;
@@ -165,14 +166,14 @@ fn place(above: &DirStore, at: &ObjectId) -> Option<Place> {
 }
 
 impl Shared {
-    /// The open file system of a number.
+    /// Returns the open file system of a number.
     fn open_child(&self, number: u16) -> Option<Arc<Child>> {
         let child = lock(&self.open).get(&number).map(Arc::clone)?;
         child.used.store(true, Ordering::Relaxed);
         Some(child)
     }
 
-    /// Opens the file system in the place of a placeholder. None where it cannot be entered. Sleeps.
+    /// Opens the file system at a placeholder. Returns `None` if it cannot be entered. Sleeps.
     fn enter(&self, above: &Arc<DirStore>, front: &[u8], at: &ObjectId) -> Option<Arc<Child>> {
         let Place { opened, mount, path } = place(above, at)?;
         let known = || {
@@ -215,7 +216,7 @@ impl Shared {
         };
         let store = self.root.open_below(own, options, number.to_be_bytes()).ok()?;
         let store = Arc::new(store);
-        // The name may lead elsewhere than a moment ago.
+        // The name may lead to another file system than a moment ago.
         if store.volume.mount != mount {
             return None;
         }
@@ -228,7 +229,7 @@ impl Shared {
         Some(child)
     }
 
-    /// Closes a file system unless a request is under way there, or something of it may be lost.
+    /// Closes a file system, unless a request uses it or some of its data may be lost.
     fn close(&self, child: &Arc<Child>, is_there: bool) {
         let _held = lock(&self.changing);
         if !is_there {
@@ -251,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// Lets clients write again what a file system that has gone may have lost.
+    /// Makes clients write data again that an unmounted file system may have lost.
     fn lose_unsettled(&self, child: &Child) {
         if self.below.durability != Durability::Memory && child.store.settle().is_none() {
             self.root.volume.syncs.lose();
@@ -288,7 +289,7 @@ impl Side {
 }
 
 impl Crossing {
-    /// The side of an id that is at hand.
+    /// Returns the store of an id, if it is open.
     fn side_at_hand(&self, id: &ObjectId) -> Option<Side> {
         match tag_of(id) {
             None => Some(Side::Root(Arc::clone(&self.shared.root))),
@@ -296,7 +297,8 @@ impl Crossing {
         }
     }
 
-    /// The side of an id; [`FsError::Stale`] where its file system is not in its place.
+    /// Returns the store of an id; [`FsError::Stale`] if its file system is not mounted at its
+    /// path.
     async fn side(&self, id: &ObjectId) -> Result<Side, FsError> {
         if let Some(side) = self.side_at_hand(id) {
             return Ok(side);
@@ -312,7 +314,7 @@ impl Crossing {
         }
     }
 
-    /// The file system that begins at a path.
+    /// Returns the file system that begins at a path.
     async fn walk(&self, path: &[u8]) -> Result<Option<Arc<Child>>, FsError> {
         let server = Caller { uid: 0, gid: 0, ..Caller::nobody() };
         let mut side = Side::Root(Arc::clone(&self.shared.root));
@@ -333,7 +335,7 @@ impl Crossing {
         Ok(last)
     }
 
-    /// The file system in the place of a placeholder, if it is one and can be entered.
+    /// Returns the file system at a placeholder, if `found` is a placeholder and can be entered.
     async fn entered(&self, side: &Side, found: &ObjectId) -> Option<Arc<Child>> {
         if !is_placeholder(found) {
             return None;
@@ -343,7 +345,7 @@ impl Crossing {
         offload(&*self.shared.below.blocking, enter).await
     }
 
-    /// The object that a look-up has found, or the root of the file system that is mounted there.
+    /// Returns the object of a look-up, or the root of the file system that is mounted there.
     async fn crossed(&self, side: &Side, found: Found) -> Result<Found, FsError> {
         let Some(child) = self.entered(side, &found.object).await else { return Ok(found) };
         let object = child.store.root();
@@ -351,7 +353,7 @@ impl Crossing {
         Ok(Found { object, attributes, ..found })
     }
 
-    /// The directory above the root of a file system below.
+    /// Returns the directory above the root of a file system below.
     async fn above(child: &Child, caller: &Caller) -> Result<Found, FsError> {
         let attributes = child.store.getattr(&child.store.root()).await?;
         let found = child.above.parent(caller, &child.at).await?;

@@ -1,9 +1,9 @@
 //! The open objects, bounded in number.
 //!
-//! An object is found by its id, and by its inode number as well: a name that led to a number while
-//! its object was open leads to that object, because the kernel reuses no number that is in use.
-//! Both ways are sharded, and each shard has its own lock. What has not been used since the last
-//! round goes first ("second chance").
+//! The store finds an object by its id, and also by its inode number: a name that led to a number
+//! while its object was open leads to that object, because the kernel reuses no number that is in
+//! use. Both maps consist of shards with a lock each. Eviction removes an object that has not been
+//! used since the last round ("second chance").
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use leasehold_fs::ObjectId;
 use crate::locks::{Mixing, lock, spread};
 use crate::object::Object;
 
-/// Enough that a few threads seldom meet in one.
+/// Large enough that a few threads seldom use the same shard.
 const SHARDS_MAX: usize = 64;
 
-/// So few objects in a shard that which of them goes is nearly chance.
+/// The minimum size of a shard: in a smaller shard, eviction is nearly random.
 const SHARD_OBJECTS_MIN: usize = 16;
 
 /// The open objects.
@@ -28,7 +28,7 @@ pub(crate) struct Descriptors {
     opened: AtomicU64,
 }
 
-/// How many objects had been opened at some moment.
+/// A point in time, as the number of objects that had been opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -37,12 +37,13 @@ type Numbers = HashMap<u64, Arc<Object>, Mixing>;
 #[derive(Default)]
 struct Shard {
     objects: HashMap<ObjectId, Arc<Object>, Mixing>,
-    /// In the order in which they will be looked at when room is needed; some may be gone.
+    /// The order in which eviction examines the objects; some entries may be gone.
     round: VecDeque<Weak<Object>>,
 }
 
 impl Descriptors {
-    /// Keeps up to about `descriptors_max` objects open, each with one descriptor.
+    /// Creates a table that keeps up to about `descriptors_max` objects open, each with one
+    /// descriptor.
     pub(crate) fn new(descriptors_max: usize) -> Self {
         let shards = (descriptors_max / SHARD_OBJECTS_MIN).clamp(1, SHARDS_MAX);
         Self {
@@ -53,25 +54,25 @@ impl Descriptors {
         }
     }
 
-    /// The object of an id, if open.
+    /// Returns the object of an id, if it is open.
     pub(crate) fn by_id(&self, id: &ObjectId) -> Option<Arc<Object>> {
         let object = lock(self.id_shard(id)).objects.get(id).map(Arc::clone);
         object.inspect(|object| object.touch())
     }
 
-    /// The present moment.
+    /// Returns the current point in time.
     pub(crate) fn now(&self) -> Moment {
         Moment(self.opened.load(Ordering::SeqCst))
     }
 
-    /// The object of an inode number that was seen after `moment`, if it has been open since then.
+    /// Returns the object of an inode number that was read after `moment`, if it has been open
+    /// since then.
     pub(crate) fn by_number(&self, number: u64, moment: Moment) -> Option<Arc<Object>> {
         let object = lock(self.number_shard(number)).get(&number).map(Arc::clone);
         object.filter(|object| object.opened < moment)
     }
 
-    /// Keeps an object open. Gives back the one that is open for its id from now on, which may be
-    /// one from before.
+    /// Keeps an object open. Returns the open object of its id, which may be an earlier one.
     pub(crate) fn insert(&self, mut object: Object) -> Arc<Object> {
         object.opened = Moment(self.opened.fetch_add(1, Ordering::SeqCst));
         let object = Arc::new(object);
@@ -81,19 +82,20 @@ impl Descriptors {
         }
         shard.objects.insert(object.id, Arc::clone(&object));
         shard.round.push_back(Arc::downgrade(&object));
-        // Both maps change under the id's lock, so neither keeps what the other has let go.
+        // Both maps change under the lock of the id, so neither keeps an object that the other
+        // dropped.
         lock(self.number_shard(object.number)).insert(object.number, Arc::clone(&object));
         let evicted = if shard.objects.len() > self.shard_max { shard.evict() } else { None };
         if let Some(evicted) = &evicted {
             self.forget_number(evicted);
         }
         drop(shard);
-        // Closed outside of the lock.
+        // The object is closed after the release of the lock.
         drop(evicted);
         object
     }
 
-    /// Keeps an object open no longer.
+    /// Stops keeping an object open.
     pub(crate) fn remove(&self, object: &Arc<Object>) {
         let mut shard = lock(self.id_shard(&object.id));
         if shard.holds(object) {
@@ -103,7 +105,7 @@ impl Descriptors {
         }
     }
 
-    /// Every open object.
+    /// Returns every open object.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Object>> + '_ {
         self.by_id
             .iter()
@@ -127,8 +129,8 @@ impl Descriptors {
 }
 
 impl Shard {
-    /// Takes the first object out that was not used since the last round; one with data that is
-    /// not synced yet only when there is no other.
+    /// Removes and returns the first object that was not used since the last round. Takes an object
+    /// with unsynced data only if there is no other.
     fn evict(&mut self) -> Option<Arc<Object>> {
         let mut last = None;
         for _ in 0..self.round.len() * 2 {
@@ -145,7 +147,7 @@ impl Shard {
         self.objects.remove(&last?)
     }
 
-    /// Drops what is gone from the round when it is most of it.
+    /// Drops dead entries from the round when they are the majority.
     fn tidy(&mut self) {
         if self.round.len() > self.objects.len() * 2 + 16 {
             self.round.retain(|object| object.strong_count() > 0);
@@ -187,14 +189,14 @@ mod tests {
         open.remove(&first);
         assert!(open.by_id(&id(1)).is_none() && open.by_number(1, open.now()).is_none());
         let second = open.insert(object(1));
-        // A late remover of the one before does not take it away.
+        // A late removal of the previous object does not affect the current one.
         open.remove(&first);
         assert!(open.by_id(&id(1)).is_some_and(|found| Arc::ptr_eq(&found, &second)));
     }
 
-    /// The number may have been another object's when it was seen.
+    /// The number may have belonged to another object when it was read.
     #[test]
-    fn a_number_that_was_seen_before_leads_to_nothing() {
+    fn a_number_read_before_the_open_finds_nothing() {
         let open = Descriptors::new(100);
         open.insert(object(1));
         let moment = open.now();
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_stay_open_than_may() {
+    fn the_number_of_open_objects_is_bounded() {
         const MAX: u64 = 128;
         let open = Descriptors::new(128);
         open.insert(object(0));
@@ -216,7 +218,7 @@ mod tests {
         let all: Vec<_> = open.all().collect();
         assert!((MAX / 2..=MAX).contains(&(all.len() as u64)), "{}", all.len());
         for object in all {
-            // The two maps, and this list: nothing that went is held open.
+            // Two maps and this list hold each object: no evicted object stays open.
             assert_eq!(Arc::strong_count(&object), 3);
         }
         let numbers: usize = open.by_number.iter().map(|shard| lock(shard).len()).sum();

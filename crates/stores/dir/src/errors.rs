@@ -1,4 +1,4 @@
-//! What the kernel's errors mean.
+//! The mapping from the kernel's errors.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,26 +8,27 @@ use rustix::io::Errno;
 /// The number of operations for which the kernel had no descriptor left.
 static DESCRIPTORS_LACKED: AtomicU64 = AtomicU64::new(0);
 
-/// How often an operation of any store failed because the process, or the machine, had as many
-/// files open as its limit permits.
+/// Returns the number of operations, over all stores, that failed because the process or the
+/// machine had reached its limit of open files.
 #[must_use]
 pub fn descriptors_lacked() -> u64 {
     DESCRIPTORS_LACKED.load(Ordering::Relaxed)
 }
 
-/// The meaning of an error of the kernel. What stands in no row has no meaning to a caller.
+/// Maps an error of the kernel. An error without a row is a fault of the server.
 pub(crate) fn meaning(errno: Errno) -> FsError {
     match errno {
-        // What is busy is a mount point or in use by the server itself: not the caller's to change.
+        // A busy object is a mount point, or in use by the server itself: the caller cannot change
+        // it.
         Errno::ACCESS | Errno::BUSY | Errno::TXTBSY => FsError::Access,
         Errno::EXIST => FsError::AlreadyExists,
         Errno::XDEV => FsError::CrossDevice,
         Errno::FBIG | Errno::OVERFLOW => FsError::FileTooBig,
-        // A link that is met where a file was wanted, too.
+        // This includes a symbolic link in place of a file.
         Errno::INVAL | Errno::LOOP | Errno::ILSEQ => FsError::Invalid,
         Errno::IO | Errno::NOTRECOVERABLE => FsError::Io,
         Errno::ISDIR => FsError::IsDirectory,
-        // The server is short of something, or another program holds a lease on the file.
+        // The server lacks a resource, or another program holds a lease on the file.
         Errno::AGAIN | Errno::INTR | Errno::NOMEM | Errno::NOBUFS => FsError::Later,
         Errno::MFILE | Errno::NFILE => {
             DESCRIPTORS_LACKED.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What a file system can do: measured where that can be, else by its kind, as the kernel has no
-//! question for it.
+//! The capabilities of a file system: measured if possible, otherwise by its kind, as the kernel
+//! has no query for them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::attributes::device_of;
 
-/// The kinds that differ from what is usual.
+/// The kinds that differ from the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Btrfs,
@@ -42,13 +42,13 @@ impl Kind {
         })
     }
 
-    /// The free blocks that the superuser's data can take, of all that are free.
+    /// Returns the free blocks that the superuser's data can use.
     pub(crate) fn available_to_superuser(self, known: &StatVfs) -> u64 {
         match self {
-            // Ext4 keeps blocks for its own metadata among the free blocks, by default this number
-            // (`ext4_calculate_resv_clusters`). No data gets these blocks.
+            // Ext4 reserves blocks for its own metadata among the free blocks, by default this
+            // number (`ext4_calculate_resv_clusters`). Data cannot use these blocks.
             Self::Ext => known.f_bfree.saturating_sub((known.f_blocks / 50).min(4096)),
-            // Btrfs counts the room for metadata as free; the other kinds keep no such room.
+            // Btrfs counts the room for metadata as free; the other kinds have no such reserve.
             Self::Btrfs
             | Self::Exfat
             | Self::F2fs
@@ -85,7 +85,7 @@ impl Kind {
                 Self::Ext => 65_000,
                 Self::Exfat | Self::Fat => 1,
                 Self::Tmpfs | Self::Xfs => i32::MAX.cast_unsigned(),
-                // What POSIX asks of every system.
+                // The minimum that POSIX requires of every system.
                 Self::F2fs | Self::Other => 8,
             },
             time_step: file.as_ref().and_then(time_step).unwrap_or(match self {
@@ -95,7 +95,7 @@ impl Kind {
                     Duration::from_nanos(1)
                 }
             }),
-            // Of the others some can have single directories so, by a flag.
+            // Some other kinds support this for single directories, by a flag.
             case_insensitive: is_fat,
             chown_restricted: true,
             can_set_time: true,
@@ -105,8 +105,8 @@ impl Kind {
         })
     }
 
-    /// Whether the sync of a directory takes along the inodes of its new names: where a journal
-    /// holds both in one transaction. Ext may have been made without one.
+    /// Returns true if the sync of a directory also syncs the inodes of its new names, because a
+    /// journal holds both in one transaction. An ext file system may have no journal.
     pub(crate) fn syncs_names(self, root: impl AsFd) -> bool {
         match self {
             Self::Btrfs | Self::F2fs | Self::Tmpfs | Self::Xfs => true,
@@ -115,8 +115,8 @@ impl Kind {
         }
     }
 
-    /// Whether this kernel alone changes it, and so notifies each change: other machines change
-    /// what lies in the network, other programs what a program serves.
+    /// Returns true if only this kernel changes the file system, and so notifies each change: other
+    /// machines change a network file system, and other programs change a FUSE file system.
     pub(crate) fn is_notified(self) -> bool {
         match self {
             Self::Btrfs
@@ -131,14 +131,14 @@ impl Kind {
     }
 }
 
-/// A file to measure with: it has no name, so nobody sees it, and it goes with its descriptor. None
-/// where there are no such files, or nothing may be made.
+/// Creates a file for measurements: it has no name, so no program sees it, and it disappears with
+/// its descriptor. Returns `None` if the file system has no such files or is read-only.
 fn nameless_file(root: impl AsFd) -> Option<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     openat(root, ".", flags, Mode::RUSR | Mode::WUSR).ok()
 }
 
-/// The largest size that a file may have: no position beyond it can be taken.
+/// Returns the maximum size of a file: a seek beyond it fails.
 fn largest_offset(file: &OwnedFd) -> Option<u64> {
     let fits = |offset| seek(file, SeekFrom::Start(offset)).is_ok();
     let (mut fitting, mut beyond) = (0, i64::MAX.cast_unsigned());
@@ -155,7 +155,7 @@ fn largest_offset(file: &OwnedFd) -> Option<u64> {
     Some(fitting)
 }
 
-/// The steps in which a file's times are kept, of a second or less.
+/// Returns the resolution of a file's times, if it is a second or less.
 fn time_step(file: &OwnedFd) -> Option<Duration> {
     const SECOND: i64 = 1_000_000_000;
     // The last step of a second is one step short of its end.
@@ -165,14 +165,14 @@ fn time_step(file: &OwnedFd) -> Option<Duration> {
     u64::try_from(SECOND - kept).ok().map(Duration::from_nanos)
 }
 
-/// Whether an ext file system has a journal; no, where that cannot be told.
+/// Returns true if an ext file system has a journal; false if this is unknown.
 fn has_journal(root: impl AsFd) -> bool {
     let Ok((major, minor)) = device_of(root) else { return false };
     let Ok(device) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
         return false;
     };
     let Some(device) = device.file_name().and_then(|name| name.to_str()) else { return false };
-    // The number of the journal's thread, or this.
+    // The file holds the number of the journal's thread, or this text.
     std::fs::read_to_string(format!("/sys/fs/ext4/{device}/journal_task"))
         .is_ok_and(|task| task.trim() != "<none>")
 }
@@ -183,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    /// The figures of an ext4 that the superuser has filled: 888472 KiB, of which 5% are for
-    /// the superuser, and 2% or 4096 blocks are for no data.
+    /// The figures of an ext4 that the superuser has filled: 888472 KiB, with 5% reserved for the
+    /// superuser, and 2% or 4096 blocks without use for data.
     #[test]
     fn blocks_that_ext4_keeps_for_itself_are_not_available_to_the_superuser() {
         let root = openat(CWD, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(Kind::Ext.available_to_superuser(&known), 15);
         (known.f_blocks, known.f_bfree, known.f_bavail) = (10_000, 1000, 300);
         assert_eq!(Kind::Ext.available_to_superuser(&known), 800);
-        // Btrfs counts room for its metadata free.
+        // Btrfs counts room for its metadata as free.
         assert_eq!(Kind::Btrfs.available_to_superuser(&known), 300);
         (known.f_bfree, known.f_bavail) = (100, 0);
         assert_eq!(Kind::Ext.available_to_superuser(&known), 0);

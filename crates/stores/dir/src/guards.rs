@@ -1,21 +1,21 @@
-//! Programs of this machine beside clients that hold leases.
+//! The local-access interlock between programs of this machine and clients that hold leases.
 //!
-//! - Data: the kernel's own leases. A program that opens a file, in a way that does not go with what
-//!   clients cache of it, waits in its `open` until the lease is given back, or the kernel waits no
-//!   longer (`/proc/sys/fs/lease-break-time`, 45 s). Who has such a file open already is seen when
-//!   the lease is asked of the kernel.
-//! - Names: notification, as for [`crate::witness`], which tells after the change.
+//! - Data: the kernel's own leases. A program that opens a file in conflict with a client's lease
+//!   waits in its `open` until the server releases the kernel's lease, or until the kernel's time
+//!   limit (`/proc/sys/fs/lease-break-time`, 45 s). The kernel refuses the lease if a program has
+//!   the file open already.
+//! - Names: notifications, as for [`crate::witness`], which arrive after the change.
 //!
-//! One thread is told of both, and tells whoever guards: [`crate::DirStore::watch`]. Where there is
-//! none nothing is guarded.
+//! One thread receives both, and reports them to the owner of the leases:
+//! [`crate::DirStore::watch`]. Without this thread the store guards nothing.
 //!
-//! A guard that lacks a resource (a place here, a watch or memory of the kernel) is refused and
-//! counted, so that no client caches without the guard. A place is free again once its file is
-//! gone, or once the thread has seen that no lease needs the guard.
+//! The store refuses and counts a guard that lacks a resource (an entry here, a watch or memory of
+//! the kernel), so that no client caches without the guard. An entry becomes free once its file is
+//! gone, or once the thread has found that no lease needs the guard.
 //!
-//! An open of our own would wait as well. So while a file is guarded all that is done to it goes by
-//! the one descriptor that has the kernel's lease, and who needs one that reaches further gives the
-//! lease back first.
+//! An open by the store itself would wait as well. So while a file is guarded, all operations on it
+//! use the one descriptor that has the kernel's lease. An operation that needs a wider access mode
+//! first releases the lease.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,22 +34,22 @@ use crate::sys;
 use crate::volume::Volume;
 use crate::witness::Hold;
 
-/// How often it is asked what still needs a guard.
+/// The interval between queries for the guards that leases still need.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The time between two such questions while guards are refused.
+/// The interval between these queries while guards are refused.
 const LOOK_SOON: Duration = Duration::from_secs(1);
 
-/// What is guarded, and who is told.
+/// The guards, and the thread that receives notifications.
 pub(crate) struct Guards {
-    /// The thread that is told; none as long as it is 0.
+    /// The thread that receives notifications; 0 if there is none.
     thread: AtomicI32,
     ended: AtomicBool,
-    /// Rings when the thread is to look at more than what the kernel tells.
+    /// Wakes the thread for work other than the kernel's notifications.
     bell: Option<OwnedFd>,
     files_max: usize,
     files: Mutex<Files>,
-    /// How many guards were refused for lack of a resource.
+    /// The number of guards that were refused for lack of a resource.
     refused: AtomicU64,
     /// True if a guard was refused since the thread last looked for files that need no guard.
     is_short: AtomicBool,
@@ -61,14 +61,14 @@ struct Files {
     by_number: HashMap<i32, ObjectId>,
 }
 
-/// A file with a lease of the kernel's.
+/// A file on which the server holds a lease of the kernel.
 struct Guarded {
     descriptor: Arc<Descriptor>,
     kind: i32,
 }
 
 impl Guards {
-    /// Guards up to so many files.
+    /// Creates a table of guards for up to `files_max` files.
     pub(crate) fn new(files_max: usize) -> Self {
         Self {
             thread: AtomicI32::new(0),
@@ -81,12 +81,12 @@ impl Guards {
         }
     }
 
-    /// Whether there is a thread that is told.
+    /// Returns true if a thread receives notifications.
     pub(crate) fn is_told(&self) -> bool {
         self.thread.load(Ordering::SeqCst) != 0
     }
 
-    /// Has the thread look.
+    /// Wakes the thread.
     pub(crate) fn ring(&self) {
         if let Some(bell) = &self.bell {
             // Fails only after 2^64 rings.
@@ -94,13 +94,13 @@ impl Guards {
         }
     }
 
-    /// The thread is to end.
+    /// Makes the thread end.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.ring();
     }
 
-    /// The descriptor that a file is guarded by.
+    /// Returns the descriptor that holds the kernel's lease on a file.
     pub(crate) fn descriptor(&self, id: &ObjectId) -> Option<Arc<Descriptor>> {
         if !self.is_told() {
             return None;
@@ -108,7 +108,7 @@ impl Guards {
         lock(&self.files).guarded.get(id).map(|guarded| Arc::clone(&guarded.descriptor))
     }
 
-    /// Gives the kernel's lease on a file back, if there is one.
+    /// Releases the kernel's lease on a file, if there is one.
     pub(crate) fn release(&self, id: &ObjectId) {
         if !self.is_told() {
             return;
@@ -116,27 +116,27 @@ impl Guards {
         let mut files = lock(&self.files);
         if let Some(Guarded { descriptor, .. }) = files.guarded.remove(id) {
             files.by_number.remove(&descriptor.as_fd().as_raw_fd());
-            // What the kernel took back already needs not be given.
+            // The kernel may have broken the lease already.
             let _ = sys::set_lease(descriptor.as_fd(), sys::NO_LEASE);
         }
     }
 
-    /// Whether a file is guarded at least as well as by this kind.
+    /// Returns true if a file has a guard at least as strong as this kind.
     fn has(&self, id: &ObjectId, kind: i32) -> bool {
         let files = lock(&self.files);
         files.guarded.get(id).is_some_and(|guarded| {
-            // What the kernel took back, or wants back, is none any more.
+            // A lease that the kernel has broken, or is breaking, does not count.
             let is_whole = sys::lease(guarded.descriptor.as_fd()) == Ok(guarded.kind);
             is_whole && (guarded.kind == kind || guarded.kind == sys::WRITE_LEASE)
         })
     }
 
-    /// How many guards were refused for lack of a resource.
+    /// Returns the number of guards that were refused for lack of a resource.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes that a guard is refused, and has the thread look soon for places that are free.
+    /// Counts a refused guard, and makes the thread look for free entries soon.
     fn refuse(&self) -> FsError {
         self.refused.fetch_add(1, Ordering::Relaxed);
         if !self.is_short.swap(true, Ordering::SeqCst) {
@@ -145,19 +145,19 @@ impl Guards {
         FsError::Later
     }
 
-    /// How long after the last look the thread looks again.
+    /// Returns the interval until the thread looks for unneeded guards again.
     fn look_again(&self) -> Duration {
         if self.is_short.load(Ordering::SeqCst) { LOOK_SOON } else { LOOK_AGAIN }
     }
 
-    /// The guarded files, each with its descriptor.
+    /// Returns the guarded files, each with its descriptor.
     pub(crate) fn all(&self) -> Vec<(ObjectId, Arc<Descriptor>)> {
         let files = lock(&self.files);
         let guarded = files.guarded.iter();
         guarded.map(|(id, guarded)| (*id, Arc::clone(&guarded.descriptor))).collect()
     }
 
-    /// Takes a lease of the kernel's on a file.
+    /// Takes a lease of the kernel on a file.
     fn take(&self, id: &ObjectId, descriptor: Arc<Descriptor>, kind: i32) -> Result<(), FsError> {
         let thread = self.thread.load(Ordering::SeqCst);
         let mut files = lock(&self.files);
@@ -173,19 +173,19 @@ impl Guards {
                 files.guarded.insert(*id, Guarded { descriptor, kind });
                 Ok(())
             }
-            // A program has it open in a way that does not go with it.
+            // A program has the file open in conflict with the lease.
             Err(Errno::AGAIN) => Err(FsError::Later),
-            // The kernel is short of a resource.
+            // The kernel lacks a resource.
             Err(Errno::NOLCK | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOBUFS) => {
                 Err(self.refuse())
             }
-            // A file system without such leases, or a file of another's.
+            // The file system has no such leases, or the file belongs to another user.
             Err(_) => Ok(()),
         }
     }
 
-    /// The files that programs wait for, of those that the thread was told of: all, where it was
-    /// told that some were lost.
+    /// Returns the guarded files that programs wait for: the file of one notification, or all files
+    /// if notifications were lost.
     fn wanted(&self, number: Option<i32>) -> Vec<(ObjectId, Disturbance)> {
         let files = lock(&self.files);
         let is_wanted = |id: &ObjectId| {
@@ -230,7 +230,8 @@ impl Volume {
     }
 
     fn guard_data(&self, object: &Object, kind: i32) -> Result<(), FsError> {
-        // The kernel's lease to read needs that nobody has the file open for writing, be it us.
+        // The kernel's read lease requires that no descriptor is open for writing, not even our
+        // own.
         if self.guards.has(&object.id, kind) {
             return Ok(());
         }
@@ -244,14 +245,14 @@ impl Volume {
         let descriptor = match self.opened(object, reach) {
             Ok(descriptor) => descriptor,
             Err(FsError::Later) => return Err(FsError::Later),
-            // What we may not open is not guarded.
+            // A file that the server may not open has no guard.
             Err(_) => return Ok(()),
         };
         self.acting.as_server()?;
         self.guards.take(&object.id, descriptor, kind)
     }
 
-    /// Writes by a file's descriptor no more, where nothing is on its way.
+    /// Replaces a file's descriptor for writing by one for reading, if no write is in progress.
     fn read_only(&self, object: &Object) {
         let present = object.descriptor();
         if present.reach() == Reach::Write
@@ -273,14 +274,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives up the guard of an object that is gone or not at hand.
+    /// Releases the guard of an object that is gone or not open.
     pub(crate) fn guard_no_more(&self, id: &ObjectId) {
         self.guards.release(id);
         self.witness.let_go(id);
     }
 
-    /// Gives up the guard of an object that has lost its last name, and which the guard would keep
-    /// open; unless the object has got another name meanwhile.
+    /// Releases the guard of an object that has lost its last name, since the guard would keep the
+    /// object open; not if the object has got another name in the meantime.
     pub(crate) fn guard_gone(&self, id: &ObjectId) {
         let guarding = self.guards.descriptor(id);
         if guarding.is_none_or(|file| self.attributes_of(&*file) == Err(FsError::Stale)) {
@@ -288,8 +289,8 @@ impl Volume {
         }
     }
 
-    /// Closes files that have lost their last name, also by a program of this machine: as long as
-    /// the server has a file open, the blocks of the file are not free.
+    /// Closes files that have lost their last name, also by a program of this machine: while the
+    /// server has a file open, the blocks of the file are not free.
     pub(crate) fn let_go_of_gone(&self) {
         for (id, descriptor) in self.guards.all() {
             if self.attributes_of(&*descriptor) == Err(FsError::Stale) {
@@ -303,7 +304,7 @@ impl Volume {
         }
     }
 
-    /// Tells of programs until it is to end; see [`crate::DirStore::watch`].
+    /// Reports programs until the watch ends; see [`crate::DirStore::watch`].
     pub(crate) fn watch_programs(&self, tell: &dyn Fn(ObjectId, Disturbance)) -> Result<(), Errno> {
         let (thread, signals) = sys::hear_of_leases()?;
         let Some(bell) = &self.guards.bell else { return Err(Errno::MFILE) };
@@ -327,7 +328,7 @@ impl Volume {
         }
         self.guards.thread.store(0, Ordering::SeqCst);
         let mut files = lock(&self.guards.files);
-        // A lease of the kernel's is that of its descriptor, which may stay open.
+        // A lease of the kernel belongs to its descriptor, which may stay open.
         for guarded in files.guarded.values() {
             let _ = sys::set_lease(guarded.descriptor.as_fd(), sys::NO_LEASE);
         }
@@ -335,7 +336,7 @@ impl Volume {
         Ok(())
     }
     fn tell_of_all(&self, bell: &OwnedFd, signals: &OwnedFd, tell: &dyn Fn(ObjectId, Disturbance)) {
-        // Whether it rang or not.
+        // The bell may not have rung.
         let _ = rustix::io::read(bell, &mut [0; 8]);
         for directory in self.witness.strangers() {
             tell(directory, Disturbance::Changes);
@@ -352,7 +353,7 @@ impl Volume {
         }
     }
 
-    /// Tells of all that is guarded, so that what needs it no more is not.
+    /// Reports all guarded objects, so that the owner of the leases can release unneeded guards.
     fn tell_of_idle(&self, tell: &dyn Fn(ObjectId, Disturbance)) {
         let files = self.guards.all().into_iter().map(|(id, _)| id);
         for object in files.chain(self.witness.held()) {

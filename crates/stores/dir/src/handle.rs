@@ -1,12 +1,13 @@
-//! The kernel's handles, which name objects for as long as they live, and the ids that are made of them.
+//! The kernel's handles, which name objects for their lifetime, and the ids that contain them.
 //!
-//! The length of an id tells its kind, since the kernel makes handles of whole words of four bytes:
+//! The length of an id determines its kind, since the kernel's handles consist of words of four
+//! bytes:
 //! - A length of `4n` is the kernel's handle of an object.
-//! - A length of `4n + 1` is a placeholder's: the low bytes of the number that the directory lists the
-//!   placeholder with, and the directory's handle without the bytes that all its file system's
-//!   handles share.
-//! - A length of `4n + 2` or `4n + 3` is the same on a file system below the export: its tag, then the
-//!   number if it is a placeholder's, then the handle without the bytes that all share.
+//! - A length of `4n + 1` is the id of a placeholder: the low bytes of the number with which the
+//!   directory lists the placeholder, and the directory's handle without the bytes that all handles
+//!   of its file system share.
+//! - A length of `4n + 2` or `4n + 3` is the same on a file system below the export: its tag, then
+//!   the number if it is a placeholder's, then the handle without the shared bytes.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,22 +18,22 @@ use rustix::path::Arg;
 
 use crate::sys;
 
-/// How the handles of one file system look. All have the type and the length of its root's: the
-/// type then needs no room in an id.
+/// The format of the handles of one file system. All have the type and the length of the root's
+/// handle, so an id does not contain the type.
 pub(crate) struct Handles {
     kind: i32,
     length: usize,
     number: Option<NumberField>,
-    /// The bytes that all handles of the file system share, and their place.
+    /// The bytes that all handles of the file system share, and their offset.
     shared: Option<(usize, [u8; SUBVOLUME_BYTES])>,
-    /// The mark of a file system below the export.
+    /// The tag of a file system below the export.
     tag: Option<Tag>,
 }
 
-/// The number of a file system that is mounted below an export, as ids have the number.
+/// The number of a file system that is mounted below an export, as ids contain it.
 pub(crate) type Tag = [u8; 2];
 
-/// Where the inode number stands in a handle, in the machine's byte order.
+/// The offset of the inode number in a handle, in the machine's byte order.
 #[derive(Clone, Copy)]
 enum NumberField {
     Narrow(usize),
@@ -41,18 +42,18 @@ enum NumberField {
 
 /// The kernel's `FILEID_INO32_GEN`.
 const INO32_GENERATION: i32 = 1;
-/// XFS' type with 64-bit numbers.
+/// The type of XFS with 64-bit numbers.
 const XFS_INO64_GENERATION: i32 = 0x81;
-/// Btrfs' type without the parent.
+/// The type of btrfs without the parent.
 const BTRFS: i32 = 0x4d;
 const BTRFS_BYTES: usize = 20;
 
-/// The number of the subvolume in a handle of btrfs, and its place. Each subvolume is a file system
-/// of its own here.
+/// The offset of the subvolume's number in a handle of btrfs. Each subvolume is a file system of
+/// its own here.
 const SUBVOLUME_AT: usize = 8;
 const SUBVOLUME_BYTES: usize = 8;
 
-/// The bytes of a number that the id of a placeholder has.
+/// The number of bytes of an inode number in the id of a placeholder.
 const LISTED_BYTES: usize = 5;
 
 /// The low bytes of a number in a listing.
@@ -67,8 +68,8 @@ impl Listed {
 }
 
 impl NumberField {
-    /// Where it stands, for the types that are known: ext4 and small XFS; tmpfs, which puts the
-    /// generation first; XFS; btrfs.
+    /// Returns the offset for the known types: ext4 and small XFS; tmpfs, which puts the generation
+    /// first; XFS; btrfs.
     const fn of(kind: i32, length: usize) -> Option<Self> {
         match (kind, length) {
             (INO32_GENERATION, 8) => Some(Self::Narrow(0)),
@@ -91,8 +92,8 @@ impl NumberField {
 }
 
 impl Handles {
-    /// Learns how handles look from the root's, whose inode number is known, and gives the id of the
-    /// root.
+    /// Derives the format of handles from the root's handle, whose inode number is known, and
+    /// returns the id of the root.
     pub(crate) fn learn(
         root: BorrowedFd<'_>,
         root_number: u64,
@@ -111,17 +112,17 @@ impl Handles {
         Ok((handles, id))
     }
 
-    /// The type that the kernel wants back with each handle.
+    /// Returns the type that the kernel needs with each handle.
     pub(crate) const fn kind(&self) -> i32 {
         self.kind
     }
 
-    /// Whether an id has the form of a handle of this file system.
+    /// Returns true if an id has the form of a handle of this file system.
     pub(crate) fn could_be(&self, id: &ObjectId) -> bool {
         self.kernels(id).is_some()
     }
 
-    /// The id of a handle; none where the handle is too long.
+    /// Returns the id of a handle; `None` if the handle is too long.
     fn id(&self, handle: &ObjectId) -> Option<ObjectId> {
         match self.tag {
             None => Some(*handle),
@@ -129,7 +130,8 @@ impl Handles {
         }
     }
 
-    /// The kernel's handle in an id; none for an id of another file system, or of a placeholder.
+    /// Returns the kernel's handle in an id; `None` for an id of another file system, or of a
+    /// placeholder.
     pub(crate) fn kernels(&self, id: &ObjectId) -> Option<ObjectId> {
         match self.tag {
             None => (id.as_bytes().len() == self.length).then_some(*id),
@@ -137,21 +139,21 @@ impl Handles {
         }
     }
 
-    /// The inode number in a handle, where it is known to stand.
+    /// Returns the inode number in a handle, if its offset is known.
     pub(crate) fn number(&self, id: &ObjectId) -> Option<u64> {
         self.number?.read(&self.kernels(id)?)
     }
 
-    /// The id of the placeholder that a directory lists with a number; none where the handles of
-    /// the file system are too long for that.
+    /// Returns the id of the placeholder that a directory lists with a number; `None` if the
+    /// handles of the file system are too long for that.
     pub(crate) fn placeholder(&self, directory: &ObjectId, listed: u64) -> Option<ObjectId> {
         let low = &listed.to_be_bytes()[size_of::<u64>() - LISTED_BYTES..];
         let tag = self.tag.as_ref().map_or(&[][..], |tag| tag);
         ObjectId::new(&[tag, low, &self.shorten(self.kernels(directory)?.as_bytes())].concat())
     }
 
-    /// The directory of a placeholder, and whether a number is the one that the directory lists the
-    /// placeholder with; none for every other id.
+    /// Returns the directory of a placeholder, and the low bytes of the number with which the
+    /// directory lists the placeholder; `None` for every other id.
     pub(crate) fn placed(&self, id: &ObjectId) -> Option<(ObjectId, Listed)> {
         let tag = self.tag.as_ref().map_or(&[][..], |tag| tag);
         let (low, directory) = id.as_bytes().strip_prefix(tag)?.split_first_chunk()?;
@@ -161,13 +163,13 @@ impl Handles {
         Some((self.id(&self.lengthen(directory)?)?, Listed(*low)))
     }
 
-    /// A handle without the bytes that all share.
+    /// Returns a handle without the shared bytes.
     fn shorten(&self, handle: &[u8]) -> Vec<u8> {
         let Some((at, shared)) = self.shared else { return handle.to_vec() };
         [&handle[..at], &handle[at + shared.len()..]].concat()
     }
 
-    /// The handle that was shortened; none where no handle gives these bytes.
+    /// Restores a shortened handle; returns `None` if no handle has these bytes.
     fn lengthen(&self, short: &[u8]) -> Option<ObjectId> {
         let whole = match self.shared {
             None => short.to_vec(),
@@ -179,12 +181,12 @@ impl Handles {
         ObjectId::new(&whole).filter(|handle| handle.as_bytes().len() == self.length)
     }
 
-    /// The handle of an open object.
+    /// Returns the id of an open object.
     pub(crate) fn of(&self, object: impl AsFd) -> Result<ObjectId, Errno> {
         self.checked(&sys::handle_at(object.as_fd(), c"", AtFlags::EMPTY_PATH)?)
     }
 
-    /// The handle of a name in a directory.
+    /// Returns the id of the object of a name in a directory.
     pub(crate) fn at(&self, directory: impl AsFd, name: &[u8]) -> Result<ObjectId, Errno> {
         let handle =
             name.into_with_c_str(|name| sys::handle_at(directory.as_fd(), name, AtFlags::empty()))?;
@@ -192,7 +194,7 @@ impl Handles {
     }
 
     fn checked(&self, handle: &sys::Handle) -> Result<ObjectId, Errno> {
-        // Bytes that all share differ in another subvolume, which is another file system.
+        // The shared bytes differ in another subvolume, which is another file system.
         let is_ours = self.shared.is_none_or(|(at, shared)| {
             handle.id.as_bytes().get(at..).is_some_and(|rest| rest.starts_with(&shared))
         });
@@ -204,7 +206,8 @@ impl Handles {
     }
 }
 
-/// The tag of an id on a file system below the export; none on the export's own.
+/// Returns the tag of an id on a file system below the export; `None` for an id of the export
+/// itself.
 pub(crate) fn tag_of(id: &ObjectId) -> Option<Tag> {
     let bytes = id.as_bytes();
     (bytes.len() > 4 && bytes.len() % 4 >= 2).then(|| [bytes[0], bytes[1]])

@@ -1,11 +1,12 @@
-//! Who acts: the caller where the server has the power to become it, else the server's own user.
+//! The identity under which a thread acts: the caller if the server has the privilege to become the
+//! caller, otherwise the server's own user.
 //!
-//! The kernel keeps user and groups per thread, and setting them costs more than most
-//! operations. So a thread stays who it was for its last operation and is changed only when the
-//! next operation is for another caller. A new thread inherits the identity of the thread that
-//! starts it. The shell therefore starts its threads from a thread that serves no request, and does
-//! the server's own file work on these threads. This store tries the powers of the process on a
-//! thread that ends with the trial, so that the thread that opens a store keeps its identity.
+//! The kernel keeps user and groups per thread, and a change of them costs more than most
+//! operations. So a thread keeps the identity of its last operation, and changes it only when the
+//! next operation has another caller. A new thread inherits the identity of the thread that starts
+//! it. The shell therefore starts its threads from a thread that serves no request, and does the
+//! server's own file work on these threads. This store tests the privileges of the process on a
+//! separate thread that then ends, so that the thread that opens a store keeps its identity.
 
 use std::cell::RefCell;
 use std::thread;
@@ -17,16 +18,16 @@ use rustix::thread::{CapabilitySet, Gid, capabilities, set_capabilities, set_thr
 
 use crate::sys;
 
-/// Who acts.
+/// The identity for operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acting {
-    /// The caller; the kernel checks what it may, access lists and quotas included.
+    /// The caller; the kernel checks its permissions, access control lists and quotas included.
     Caller,
-    /// The server's user, whoever calls.
+    /// The server's user, for every caller.
     Server,
 }
 
-/// What it takes to act as any caller, and to be the server again afterwards.
+/// The capabilities that are necessary to act as any caller, and to become the server again.
 const POWERS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -34,7 +35,7 @@ const POWERS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
-/// What lifts the kernel's checks of files.
+/// The capabilities that override the kernel's checks of files.
 const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -43,20 +44,20 @@ const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SYS_RESOURCE);
 
 /// A capability that no store needs and that the superuser has in containers too. A thread without
-/// it has acted as a caller, by which the shell finds file work of the server on such a thread.
+/// it has acted as a caller; by this the shell detects file work of the server on such a thread.
 const MARK: CapabilitySet = CapabilitySet::SYS_CHROOT;
 
 thread_local! {
-    /// Whom this thread acts for; none before its first operation.
+    /// The caller for which this thread acts; `None` before its first operation.
     static NOW: RefCell<Option<Caller>> = const { RefCell::new(None) };
 }
 
-/// The superuser, who is the server where it can be anybody.
+/// Returns the superuser, which is the server's identity if the server can act as any user.
 fn superuser() -> Caller {
     Caller { uid: 0, gid: 0, groups: Groups::default() }
 }
 
-/// Does work on a new thread, whose identity ends with the thread.
+/// Runs work on a new thread, whose identity ends with the thread.
 pub(crate) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Errno> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, work);
@@ -66,18 +67,20 @@ pub(crate) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Errno
 }
 
 impl Acting {
-    /// Finds out by trying: becomes nobody and looks whether that took the powers away.
+    /// Tests the privileges: becomes an unprivileged user and checks that this removed the
+    /// capabilities.
     ///
     /// # Errors
-    /// Where it did not (securebits of the process): callers would have the server's powers.
+    /// The capabilities remain (securebits of the process): callers would have the server's
+    /// privileges.
     pub(crate) fn probe() -> Result<Self, Errno> {
         aside(Self::try_out)?
     }
 
-    /// The same on this thread, which is of no use for other work afterwards.
+    /// Like `probe` on this thread, which is of no use for other work afterwards.
     fn try_out() -> Result<Self, Errno> {
-        // This thread may act as a caller without powers, if the thread has served another store.
-        // A thread that cannot become the superuser again never was the superuser.
+        // This thread may act as a caller without privileges, if it has served another store. A
+        // thread that cannot become the superuser again never was the superuser.
         let _ = become_user(&superuser());
         if !capabilities(None)?.effective.contains(POWERS) {
             return Ok(Self::Server);
@@ -87,12 +90,12 @@ impl Acting {
         match (switched, powers_left) {
             (Ok(()), false) => Ok(Self::Caller),
             (Ok(()), true) => Err(Errno::PERM),
-            // No other user can be taken on, as in a user namespace of one user.
+            // The process cannot become another user, as in a user namespace with one user.
             (Err(_), _) => Ok(Self::Server),
         }
     }
 
-    /// Lets this thread act for a caller.
+    /// Makes this thread act for a caller.
     pub(crate) fn as_caller(self, caller: &Caller) -> Result<(), FsError> {
         match self {
             Self::Caller => switch(caller),
@@ -100,7 +103,7 @@ impl Acting {
         }
     }
 
-    /// Lets this thread act for the server itself.
+    /// Makes this thread act for the server itself.
     pub(crate) fn as_server(self) -> Result<(), FsError> {
         match self {
             Self::Caller => switch(&superuser()),
@@ -115,17 +118,17 @@ fn switch(caller: &Caller) -> Result<(), FsError> {
         return Ok(());
     }
     if NOW.with_borrow(Option::is_none) {
-        // Quotas and reserved blocks hold for callers, so the server must not be exempt. And a
-        // thread that is not the superuser yet would keep its powers when it becomes a caller:
-        // the kernel takes them only on the way from user 0 to another.
+        // Quotas and reserved blocks apply to callers, so the server must not be exempt. A thread
+        // that is not the superuser yet would keep its capabilities when it becomes a caller: the
+        // kernel removes them only on the change from user 0 to another user.
         give_up(CapabilitySet::SYS_RESOURCE.union(MARK))?;
         become_user(&superuser())?;
     }
     become_user(caller)
 }
 
-/// Makes sure that this thread, which acts as the server's user for everybody, has no more power
-/// than that user.
+/// Ensures that this thread, which acts as the server's user for all callers, has no more
+/// privileges than that user.
 fn keep() -> Result<(), FsError> {
     if NOW.with_borrow(Option::is_none) {
         give_up(OVERRIDES)?;
@@ -134,7 +137,7 @@ fn keep() -> Result<(), FsError> {
     Ok(())
 }
 
-/// Takes capabilities from this thread.
+/// Removes capabilities from this thread.
 fn give_up(powers: CapabilitySet) -> Result<(), FsError> {
     let mut sets = capabilities(None).map_err(|_| FsError::ServerFault)?;
     if sets.effective.intersects(powers) {
@@ -144,8 +147,9 @@ fn give_up(powers: CapabilitySet) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Sets what differs from the thread's present user. [`FsError::Access`] for a user or group
-/// that the kernel does not take; the thread is then nobody known and is set anew next time.
+/// Sets the parts that differ from the thread's current user. Returns [`FsError::Access`] for a
+/// user or group that the kernel does not accept; the thread's identity is then unknown, and the
+/// next operation sets it completely.
 fn become_user(caller: &Caller) -> Result<(), FsError> {
     let now = NOW.take();
     if now.as_ref().is_none_or(|now| now.groups != caller.groups) {

@@ -1,6 +1,6 @@
-//! Where the objects are, for a server that may not open them by the kernel's handles: each
-//! object's directory and name, noted whenever a name is met. Bounded: what is not used goes, and
-//! is searched for when it is wanted again.
+//! The index of object locations, for a server that cannot open objects by the kernel's handles.
+//! The store records the directory and name of an object whenever it sees a name. The index is
+//! bounded: the store searches for an evicted object when it needs the object again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -9,23 +9,23 @@ use leasehold_fs::ObjectId;
 
 use crate::locks::{Mixing, lock, spread};
 
-/// How many objects are kept in mind, about 150 bytes each.
+/// The maximum number of objects in the index, about 150 bytes each.
 pub(crate) const OBJECTS_MAX: usize = 1 << 18;
 
-/// Enough that a few threads seldom meet in one.
+/// Large enough that a few threads seldom use the same shard.
 const SHARDS: usize = 64;
 
-/// The objects and their places.
+/// The objects and their locations.
 pub(crate) struct Index {
     shards: Box<[Mutex<Shard>]>,
 }
 
-/// What is known of an object.
+/// The index entry of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// It was last seen under this name of this directory.
+    /// The object was last seen under this name of this directory.
     At { directory: ObjectId, name: Box<[u8]> },
-    /// Its last name was removed, or it was searched for in vain.
+    /// The last name of the object was removed, or a search did not find the object.
     Gone,
 }
 
@@ -45,7 +45,7 @@ impl Index {
         Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// What is known of an object.
+    /// Returns the entry of an object.
     pub(crate) fn find(&self, id: &ObjectId) -> Option<Known> {
         let mut shard = lock(self.shard(id));
         let row = shard.objects.get_mut(id)?;
@@ -53,7 +53,7 @@ impl Index {
         Some(row.known.clone())
     }
 
-    /// Notes a name of an object.
+    /// Records a name of an object.
     pub(crate) fn insert(&self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
         let mut shard = lock(self.shard(id));
         if let Some(Row { known: Known::At { directory: old, name: old_name }, .. }) =
@@ -66,7 +66,7 @@ impl Index {
         shard.set(id, Known::At { directory: *directory, name: name.into() });
     }
 
-    /// Notes that an object has no name any more.
+    /// Records that an object has no name any more.
     pub(crate) fn remove(&self, id: &ObjectId) {
         lock(self.shard(id)).set(id, Known::Gone);
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts() {
+    fn the_last_record_counts() {
         let index = Index::new();
         assert_eq!(index.find(&id(1)), None);
         index.insert(&id(1), &id(0), b"a");
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_goes_when_there_is_too_much() {
+    fn unused_rows_are_evicted_first() {
         let index = Index::new();
         let count = u32::try_from(OBJECTS_MAX * 2).expect("it is small");
         for number in 0..count {
             index.insert(&id(number), &id(0), b"name");
-            // In use all the time, as a directory is.
+            // This entry is always in use, like a directory.
             assert!(index.find(&id(7)).is_some() || number < 7);
         }
         let objects: usize = index.shards.iter().map(|shard| lock(shard).objects.len()).sum();

@@ -1,12 +1,13 @@
-//! Whether a directory still is below the root: a local program may move it out of the export, and
-//! whoever knows its id from before must not reach it there.
+//! The check that a directory is still below the root. A local program may move it out of the
+//! export, and a client with its id must not reach it there.
 //!
-//! What leads from a directory to the root are its `..`, a few system calls for each, too many for
-//! each request. So a directory that was found below the root is believed to be there for a period
-//! of a few seconds, and so are the directories that led up from it, as far as they are open.
-//! Of other objects nobody can tell: the kernel does not say where their names are.
+//! The `..` entries lead from a directory to the root; the check needs several system calls for
+//! each, too many for each request. So a directory that was found below the root counts as inside
+//! for a period of a few seconds, and so do the open directories on its path to the root. For other
+//! objects there is no check: the kernel does not provide the locations of their names.
 //!
-//! A directory that something is mounted on is not below the root either, as long as it is covered.
+//! A covered directory, on which a file system is mounted, does not count as below the root,
+//! either.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,26 +21,26 @@ use crate::errors::meaning;
 use crate::object::{Descriptor, Object, Reach};
 use crate::volume::{NAME, Volume};
 
-/// So many directories may be above one: more than a path can name, for it has 4,096 bytes.
+/// The maximum depth of a directory: more than a path of 4,096 bytes can name.
 const ABOVE_MAX: usize = 4096;
 
-/// Who is believed to be below the root.
+/// The directories that count as below the root without a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Believed {
     /// Directories that were found there in this period.
     Recent,
-    /// The root alone.
+    /// Only the root.
     Nobody,
 }
 
 impl Volume {
-    /// Begins a new period.
+    /// Starts a new period.
     pub(crate) fn doubt_all(&self) {
         self.period.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Looks whether a directory is still below the root, once in a period; lets go of it when it
-    /// is not. May leave this thread acting as the server.
+    /// Checks that a directory is still below the root, once in a period; closes it if it is not.
+    /// May leave this thread acting as the server.
     pub(crate) fn must_be_inside(&self, object: &Arc<Object>) -> Result<(), FsError> {
         if object.file_type != FileType::Directory
             || object.was_inside(self.period.load(Ordering::Relaxed))
@@ -60,8 +61,8 @@ impl Volume {
         inside
     }
 
-    /// Returns true if another file system is mounted on a directory, or on a directory above: a client
-    /// that knows the directory from before must look the name up again.
+    /// Returns true if another file system is mounted on a directory, or on a directory above: a
+    /// client with its id must look the name up again.
     fn is_covered(&self, directory: &Object) -> bool {
         if directory.id == self.root.id || self.acting.as_server().is_err() {
             return false;
@@ -70,10 +71,11 @@ impl Volume {
         path.is_some_and(|path| is_elsewhere(&*self.root.descriptor(), &path, self.mount))
     }
 
-    /// Goes up from a directory to the root; [`FsError::Stale`] when it does not get there.
+    /// Climbs from a directory to the root; returns [`FsError::Stale`] if it does not reach the
+    /// root.
     pub(crate) fn climb(&self, directory: &Arc<Object>, believed: Believed) -> Result<(), FsError> {
         self.acting.as_server()?;
-        // Before the way is gone: what is moved behind us is seen in the next period.
+        // Read the period before the climb: the next period detects a move behind the climb.
         let period = self.period.load(Ordering::Relaxed);
         let mut id = directory.id;
         let mut descriptor = directory.descriptor();
@@ -90,15 +92,15 @@ impl Volume {
             descriptor = match openat(&*descriptor, c"..", NAME | OFlags::DIRECTORY, Mode::empty())
             {
                 Ok(above) => Arc::new(Descriptor::new(above, Reach::Name)),
-                // One that even its owner may not search, when that is who we are.
+                // Even the owner may not search this directory, and the server acts as the owner.
                 Err(Errno::ACCESS) => self.recorded_parent(&id).ok_or(FsError::Access)?,
                 Err(errno) => return Err(meaning(errno)),
             };
-            // Above the mount's root is another mount.
+            // The directory above the root of the mount is on another mount.
             let is_other = |error| if error == FsError::Access { FsError::Stale } else { error };
             self.attributes_of(&*descriptor).map_err(is_other)?;
             let above = self.handles.of(&*descriptor).map_err(meaning)?;
-            // Above the highest of all is itself.
+            // The parent of the topmost directory is the directory itself.
             if above == id {
                 break;
             }
@@ -107,9 +109,9 @@ impl Volume {
         Err(FsError::Stale)
     }
 
-    /// The directory that has an object under the name that is kept in mind.
+    /// Returns the directory of an object, if the recorded name is still right.
     fn recorded_parent(&self, id: &ObjectId) -> Option<Arc<Descriptor>> {
-        // Whether it is inside itself shows further up.
+        // The next steps of the climb check that the parent itself is inside.
         let (above, name) = self.recorded_place(id)?;
         (self.handles.at(&*above, &name) == Ok(*id)).then_some(above)
     }

@@ -1,5 +1,5 @@
-//! Where the data of a file is to lie, kept at the file or directory for a store above this one: in
-//! a user attribute, which an administrator sees and sets with the system's own tools as well.
+//! The layout policy of a file or directory, stored for a store above this one in a user attribute,
+//! which an administrator can also read and set with the system's own tools.
 
 use bytes::Bytes;
 use leasehold_fs::FsError;
@@ -10,14 +10,15 @@ use crate::errors::meaning;
 use crate::object::Object;
 use crate::volume::Volume;
 
-/// The user attribute that has it.
+/// The user attribute with the layout policy.
 pub const LAYOUT: &str = "user.leasehold.layout";
 
-/// What is longer is none.
+/// The maximum size; a longer value counts as absent.
 const BYTES_MAX: usize = 1024;
 
 impl Volume {
-    /// What was said of an object; none as well where the file system keeps no attributes.
+    /// Returns the layout policy of an object; `None` also if the file system has no user
+    /// attributes.
     pub(crate) fn layout(&self, object: &Object) -> Result<Option<Bytes>, FsError> {
         self.acting.as_server()?;
         let mut found = [0; BYTES_MAX];

@@ -1,16 +1,17 @@
 //! The store over a local directory, on Linux.
 //!
-//! An object's id is the kernel's own handle of it, so it stays good across rename and restart.
-//! With the power to do so the store opens objects by handle and lets the kernel check each
-//! operation as its caller; as an ordinary user it keeps in mind where objects are, searches for
-//! what others moved, and acts as that user for everybody.
+//! The id of an object is the kernel's own handle of it, so the id stays valid across renames and
+//! restarts. With sufficient privileges the store opens objects by handle and lets the kernel check
+//! each operation under the identity of its caller. As an ordinary user the store remembers the
+//! names of objects, searches for objects that other programs moved, and acts as that user for all
+//! callers.
 //!
-//! Nothing leads out of the export: no symbolic link is followed, `..` of the root is the root,
-//! a name that something is mounted on leads to an empty placeholder, and a directory that was moved
-//! out is refused.
+//! No name leads out of the export: the store follows no symbolic link, `..` of the root is the
+//! root, a mount point appears as an empty placeholder, and the store refuses a directory that was
+//! moved out.
 //!
-//! What the shell has to do once: take the process' umask away (`umask(0)`), so that files get
-//! the modes that clients ask for, and raise the limit of descriptors.
+//! The shell must do two things once: clear the umask of the process (`umask(0)`), so that files
+//! get the modes that clients request, and raise the limit of descriptors.
 
 mod attributes;
 mod buffers;
@@ -70,78 +71,81 @@ pub struct DirStore {
     done: Arc<SyncCounts>,
 }
 
-/// What a [`DirStore`] is given.
+/// The parameters of a [`DirStore`].
 pub struct Options {
-    /// Where work goes that blocks.
+    /// The threads for work that blocks.
     pub blocking: Arc<dyn Blocking>,
-    /// Different for each start of the server, or what [`DirStore::settle`] of the one before gave.
+    /// The write verifier: different for each start of the server, or the result of the previous
+    /// server's [`DirStore::settle`].
     pub verifier: Verifier,
-    /// What an answer promises.
+    /// The guarantee of a stable reply.
     pub durability: Durability,
-    /// How many descriptors the store may keep open; while requests run it uses a few more.
+    /// The maximum number of descriptors that the store keeps open; while requests run it uses a
+    /// few more.
     pub descriptors_max: usize,
-    /// How objects are found again.
+    /// The method by which the store finds objects.
     pub handles: HandleSource,
 }
 
-/// What an answer promises about stable storage.
+/// The guarantee of a stable reply about stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// What must be stable is on the disk before it is answered.
+    /// Data that must be stable is on the disk before the reply.
     Disk,
-    /// Nothing is synced; a crash of the machine loses what the kernel had not written yet.
+    /// The store syncs nothing; a crash of the machine loses data that the kernel has not written
+    /// yet.
     Memory,
-    /// What a COMMIT asks for is on the disk, and all else after [`DirStore::sync_all`]: a log
-    /// keeps it until then.
+    /// Data of a COMMIT is on the disk before the reply, and all other data after
+    /// [`DirStore::sync_all`]: a write-ahead log keeps it until then.
     Log,
 }
 
-/// How objects are found again by their ids.
+/// The method by which the store finds objects by their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandleSource {
-    /// By the kernel's handles where it opens them for us, else by names.
+    /// By the kernel's handles if the kernel opens them for this process, otherwise by names.
     Probe,
-    /// By names, kept in mind and searched for.
+    /// By names, which the store remembers or searches for.
     Names,
 }
 
-/// Why a directory cannot be served.
+/// The reason why a directory cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The directory cannot be opened.
     Root(Errno),
-    /// Its file system has no handles.
+    /// The file system of the directory has no handles.
     NoHandles(Errno),
-    /// Its file system's handles are longer than an id.
+    /// The handles of the file system are longer than an id.
     LongHandles,
-    /// `/proc/self/fd` is not there.
+    /// `/proc/self/fd` cannot be opened.
     NoProc(Errno),
-    /// The process can act as other users but would keep its powers then.
+    /// The process can act as other users, but would then keep its privileges.
     Powers(Errno),
 }
 
 impl DirStore {
-    /// What its syncs came to so far.
+    /// Returns the counts of the store's syncs so far.
     #[must_use]
     pub fn syncs(&self) -> &SyncCounts {
         &self.done
     }
 
-    /// Opens a directory to be served.
+    /// Opens a directory to serve it.
     ///
-    /// Every thread that serves a request acts on files as the caller of its last request until
-    /// the next. The calling thread keeps its identity.
+    /// Each thread that serves a request acts on files as the caller of its last request until the
+    /// next request. The calling thread keeps its identity.
     ///
     /// # Errors
-    /// As [`OpenError`] says.
+    /// See [`OpenError`].
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         Self::with_syncer(path, options, Box::new(Kernel::of(path)))
     }
 
-    /// The same, with other system calls to put data on stable storage by.
+    /// Like `open`, with other system calls to sync data.
     ///
     /// # Errors
-    /// As [`OpenError`] says.
+    /// See [`OpenError`].
     pub fn with_syncer(
         path: &Path,
         options: Options,
@@ -152,8 +156,8 @@ impl DirStore {
         Ok(Self { volume: Arc::new(Volume::open(path, options, syncer, None)?), done })
     }
 
-    /// The same for a file system below, with a tag in all ids. Its syncs count as syncs of this store,
-    /// because the file system is closed and opened again.
+    /// Like `open` for a file system below this one, with a tag in all ids. Its syncs count as
+    /// syncs of this store, because the store closes the file system and opens it again.
     fn open_below(
         &self,
         path: &Path,
@@ -168,51 +172,51 @@ impl DirStore {
 
     /// Lets the owner of a call wait for stable storage in place of the store
     /// ([`leasehold_fs::unsettled`]) from now on, until the store loses data. A store under another
-    /// store must not do so, since the upper store takes a finished change for a stable one.
+    /// store must not do so, since the upper store counts a finished change as stable.
     pub fn hand_over_waits(&self) {
         self.volume.syncs.hands_over.store(true, Ordering::Relaxed);
     }
 
-    /// Closes files that were open for writing and were not written since the last call, so that
-    /// programs on this machine can be run from them, and watches directories no more that were
-    /// not changed since. Directories are asked anew whether they are still in the export. To be
-    /// called every few seconds.
+    /// Closes descriptors for writing that no operation has used since the last call, so that
+    /// programs of this machine can execute the files. Stops the watch of directories that have not
+    /// changed since. After this call the store checks again that directories are still in the
+    /// export. To be called every few seconds.
     pub fn close_idle(&self) {
         self.volume.close_idle();
     }
 
-    /// Has objects guarded against programs of this machine from now on, and tells of each program
-    /// that is to open one, or has changed names in one: who opens waits until
-    /// [`Store::guard`](leasehold_fs::Store::guard) lets it go on. To be run on a thread of its own;
-    /// comes back after [`DirStore::end_watch`].
+    /// Starts to guard objects against programs of this machine, and reports each program that
+    /// opens a guarded file, or has changed names in a guarded directory. A program that opens a
+    /// file waits until [`Store::guard`](leasehold_fs::Store::guard) releases it. To be run on a
+    /// thread of its own; returns after [`DirStore::end_watch`].
     ///
     /// # Errors
-    /// What the kernel does not give.
+    /// An error of the kernel.
+    /// An error of the kernel.
     pub fn watch(&self, tell: &dyn Fn(ObjectId, Disturbance)) -> Result<(), Errno> {
         self.volume.watch_programs(tell)
     }
 
-    /// How many guards were refused, as the store or the kernel was short of a resource: a client
-    /// that asked for a lease then may not cache.
+    /// Returns the number of guards that the store refused for lack of a resource of its own or of
+    /// the kernel: a client that requested a lease then must not cache.
     #[must_use]
     pub fn refused_guards(&self) -> u64 {
         self.volume.guards.refused()
     }
 
-    /// Has [`DirStore::watch`] come back.
+    /// Makes [`DirStore::watch`] return.
     pub fn end_watch(&self) {
         self.volume.guards.end();
     }
 
-    /// Puts all that was written on stable storage, once no more requests come. Gives the verifier
-    /// that the next start may go on with: none, where something may be lost or be on its way.
+    /// Syncs all written data, after the last request. Returns the verifier with which the next
+    /// start may continue; `None` if data may be lost or not yet stable.
     #[must_use]
     pub fn settle(&self) -> Option<Verifier> {
         self.volume.settle()
     }
 
-    /// Puts on stable storage all changes that an earlier server made in this boot of the machine;
-    /// sleeps.
+    /// Syncs all changes that an earlier server made in this boot of the machine; sleeps.
     ///
     /// # Errors
     /// The error that the kernel reports, and [`FsError::ReadOnly`] on a read-only file system: a
@@ -222,34 +226,35 @@ impl DirStore {
         self.volume.sync_earlier_changes()
     }
 
-    /// Puts on the disk all that was done before; sleeps.
+    /// Syncs all earlier changes to the disk; sleeps.
     ///
     /// # Errors
-    /// [`FsError::Io`] when something may be lost; the verifier is another one then.
+    /// [`FsError::Io`] if data may be lost; the verifier then changes.
     pub fn sync_all(&self) -> Result<(), FsError> {
         self.volume.sync_all()
     }
 
-    /// The UUID of the file system, where the kernel (Linux 6.9 or later) tells it.
+    /// Returns the UUID of the file system, if the kernel provides it (Linux 6.9 or later).
     #[must_use]
     pub fn volume(&self) -> Option<[u8; 16]> {
         self.volume.uuid
     }
 
-    /// Whether a COMMIT of a new file takes its name along.
+    /// Returns true if a COMMIT of a new file also syncs its name.
     #[must_use]
     pub fn commits_names(&self) -> bool {
         self.volume.syncs_names
     }
 
-    /// Whether the kernel opens objects by handle, so that they are found wherever they were
-    /// moved.
+    /// Returns true if the kernel opens objects by handle, so that the store finds them after any
+    /// move.
     #[must_use]
     pub fn opens_by_handle(&self) -> bool {
         self.volume.index.is_none()
     }
 
-    /// Whether operations are done as their callers, not as the server's user.
+    /// Returns true if operations run under the identity of their callers, and not of the server's
+    /// user.
     #[must_use]
     pub fn acts_as_callers(&self) -> bool {
         self.volume.acting == identity::Acting::Caller
@@ -263,8 +268,8 @@ impl fmt::Display for OpenError {
             Self::NoHandles(errno) => {
                 write!(
                     f,
-                    "its file system gives no handles to name files by ({errno}), as /proc does, \
-                     and overlayfs unless it is mounted with `nfs_export=on`: serve a directory \
+                    "its file system provides no file handles ({errno}), as /proc, and as \
+                     overlayfs unless it is mounted with `nfs_export=on`: serve a directory \
                      of a disk's file system"
                 )
             }
@@ -273,7 +278,7 @@ impl fmt::Display for OpenError {
             }
             Self::NoProc(errno) => write!(f, "/proc/self/fd is needed but not there: {errno}"),
             Self::Powers(errno) => {
-                write!(f, "callers would act with the server's capabilities (securebits?): {errno}")
+                write!(f, "callers would keep the server's capabilities; check securebits: {errno}")
             }
         }
     }

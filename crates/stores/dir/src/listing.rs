@@ -1,7 +1,7 @@
 //! READDIR and READDIRPLUS.
 //!
-//! Each part of a listing opens the directory anew, as the caller, so listings share no position
-//! and the kernel checks the permission. A cookie is the kernel's own position behind an entry.
+//! Each part of a listing opens the directory again, as the caller, so listings share no position
+//! and the kernel checks the permission. A cookie is the kernel's own position after an entry.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -20,19 +20,18 @@ use crate::object::{Descriptor, Object};
 use crate::sys;
 use crate::volume::Volume;
 
-/// The kernel's record of an entry is about this long in the mean.
+/// The average length of the kernel's record of an entry.
 const RECORD_BYTES: u32 = 32;
 
-/// An entry's name is about this long in the mean.
+/// The average length of an entry's name.
 const NAME_BYTES: u32 = 16;
 
-/// Bounds on what is asked of the kernel at a time: room for the longest name, and no more than
-/// is quick to get.
+/// Bounds on the bytes of one system call: room for the longest name, and a limit on its duration.
 const CHUNK_BYTES_MIN: usize = 1 << 10;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
 
 impl Volume {
-    /// A part of a directory.
+    /// Lists a part of a directory.
     pub(crate) fn readdir(
         &self,
         caller: &Caller,
@@ -42,11 +41,12 @@ impl Volume {
         wanted: Wanted,
     ) -> Result<Page, FsError> {
         let descriptor = must_be_directory(directory)?;
-        // Before the names are read: should one come or go in between, the client sees it later.
+        // The attributes predate the names: if a name changes in between, the client detects it
+        // later.
         let attributes = self.attributes_of(&*descriptor)?;
         self.acting.as_caller(caller)?;
         let stream = self.open_stream(&descriptor, cookie)?;
-        // Who may not search a directory learns no more than its names.
+        // A caller without search permission sees only the names of a directory.
         let may_search = sys::access(descriptor.as_fd(), libc::X_OK).is_ok();
         let wanted = if may_search { wanted } else { Wanted::Names };
         let mut chunk = Vec::<u8>::with_capacity(chunk_bytes(&budget));
@@ -59,7 +59,7 @@ impl Volume {
             }
             let record = match records.next() {
                 None => break true,
-                // That is how the kernel lists a directory that was removed.
+                // The kernel returns this error for a directory that was removed.
                 Some(Err(Errno::NOENT)) => return Err(FsError::Stale),
                 Some(Err(errno)) => return Err(meaning(errno)),
                 Some(Ok(record)) => record,
@@ -92,7 +92,7 @@ impl Volume {
         Ok(Page { entries, end, attributes })
     }
 
-    /// Opens a directory to be read from a position on.
+    /// Opens a directory for reading from a position.
     fn open_stream(&self, descriptor: &Descriptor, cookie: Cookie) -> Result<OwnedFd, FsError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let name = Self::own_name(descriptor);
@@ -103,7 +103,7 @@ impl Volume {
         Ok(stream)
     }
 
-    /// Fills in what can be had of an entry; false when it is no longer there.
+    /// Adds the available attributes to an entry; returns false if the entry no longer exists.
     fn describe(
         &self,
         entry: &mut Entry<'_>,
@@ -136,8 +136,8 @@ impl Volume {
         }
     }
 
-    /// The cheaper way first: an open object has the number that the entry was listed with. Not for
-    /// directories: something else may be mounted there.
+    /// Tries the cheaper way first: an open object with the inode number of the entry. This is not
+    /// valid for directories, since another file system may be mounted there.
     fn look_again(
         &self,
         entry: &Entry<'_>,
@@ -154,7 +154,7 @@ impl Volume {
     }
 }
 
-/// How much to ask of the kernel at a time for a budget.
+/// Returns the number of bytes to request from the kernel at a time for a budget.
 fn chunk_bytes(budget: &Budget) -> usize {
     let count = |bytes: u32, entry_bytes: u32| bytes / (entry_bytes.saturating_add(NAME_BYTES));
     let reply = count(budget.reply.bytes, budget.reply.entry_bytes);

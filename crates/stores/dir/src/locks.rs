@@ -1,15 +1,15 @@
-//! Locks that are held for the length of a few system calls, a fixed number for all objects.
+//! Locks that threads hold for a few system calls, a fixed number for all objects.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_fs::ObjectId;
 
-/// So many that two busy objects seldom share one; a lock is 8 bytes.
+/// Large enough that two busy objects seldom share a lock; a lock is 8 bytes.
 const LOCKS: usize = 1024;
 
-/// Critical sections by object: whoever changes an object holds its lock from looking at it
-/// before to looking at it after.
+/// Critical sections by object: a change of an object holds the object's lock from the attributes
+/// before to the attributes after.
 pub(crate) struct Locks {
     locks: Box<[Mutex<()>]>,
 }
@@ -30,8 +30,8 @@ impl Locks {
         Held { _first: lock(&self.locks[spread(object, LOCKS)]), _second: None }
     }
 
-    /// Waits for the locks of two objects, which may be one; always in the same order, so that
-    /// nobody waits in a circle.
+    /// Waits for the locks of two objects, which may share one lock; always in the same order, to
+    /// avoid a deadlock.
     pub(crate) fn two(&self, one: &ObjectId, other: &ObjectId) -> Held<'_> {
         let (one, other) = (spread(one, LOCKS), spread(other, LOCKS));
         let first = lock(&self.locks[one.min(other)]);
@@ -40,21 +40,21 @@ impl Locks {
     }
 }
 
-/// Locks; what a lock guards here is whole at every moment, so a panic elsewhere does no harm.
+/// Locks; the protected data is consistent at every moment, so a panic elsewhere does no harm.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which of `count` parts, 65,536 at most, an object belongs to.
+/// Returns the number of the part, of `count` parts and 65,536 at most, for a key.
 pub(crate) fn spread(key: &impl Hash, count: usize) -> usize {
     let mut mixer = Mixer::default();
     key.hash(&mut mixer);
-    // Bits from the middle: maps within a part use the low and the high ones.
+    // Bits from the middle: maps within a part use the low and the high bits.
     usize::from((mixer.finish() >> 40 & 0xffff) as u16) % count
 }
 
-/// Makes maps by ids and numbers of files. Those are the kernel's, not a client's to choose, so
-/// speed counts and protection against chosen keys does not.
+/// Builds hashers for maps by ids and inode numbers. The kernel chooses these keys, and not a
+/// client, so speed counts and protection against chosen keys does not.
 pub(crate) type Mixing = BuildHasherDefault<Mixer>;
 
 /// Multiplies and folds eight bytes at a time.

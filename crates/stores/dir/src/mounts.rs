@@ -1,5 +1,5 @@
-//! A look at the mounts below the root for changes. No notification of a directory tells of a mount on
-//! one of its names.
+//! Detection of changes of the mounts below the root. No notification of a directory reports a
+//! mount on one of its names.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -20,8 +20,8 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// Notes the mounts below a directory, whose path is that in `/proc`. Where the table cannot be
-    /// had, no change is seen.
+    /// Records the mounts below a directory, given by its path in `/proc`. Without the table, no
+    /// change is detected.
     pub(crate) fn new(directory: &[u8]) -> Self {
         let state = File::open(TABLE).ok().and_then(|mut table| {
             let lines = below(&mut table, directory)?;
@@ -30,7 +30,7 @@ impl Mounts {
         Self { state: Mutex::new(state) }
     }
 
-    /// Returns true if a mount below came or went since the last call.
+    /// Returns true if the mounts below changed since the last call.
     pub(crate) fn have_changed(&self, directory: &[u8]) -> bool {
         let mut state = lock(&self.state);
         let Some((table, lines)) = &mut *state else { return false };
@@ -46,7 +46,7 @@ impl Mounts {
     }
 }
 
-/// The lines of the table that are of mounts below a directory.
+/// Returns the lines of the table for mounts below a directory.
 fn below(table: &mut File, directory: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut text = Vec::new();
     table.rewind().ok()?;
@@ -62,7 +62,7 @@ fn below(table: &mut File, directory: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(lines.map(<[u8]>::to_vec).collect())
 }
 
-/// A path as the table has it.
+/// Returns a path with the escapes of the table.
 fn escaped(path: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for &byte in path {

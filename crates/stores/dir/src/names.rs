@@ -17,10 +17,10 @@ use crate::sync::{Change, Extent};
 use crate::volume::{NAME, Volume};
 use crate::witness::Trace;
 
-/// How often a name that changes under our hands is looked at again.
+/// The number of attempts to look at a name that changes concurrently.
 pub(crate) const LOOK_TRIES: u32 = 4;
 
-/// Freeing so many bytes of a file takes the kernel longer than a request should.
+/// To free this many bytes of a file takes the kernel longer than a request should take.
 pub(crate) const LARGE_BYTES: u64 = 64 << 20;
 
 /// A name in an open directory.
@@ -30,21 +30,22 @@ pub(crate) struct Spot<'a> {
     pub(crate) name: Name<'a>,
 }
 
-/// What will lose a name.
+/// An object that is about to lose a name.
 struct Doomed {
     id: Option<ObjectId>,
     object: Option<Arc<Object>>,
-    /// Whether it had no other, when it was looked at.
+    /// True if the object had no other name when it was examined.
     is_last: bool,
-    /// Whether it took long to free its blocks, as it was then.
+    /// True if the object was large then, so that the release of its blocks takes long.
     is_large: bool,
 }
 
 impl Volume {
-    /// The object of a name.
+    /// Returns the object of a name.
     pub(crate) fn lookup(&self, caller: &Caller, spot: Spot<'_>) -> Result<Found, FsError> {
         let descriptor = must_be_directory(spot.directory)?;
-        // Before the search: should a name come or go in between, the client sees it later.
+        // The attributes predate the search: if a name changes in between, the client detects it
+        // later.
         let directory = self.attributes_of(&*descriptor)?;
         self.acting.as_caller(caller)?;
         let name = spot.name.as_bytes();
@@ -61,7 +62,7 @@ impl Volume {
         Ok(Found { object, attributes, directory: Some(directory) })
     }
 
-    /// The directory above.
+    /// Returns the directory above.
     pub(crate) fn parent(
         &self,
         caller: &Caller,
@@ -78,13 +79,13 @@ impl Volume {
         self.acting.as_server()?;
         let object = self
             .keep(self.handles.of(&above).map_err(meaning)?, Descriptor::new(above, Reach::Name))?;
-        // At once, should it have been moved out just now.
+        // Check at once, since the directory may have been moved out just now.
         self.climb(&object, Believed::Nobody)?;
         let above = self.attributes(&object)?;
         Ok(Found { object: object.id, attributes: above, directory: Some(attributes) })
     }
 
-    /// What a name stands for, by whatever is cheapest. As the caller.
+    /// Returns the object of a name, by the cheapest method. Acts as the caller.
     pub(crate) fn look(
         &self,
         directory: impl AsFd,
@@ -99,7 +100,7 @@ impl Volume {
             }
             let id = self.handles.at(&directory, name).map_err(meaning)?;
             match self.handles.number(&id) {
-                // Both calls met the same object.
+                // Both calls saw the same object.
                 Some(same) if same == number => return Ok((id, attributes)),
                 Some(_) => {}
                 None => break,
@@ -111,7 +112,7 @@ impl Volume {
         Ok((id, attributes))
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name of any object other than a directory.
     pub(crate) fn remove(&self, caller: &Caller, spot: Spot<'_>) -> Answer<'static, Changed<()>> {
         self.unlink(caller, spot, AtFlags::empty())
     }
@@ -138,8 +139,9 @@ impl Volume {
         change.settle(changed)
     }
 
-    /// Changes names in a directory, as the caller, within its critical section. The attributes
-    /// from before go with it where just the trace was left and nobody else came between.
+    /// Changes names in a directory, as the caller, within its critical section. Returns the
+    /// attributes from before only if the notifications match the trace and no other change
+    /// occurred.
     pub(crate) fn change_names<T>(
         &self,
         caller: &Caller,
@@ -177,17 +179,17 @@ impl Volume {
         (Changed { result, wcc }, change)
     }
 
-    /// Watches a directory that is about to be changed, and says whether it could be watched.
+    /// Watches a directory before a change of its names; returns true if this succeeded.
     fn watch(&self, directory: &Object, descriptor: &Descriptor, traces: &[Trace<'_>]) -> bool {
         self.witness.begin(&directory.id, traces)
             || self.acting.as_server().is_ok()
                 && self.witness.watch(&directory.id, &Self::own_path(descriptor), traces)
     }
 
-    /// Whether nobody but us changed a watched directory.
+    /// Returns true if no other program changed a watched directory.
     fn was_alone(&self, directory: &Object, descriptor: &Descriptor, name: Name<'_>) -> bool {
         let name = name.as_bytes();
-        // Does nothing, with the directory's lock.
+        // This rename does nothing, but takes the directory's lock.
         match renameat(descriptor, name, descriptor, name) {
             Ok(()) | Err(Errno::NOENT) => {
                 let alone = self.witness.was_alone(&directory.id);
@@ -200,8 +202,8 @@ impl Volume {
         }
     }
 
-    /// A descriptor to change names in a directory with, one to sync it with where it is synced
-    /// and may be read.
+    /// Returns a descriptor for changes of names in a directory; one for its sync, if syncs are on
+    /// and the directory is readable.
     fn for_names(&self, directory: &Object) -> Result<Arc<Descriptor>, FsError> {
         let present = must_be_directory(directory)?;
         if !self.syncs.are_wanted() {
@@ -210,7 +212,7 @@ impl Volume {
         self.opened(directory, Reach::Read).or(Ok(present))
     }
 
-    /// Joins the sync of a directory whose names were changed.
+    /// Joins the sync of a directory after a change of its names.
     fn join_names(&self, directory: &Object, descriptor: &Arc<Descriptor>, change: &mut Change) {
         if descriptor.reach() == Reach::Name {
             self.join_all(change);
@@ -219,7 +221,7 @@ impl Volume {
         }
     }
 
-    /// Gives an object another name.
+    /// Renames an object.
     pub(crate) fn rename(
         &self,
         caller: &Caller,
@@ -270,7 +272,8 @@ impl Volume {
             Wcc { before: before.filter(|_| alone).map(|before| before.before()), after }
         };
         let mut arrived = wcc(to, &target, before.1);
-        // What took the name from ours since is notified as ours was: the kernel makes one of both.
+        // Another object that took over the name since then has the same notification as our
+        // rename, and the kernel merges equal notifications.
         let leads_to = |moved| self.handles.at(&*target, to.name.as_bytes()) == Ok(moved);
         if arrived.before.is_some() && !moved.is_none_or(leads_to) {
             arrived.before = None;
@@ -281,7 +284,7 @@ impl Volume {
         settled.map(move |Changed { result, .. }| Renamed { result, from: left, to: arrived })
     }
 
-    /// Renames, and gives back what was moved.
+    /// Renames, and returns the moved object.
     fn rename_as_caller(
         &self,
         (from, source): (Spot<'_>, &Descriptor),
@@ -302,8 +305,8 @@ impl Volume {
         Ok((moved, attributes.file_type))
     }
 
-    /// Joins the sync of a directory that has another one above it now, where those above do not
-    /// take it along.
+    /// Joins the sync of a directory that has a new parent, if the parents' syncs do not include
+    /// it.
     fn join_moved(&self, (id, file_type): (ObjectId, FileType), change: &mut Change) {
         if file_type != FileType::Directory || self.syncs_names || !self.syncs.are_wanted() {
             return;
@@ -329,7 +332,7 @@ impl Volume {
                 }
                 self.attributes(object)?;
                 let own = Self::own_name(&*object.descriptor());
-                // By its name among our own descriptors: that takes no power to open by handle.
+                // The path of our own descriptor needs no privilege to open by handle.
                 linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
                     .map_err(meaning)?;
                 self.learn(&object.id, &spot.directory.id, name);
@@ -343,7 +346,7 @@ impl Volume {
         settled.map(move |Changed { result, wcc }| Linked { result, attributes, directory: wcc })
     }
 
-    /// Looks at what is about to lose a name.
+    /// Examines an object that is about to lose a name.
     fn doom(&self, directory: &Descriptor, name: &[u8]) -> Result<Doomed, FsError> {
         let moment = self.descriptors.now();
         let attributes = self.attributes_at(directory, name)?;
@@ -366,11 +369,11 @@ impl Volume {
         Ok(doomed(id.filter(|_| is_last), None))
     }
 
-    /// Lets go of what has lost its last name.
+    /// Closes an object that has lost its last name.
     fn bury(&self, doomed: Doomed) {
         let Doomed { id, object, is_last, is_large } = doomed;
         let is_gone = match (&object, &self.index) {
-            // Should it have got another name meanwhile, it is opened again by its handle.
+            // If the object has got another name in the meantime, its handle opens it again.
             (Some(_), None) if is_last => true,
             (Some(object), _) => self.attributes(object) == Err(FsError::Stale),
             (None, _) => true,
@@ -386,7 +389,7 @@ impl Volume {
         }
         if let Some(object) = object {
             self.descriptors.remove(&object);
-            // The last one to close it frees its blocks, here or in the pool.
+            // The last reference closes the object and frees its blocks, here or in the pool.
             if is_large {
                 self.blocking.run(Box::new(move || drop(object)));
             }
@@ -394,13 +397,13 @@ impl Volume {
     }
 }
 
-/// What to call an object that has lost its last name since it was found by it: its client asked for
-/// the name, and would take a stale handle for the directory's.
+/// Maps the error for an object that lost its last name during its look-up: the client sent the
+/// name, and would attribute a stale handle to the directory.
 fn gone_by_name(error: FsError) -> FsError {
     if error == FsError::Stale { FsError::NotFound } else { error }
 }
 
-/// The descriptor of a directory.
+/// Returns the descriptor of a directory.
 pub(crate) fn must_be_directory(object: &Object) -> Result<Arc<Descriptor>, FsError> {
     if object.file_type == FileType::Directory {
         Ok(object.descriptor())

@@ -1,4 +1,4 @@
-//! An object that is open, and its one descriptor.
+//! An open object and its descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use leasehold_fs::{FileType, ObjectId};
 use crate::descriptors::Moment;
 use crate::sync::Syncs;
 
-/// What a descriptor can be used for, each for all that stands before it as well.
+/// The access mode of a descriptor; each mode includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     /// To name the object (`O_PATH`).
@@ -23,14 +23,14 @@ pub(crate) enum Reach {
 
 /// A descriptor of an object.
 ///
-/// The kernel tells of lost data whoever had the file open. So one that was written by is synced
-/// before it is closed, whatever it is closed for.
+/// The kernel reports lost data to every descriptor that was open. So the store syncs a descriptor
+/// with written data before it closes the descriptor, for whatever reason.
 pub(crate) struct Descriptor {
-    /// There until it is closed.
+    /// Present until the descriptor is closed.
     file: Option<OwnedFd>,
     reach: Reach,
     dirty: AtomicBool,
-    /// How many bytes were written since the kernel was last told to write.
+    /// The number of bytes written since the kernel was last asked to start write-back.
     behind: AtomicU64,
     used: AtomicBool,
     home: OnceLock<(Arc<Syncs>, ObjectId)>,
@@ -52,37 +52,37 @@ impl Descriptor {
         self.reach
     }
 
-    /// Notes that data of `object` was written. Not before it was: a sync in between would not
-    /// have taken it along.
+    /// Records a write of data of `object`; called after the write, since a sync in between would
+    /// not include the data.
     pub(crate) fn soil(&self, syncs: &Arc<Syncs>, object: &ObjectId) {
         self.home.get_or_init(|| (Arc::clone(syncs), *object));
         self.dirty.store(true, Ordering::SeqCst);
         self.used.store(true, Ordering::SeqCst);
     }
 
-    /// Whether nothing was written since the last time this was asked.
+    /// Returns true if no write has occurred since the last call.
     pub(crate) fn take_idle(&self) -> bool {
         !self.used.swap(false, Ordering::SeqCst)
     }
 
-    /// Notes that all written so far is about to be synced.
+    /// Records that a sync of all written data is about to start.
     pub(crate) fn clean(&self) {
         self.dirty.store(false, Ordering::SeqCst);
         self.catch_up();
     }
 
-    /// Adds to what was written and the kernel has not been told to write; how many bytes that is.
+    /// Counts written bytes; returns the number of bytes since the last request for write-back.
     pub(crate) fn fall_behind(&self, bytes: u32) -> u64 {
         let bytes = u64::from(bytes);
         self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes
     }
 
-    /// Notes that the kernel is about to be told to write all of it.
+    /// Records that a request for write-back is about to be made.
     pub(crate) fn catch_up(&self) {
         self.behind.store(0, Ordering::Relaxed);
     }
 
-    /// Whether data was written that no sync has begun for.
+    /// Returns true if written data is not yet part of a sync.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty.load(Ordering::SeqCst)
     }
@@ -104,12 +104,12 @@ impl Drop for Descriptor {
     }
 }
 
-/// An object that is open. As long as it is, the kernel gives its number to no other.
+/// An open object. While it is open, the kernel does not reuse its inode number.
 pub(crate) struct Object {
     pub(crate) id: ObjectId,
     pub(crate) number: u64,
     pub(crate) file_type: FileType,
-    /// When that began, told by the cache.
+    /// The point in time of its opening, set by the cache.
     pub(crate) opened: Moment,
     descriptor: RwLock<Arc<Descriptor>>,
     used: AtomicBool,
@@ -138,17 +138,18 @@ impl Object {
         }
     }
 
-    /// The present descriptor.
+    /// Returns the current descriptor.
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
         Arc::clone(&self.descriptor.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a descriptor that reaches further; gives back the one that is there afterwards.
+    /// Installs a descriptor with a wider access mode; returns the descriptor that is installed
+    /// afterwards.
     pub(crate) fn widen(&self, descriptor: Descriptor) -> Arc<Descriptor> {
         self.widen_to(Arc::new(descriptor))
     }
 
-    /// The same with one that others have as well.
+    /// Like `widen`, with a shared descriptor.
     pub(crate) fn widen_to(&self, descriptor: Arc<Descriptor>) -> Arc<Descriptor> {
         let mut present = self.descriptor.write().unwrap_or_else(PoisonError::into_inner);
         if present.reach < descriptor.reach {
@@ -157,60 +158,61 @@ impl Object {
         Arc::clone(&present)
     }
 
-    /// Takes a descriptor that only names the object in the place of `idle`, unless that has
-    /// been written to or replaced in between.
+    /// Replaces `idle` by a descriptor with a narrower access mode, unless it was written to or
+    /// replaced in between.
     pub(crate) fn narrow(&self, idle: &Arc<Descriptor>, name: Descriptor) {
         let mut present = self.descriptor.write().unwrap_or_else(PoisonError::into_inner);
-        // Writers soil a descriptor that they hold an own reference to.
+        // A writer marks a descriptor as dirty while it holds a reference of its own.
         if Arc::ptr_eq(&present, idle) && Arc::strong_count(idle) == 2 && !idle.is_dirty() {
             *present = Arc::new(name);
         }
     }
 
-    /// Notes a use.
+    /// Records a use.
     pub(crate) fn touch(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was used since the last time this was asked.
+    /// Returns true if the object was used since the last call.
     pub(crate) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether there is an access list beside the mode bits, when that was seen at this change
-    /// time.
+    /// Returns true if the object has an access control list; `None` if this is unknown for this
+    /// change time.
     pub(crate) fn has_access_list(&self, changed: FileTime) -> Option<bool> {
         let noted = self.access_list.load(Ordering::Relaxed);
         (noted & !1 == moment(changed)).then_some(noted & 1 == 1)
     }
 
-    /// Notes whether there is an access list.
+    /// Records the presence or absence of an access control list.
     pub(crate) fn note_access_list(&self, changed: FileTime, there: bool) {
         self.access_list.store(moment(changed) | u64::from(there), Ordering::Relaxed);
     }
 
-    /// Whether it was found below the root in this period, which is not 0.
+    /// Returns true if the object was found below the root in this period, which is not 0.
     pub(crate) fn was_inside(&self, period: u32) -> bool {
         self.inside.load(Ordering::Relaxed) == period
     }
 
-    /// Notes that it was.
+    /// Records that the object was found below the root in this period.
     pub(crate) fn note_inside(&self, period: u32) {
         self.inside.store(period, Ordering::Relaxed);
     }
 
-    /// Whether a verifier of an exclusive create may still stand at the file.
+    /// Returns true if the file may still have the verifier of an exclusive create.
     pub(crate) fn may_be_exclusive(&self) -> bool {
         !self.not_exclusive.load(Ordering::Relaxed)
     }
 
-    /// Notes that none does.
+    /// Records that the file has no verifier of an exclusive create.
     pub(crate) fn note_not_exclusive(&self) {
         self.not_exclusive.store(true, Ordering::Relaxed);
     }
 }
 
-/// A change time in 63 bits above a free one, with a bit set so that it is never zero.
+/// Encodes a change time in 63 bits, above a flag bit; the top bit is set, so the result is never
+/// zero.
 fn moment(time: FileTime) -> u64 {
     (time.seconds.cast_unsigned().wrapping_shl(31) ^ u64::from(time.nanoseconds) << 1) | 1 << 63
 }

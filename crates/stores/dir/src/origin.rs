@@ -1,4 +1,4 @@
-//! The marks that tell a directory from every other directory, under every name of the directory.
+//! The identity of a directory, independent of its names.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,11 +9,11 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::sys;
 
-/// The marks that tell a directory from every other directory, over renames, restarts and other
-/// mount points.
+/// The marks that distinguish a directory from every other directory, across renames, restarts and
+/// other mount points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The UUID of the file system, where the kernel (Linux 6.9 or later) tells the UUID.
+    /// The UUID of the file system, if the kernel provides it (Linux 6.9 or later).
     pub volume: Option<[u8; 16]>,
     /// The kernel's handle of the directory. Each file system has its own handles, so without the
     /// UUID two directories may have the same handle.
@@ -21,28 +21,28 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Finds the marks of a directory.
+    /// Reads the marks of a directory.
     ///
     /// # Errors
-    /// When the directory cannot be opened, or its file system has no handles.
+    /// The directory cannot be opened, or its file system has no handles.
     pub fn of(directory: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(directory, flags, Mode::empty())?;
         let sys::Handle { id, .. } = sys::handle_at(root.as_fd(), c"", AtFlags::EMPTY_PATH)?;
-        // The request for the UUID takes more than a path.
+        // The query for the UUID needs more than an `O_PATH` descriptor.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(directory, flags, Mode::empty())?;
         Ok(Self { volume: sys::file_system_uuid(opened.as_fd()).ok(), object: id })
     }
 
-    /// True if both can be one directory: no mark that is known of both differs.
+    /// Returns true if both can be one directory: no mark that both have differs.
     #[must_use]
     pub fn may_be(&self, other: &Self) -> bool {
         let differ = self.volume.zip(other.volume).is_some_and(|(one, other)| one != other);
         self.object == other.object && !differ
     }
 
-    /// True if both are one directory for certain.
+    /// Returns true if both are certainly one directory.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.volume.is_some() && self == other

@@ -1,4 +1,4 @@
-//! By which path an object is reached, for people to read.
+//! The path of an object, for reports to people.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,8 +8,8 @@ use rustix::fs::readlinkat;
 use crate::volume::Volume;
 
 impl Volume {
-    /// A path from the root that leads to an object right now: the kernel knows by which name it was
-    /// opened, where that was by one. May leave this thread acting as the server.
+    /// Returns a current path from the root to an object. The kernel knows the name with which the
+    /// object was opened, if it was opened by a name. May leave this thread acting as the server.
     pub(crate) fn path(&self, id: &ObjectId) -> Option<Vec<u8>> {
         if *id == self.root.id {
             return Some(Vec::new());
@@ -17,16 +17,16 @@ impl Volume {
         let object = self.object(id).ok()?;
         let path = self.kernels_path(&*object.descriptor())?;
         self.acting.as_server().ok()?;
-        // It may be the path of a name that was removed, or none at all.
+        // The path may belong to a name that was removed, or may be no path at all.
         (self.handles.at(&*self.root.descriptor(), &path) == Ok(*id)).then_some(path)
     }
 
-    /// The path from the root by which the kernel knows an open directory, be something mounted on
-    /// the path or not.
+    /// Returns the path from the root by which the kernel knows an open directory, even if another
+    /// file system is mounted on the path.
     pub(crate) fn kernels_path(&self, descriptor: impl AsFd) -> Option<Vec<u8>> {
         let root = self.root.descriptor();
         let (top, whole) = (self.link_of(&*root)?, self.link_of(descriptor)?);
-        // Only a path of one letter ends with a slash.
+        // Only the path `/` ends with a slash.
         let top = top.strip_suffix(b"/").unwrap_or(&top);
         Some(whole.strip_prefix(top)?.strip_prefix(b"/")?.to_vec())
     }
@@ -36,7 +36,8 @@ impl Volume {
     }
 }
 
-/// The kernel's path of an open object, by the directory of the process' descriptors.
+/// Returns the kernel's path of an open object; `own` is the directory of the process's
+/// descriptors.
 pub(crate) fn link_of(own: &OwnedFd, descriptor: impl AsFd) -> Option<Vec<u8>> {
     let link = readlinkat(own, Volume::own_name(descriptor), Vec::new()).ok()?;
     Some(link.into_bytes())

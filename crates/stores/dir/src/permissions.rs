@@ -1,5 +1,5 @@
-//! What a caller may, where the kernel is not asked by the operation itself: READ and WRITE go
-//! through descriptors that the server opened.
+//! Permission checks for operations that the kernel does not check itself: READ and WRITE use
+//! descriptors that the server opened.
 
 use std::os::fd::AsFd;
 
@@ -12,11 +12,11 @@ use crate::object::{Object, Reach};
 use crate::sys;
 use crate::volume::Volume;
 
-/// The extended attribute that holds an access list.
+/// The extended attribute that holds an access control list.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
 impl Volume {
-    /// Which kinds of access the caller has.
+    /// Returns the kinds of access that the caller has.
     pub(crate) fn access(
         &self,
         caller: &Caller,
@@ -28,8 +28,9 @@ impl Volume {
         Ok((has.and(wanted), attributes))
     }
 
-    /// Whether the caller may read a file. The owner always may: the client checked when the
-    /// file was opened. Who may run a file may read it, because a client runs it by reading.
+    /// Checks that the caller may read a file. The owner always may: the client checked when the
+    /// file was opened. A caller with execute permission may also read, because a client executes a
+    /// file by reading it.
     pub(crate) fn permit_read(
         &self,
         caller: &Caller,
@@ -43,7 +44,7 @@ impl Volume {
         if rights.read || rights.execute { Ok(()) } else { Err(FsError::Access) }
     }
 
-    /// Whether the caller may write a file. The owner always may.
+    /// Checks that the caller may write a file. The owner always may.
     pub(crate) fn permit_write(
         &self,
         caller: &Caller,
@@ -57,20 +58,21 @@ impl Volume {
         }
     }
 
-    /// Whether there is nothing to check: the caller owns the file or is the superuser, or the
-    /// kernel has checked the server's user, who acts for all, when the file was opened.
+    /// Returns true if no check is necessary: the caller owns the file or is the superuser, or the
+    /// kernel checked the server's user, which acts for all callers, when the file was opened.
     fn is_settled(&self, caller: &Caller, attributes: &Attributes) -> bool {
         self.acting == Acting::Server || [SUPERUSER, attributes.uid].contains(&caller.uid)
     }
 
-    /// The caller's rights: by the mode bits where they tell all, else the kernel's word.
+    /// Returns the caller's rights: from the mode bits if they are sufficient, otherwise from the
+    /// kernel.
     fn rights(
         &self,
         caller: &Caller,
         object: &Object,
         attributes: &Attributes,
     ) -> Result<Rights, FsError> {
-        // The bits of the owner mean the same with and without an access list.
+        // The bits of the owner have the same meaning with and without an access control list.
         let bits_tell_all = self.acting == Acting::Caller
             && ([SUPERUSER, attributes.uid].contains(&caller.uid)
                 || !has_access_list(object, attributes));
@@ -84,8 +86,8 @@ impl Volume {
     }
 }
 
-/// Whether an object has an access list beside its mode bits; looked up again when its change
-/// time is another.
+/// Returns true if an object has an access control list; queried again after a change of its change
+/// time.
 fn has_access_list(object: &Object, attributes: &Attributes) -> bool {
     if attributes.file_type == FileType::Symlink {
         return false;
@@ -99,7 +101,7 @@ fn has_access_list(object: &Object, attributes: &Attributes) -> bool {
     } else {
         rustix::fs::fgetxattr_query(&*descriptor, ACCESS_LIST)
     };
-    // Where it cannot be told, the kernel is asked about each access.
+    // If the query fails, the kernel checks each access.
     let there = !matches!(size, Err(Errno::NODATA | Errno::OPNOTSUPP));
     object.note_access_list(attributes.changed, there);
     there

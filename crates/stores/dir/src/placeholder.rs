@@ -1,11 +1,11 @@
-//! The empty directories that the store shows where other file systems begin that the store does not
-//! enter: mount points, and subvolumes of btrfs.
+//! Placeholders: the empty directories that the store shows at the start of other file systems that
+//! it does not enter, which are mount points and subvolumes of btrfs.
 //!
-//! No object of the other file system and no covered directory has a part in a placeholder: its
-//! attributes are made up, and nothing can be changed in it. The id holds the directory and the
-//! number that the directory lists the name with, so a placeholder lasts over a restart, and ends
-//! when the directory has no such mount any more. `docs/design/0032-mounts-below-an-export.md` says
-//! why clients see neither an error nor the covered directory.
+//! A placeholder contains nothing of the other file system or of the covered directory: its
+//! attributes are synthetic, and no operation can change it. The id contains the directory and the
+//! number with which the directory lists the name, so a placeholder lasts across a restart, and
+//! ends when the directory has no such mount any more. `docs/design/0032-mounts-below-an-export.md`
+//! explains why clients see neither an error nor the covered directory.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -26,26 +26,26 @@ use crate::names::must_be_directory;
 use crate::object::Object;
 use crate::volume::Volume;
 
-/// How many placeholders the store remembers the names of. Others are searched for in their
-/// directories at each call.
+/// The maximum number of placeholders whose names the store remembers. For others, each call
+/// searches their directories.
 const REMEMBERED_MAX: usize = 1024;
 
 /// The bytes of a listing that the store reads from the kernel at a time.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// All users list a placeholder, and no user changes it.
+/// All users may list a placeholder, and no user may change it.
 const MODE: Mode = Mode::from_bits(0o555);
 
-/// The names of placeholders that were seen.
+/// The names of known placeholders.
 #[derive(Default)]
 pub(crate) struct Placeholders {
     names: Mutex<HashMap<ObjectId, Seen, Mixing>>,
 }
 
-/// The number that a directory lists a name with, and the name.
+/// The number with which a directory lists a name, and the name.
 type Seen = (u64, Box<[u8]>);
 
-/// A placeholder that is there now.
+/// A placeholder that exists now.
 pub(crate) struct Placeholder {
     pub(crate) id: ObjectId,
     pub(crate) directory: Arc<Object>,
@@ -72,14 +72,14 @@ impl Placeholders {
 }
 
 impl Volume {
-    /// Returns true if a name leads to another file system. Acts as the caller, who may search the
-    /// directory.
+    /// Returns true if a name leads to another file system. Acts as the caller, which needs search
+    /// permission in the directory.
     pub(crate) fn leads_elsewhere(&self, directory: &Object, name: &[u8]) -> bool {
         is_elsewhere(&*directory.descriptor(), name, self.mount)
     }
 
-    /// The placeholder of a name that leads to another file system. May leave this thread acting as
-    /// the server.
+    /// Returns the placeholder of a name that leads to another file system. May leave this thread
+    /// acting as the server.
     pub(crate) fn placeholder_of(
         &self,
         directory: &Arc<Object>,
@@ -89,7 +89,7 @@ impl Volume {
         self.placeholder_listed(&directory.id, name, listed)
     }
 
-    /// The same where the number is known that the directory lists the name with.
+    /// Like `placeholder_of`, if the number in the directory's listing is known.
     pub(crate) fn placeholder_listed(
         &self,
         directory: &ObjectId,
@@ -101,7 +101,8 @@ impl Volume {
         Ok((id, self.made_up(listed)))
     }
 
-    /// The placeholder of an id, while the other file system is there; [`FsError::Stale`] later.
+    /// Returns the placeholder of an id, while the other file system exists; [`FsError::Stale`]
+    /// later.
     pub(crate) fn placeholder(
         &self,
         id: &ObjectId,
@@ -134,7 +135,8 @@ impl Volume {
         }
     }
 
-    /// The first entry of a directory that is meant, and its number. As the server.
+    /// Returns the first entry of a directory that `is_meant` accepts, and its number. Acts as the
+    /// server.
     fn listed(
         &self,
         directory: &Object,
@@ -178,14 +180,14 @@ impl Volume {
 }
 
 impl Placeholder {
-    /// The directory that lists it.
+    /// Returns the directory that lists the placeholder.
     pub(crate) fn parent(&self, volume: &Volume) -> Result<Found, FsError> {
         let attributes = volume.attributes(&self.directory)?;
         let object = self.directory.id;
         Ok(Found { object, attributes, directory: Some(self.attributes) })
     }
 
-    /// All users may list and search a placeholder.
+    /// Grants all users the rights to list and search a placeholder.
     pub(crate) fn access(&self, wanted: Access) -> (Access, Attributes) {
         let Access { read, lookup, .. } = wanted;
         let granted =
@@ -193,7 +195,7 @@ impl Placeholder {
         (granted, self.attributes)
     }
 
-    /// Its own name and that of the directory above.
+    /// Lists the placeholder itself and the directory above.
     pub(crate) fn readdir(
         &self,
         volume: &Volume,
@@ -226,7 +228,7 @@ impl Placeholder {
         Ok(Page { entries, end: true, attributes: self.attributes })
     }
 
-    /// A path from the root, for people to read.
+    /// Returns a path from the root, for reports to people.
     pub(crate) fn path(&self, volume: &Volume) -> Option<Vec<u8>> {
         let above = volume.path(&self.directory.id)?;
         let front = if above.is_empty() { above } else { [&above[..], b"/"].concat() };

@@ -14,22 +14,22 @@ use crate::object::{Descriptor, Object, Reach};
 use crate::sys;
 use crate::volume::Volume;
 
-/// A read that is under way.
+/// A read in progress.
 struct Reading {
     descriptor: Arc<Descriptor>,
     buffers: Arc<Buffers>,
     buffer: Vec<u8>,
-    /// Where the first byte of the buffer stands in the file.
+    /// The offset of the buffer's first byte in the file.
     offset: u64,
-    /// How many bytes the buffer is to hold in the end.
+    /// The number of bytes that the buffer must hold in the end.
     count: usize,
-    /// The file before the data was read: a client that caches both sees by a later GETATTR when
-    /// the data is older than the file, and the other way round it would not.
+    /// The attributes from before the read. A client that caches the data and these attributes
+    /// detects old data by a later GETATTR; with attributes from after the read it would not.
     attributes: Attributes,
 }
 
 impl Volume {
-    /// Reads what is cached at once, else in the pool of threads.
+    /// Reads cached data immediately, and other data in the thread pool.
     pub(crate) fn read(
         &self,
         caller: &Caller,
@@ -72,7 +72,7 @@ impl Volume {
         Ok(Reading { descriptor, buffers, buffer, offset, count, attributes })
     }
 
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     pub(crate) fn readlink(&self, object: &Object) -> Result<(Target, Attributes), FsError> {
         if object.file_type != FileType::Symlink {
             return Err(FsError::Invalid);
@@ -84,7 +84,7 @@ impl Volume {
 }
 
 impl Reading {
-    /// Reads until all is there or the file ends.
+    /// Reads until the buffer is full or the file ends.
     fn go_on(&mut self, cached_only: bool) -> Result<(), Errno> {
         while self.buffer.len() < self.count {
             let limit = self.count - self.buffer.len();
@@ -93,7 +93,7 @@ impl Reading {
             let buffer = &mut self.buffer;
             let count = retry_on_intr(|| sys::read_at(file, buffer, limit, offset, cached_only))?;
             if count == 0 {
-                // Somebody cut it since it was looked at.
+                // The file was cut in the meantime.
                 self.attributes.size = self.attributes.size.min(offset);
                 break;
             }

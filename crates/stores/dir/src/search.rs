@@ -1,11 +1,12 @@
-//! Searching the tree for objects whose names are not known, or no longer right: for a server
-//! that may not open objects by the kernel's handles.
+//! A search of the tree for objects whose recorded names are missing or wrong, for a server that
+//! cannot open objects by the kernel's handles.
 //!
-//! One search runs at a time, for all that wait when it starts, and notes every name that it
-//! meets. An object that is not found is gone for good: nothing brings its handle back but to
-//! move it in from outside, and then a listing notes it again. So it must not be missed because it
-//! was moved from where the search was not yet to where it had been: who did so through us has
-//! noted where, and for local programs the search is repeated until no directory changes.
+//! One search runs at a time, for all objects that wait at its start, and records every name that
+//! it sees. An object that a search does not find counts as gone permanently: only a move into the
+//! export from outside makes it appear again, and then a listing records it. So a search must not
+//! miss an object that moves from an unsearched directory to a searched one. The store itself
+//! records its own moves, and for moves by local programs the search repeats until no directory
+//! changes.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,23 +23,23 @@ use crate::locks::{Mixing, lock};
 use crate::object::{Descriptor, Object, Reach};
 use crate::volume::{DEPTH_MAX, Missing, NAME, TRIES_IN_POOL, Volume};
 
-/// How many objects can wait to be searched for.
+/// The maximum number of objects that can wait for a search.
 const WAITING_MAX: usize = 1024;
 
-/// How often an object is searched for that is moved again before it is reached.
+/// The number of searches for an object that moves again before it is reached.
 const SEARCH_TRIES: u32 = 3;
 
-/// How often everything is searched in vain while directories change: to be missed, an object must
-/// have been moved each time, and the wrong way.
+/// The maximum number of unsuccessful passes while directories change: an object can only be missed
+/// if it moved in the wrong direction during each pass.
 const PASSES_MAX: u32 = 8;
 
-/// The kernel stamps changes by a clock that is so far behind at most.
+/// The maximum delay of the clock with which the kernel stamps changes.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 
-/// What is asked of the kernel at a time.
+/// The number of bytes to request from the kernel at a time.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// The objects that are to be searched for, and who waits for each.
+/// The objects to search for, and the tasks that wait for each.
 #[derive(Default)]
 pub(crate) struct Searches {
     queue: Mutex<Queue>,
@@ -53,7 +54,7 @@ struct Queue {
 type Waiting = HashMap<ObjectId, Vec<oneshot::Sender<Result<(), FsError>>>, Mixing>;
 
 impl Volume {
-    /// The open object of an id, wherever in the tree it is now.
+    /// Returns the open object of an id, at its current place in the tree.
     pub(crate) async fn find(self: &Arc<Self>, id: ObjectId) -> Result<Arc<Object>, FsError> {
         for _ in 0..SEARCH_TRIES {
             match self.object(&id) {
@@ -116,15 +117,15 @@ struct Search<'a> {
     volume: &'a Volume,
     index: &'a Index,
     waiting: Waiting,
-    /// The inode numbers of those that wait; none where they are not known.
+    /// The inode numbers of the waiting objects; `None` if they are unknown.
     numbers: Option<HashSet<u64, Mixing>>,
-    /// How many files' names were noted.
+    /// The number of recorded names of files.
     noted: usize,
-    /// When a directory was changed last, as they were looked into in this pass.
+    /// The latest change of a directory seen in this pass.
     changed: SystemTime,
 }
 
-/// A directory that is still to be searched: a name in an open one.
+/// A directory that is not searched yet: a name in an open directory.
 struct Branch {
     above: Arc<Descriptor>,
     above_id: ObjectId,
@@ -138,7 +139,8 @@ impl<'a> Search<'a> {
         Self { volume, index, waiting, numbers, noted: 0, changed: SystemTime::UNIX_EPOCH }
     }
 
-    /// Looks where the objects were last seen, then everywhere; answers all that wait.
+    /// Searches the last known directories of the objects, then the whole tree; answers all waiting
+    /// tasks.
     fn run(mut self) {
         let known = |id: &ObjectId| (*id, self.index.find(id));
         let before: HashMap<_, _> = self.waiting.keys().map(known).collect();
@@ -153,18 +155,18 @@ impl<'a> Search<'a> {
                     Err(FsError::Stale)
                 })
             } else {
-                // Somebody met it, and noted where.
+                // Another task found the object, and recorded its name.
                 Ok(())
             };
             for waiter in waiters {
-                // Who asked may have gone.
+                // The waiting task may have been dropped.
                 let _ = waiter.send(outcome);
             }
         }
     }
 
-    /// Searches the directories that the objects were last seen in: a file that was given
-    /// another name is mostly still there.
+    /// Searches the directories in which the objects were last seen: a renamed file is usually
+    /// still there.
     fn look_nearby(&mut self) {
         let mut places = Vec::new();
         for id in self.waiting.keys() {
@@ -176,13 +178,14 @@ impl<'a> Search<'a> {
         }
         for id in places {
             if let Ok(directory) = self.volume.object(&id) {
-                // What cannot be listed is met again below.
+                // The pass below meets a directory again that cannot be listed here.
                 let _ = self.scan(&directory.descriptor(), &id, 0);
             }
         }
     }
 
-    /// Searches everything until all are found, or are missing from what does not change.
+    /// Searches the whole tree until all objects are found, or until a pass over unchanged
+    /// directories did not find them.
     fn look_everywhere(&mut self) -> Result<(), FsError> {
         let mut last_begun = None;
         for _ in 0..PASSES_MAX {
@@ -193,7 +196,7 @@ impl<'a> Search<'a> {
                 break;
             }
             last_begun = Some(begun);
-            // All that fits was noted.
+            // The index is full with the names from the first pass.
             self.noted = OBJECTS_MAX;
         }
         Ok(())
@@ -208,8 +211,8 @@ impl<'a> Search<'a> {
         {
             match self.descend(&branch) {
                 Ok(more) => branches.extend(more),
-                // Removed meanwhile, something else by now, or nobody here may look into it: what
-                // is in there cannot be served.
+                // The directory was removed, is another type of object now, or cannot be searched
+                // by any caller: its contents cannot be served.
                 Err(
                     FsError::Access
                     | FsError::Invalid
@@ -217,7 +220,7 @@ impl<'a> Search<'a> {
                     | FsError::NotFound
                     | FsError::Stale,
                 ) => {}
-                // What is not found may be there: it must not be called stale.
+                // The missing objects may be there, so they must not count as stale.
                 Err(error) => outcome = Err(error),
             }
         }
@@ -228,7 +231,7 @@ impl<'a> Search<'a> {
         let Branch { above, above_id, name, depth } = branch;
         let flags = NAME | OFlags::DIRECTORY;
         let opened = openat(&**above, &**name, flags, Mode::empty()).map_err(meaning)?;
-        // Nothing that is mounted there.
+        // The search does not enter other file systems.
         self.volume.attributes_of(&opened)?;
         let id = self.volume.handles.of(&opened).map_err(meaning)?;
         self.note(&id, above_id, name);
@@ -238,7 +241,7 @@ impl<'a> Search<'a> {
         self.scan(&Arc::new(Descriptor::new(opened, Reach::Name)), &id, depth + 1)
     }
 
-    /// Notes the names in a directory; gives back its directories.
+    /// Records the names in a directory; returns its directories.
     fn scan(
         &mut self,
         directory: &Arc<Descriptor>,
@@ -258,14 +261,14 @@ impl<'a> Search<'a> {
             if name == b"." || name == b".." {
                 continue;
             }
-            // Where the kernel does not say what it is, it may be both.
+            // If the kernel does not report the type, the entry may be a directory or a file.
             let kind = record.file_type();
             if matches!(kind, FileType::Directory | FileType::Unknown) {
                 let (above, name) = (Arc::clone(directory), name.into());
                 branches.push(Branch { above, above_id: *id, name, depth });
             }
-            // A directory is noted when it is entered. Past what the index holds, only what is
-            // wanted is.
+            // A directory is recorded when the search enters it. Beyond the capacity of the index,
+            // the search records only the waiting objects.
             let may_note = kind != FileType::Directory && self.noted < OBJECTS_MAX / 2;
             let is_wanted =
                 self.numbers.as_ref().is_none_or(|numbers| numbers.contains(&record.ino()));
@@ -279,17 +282,17 @@ impl<'a> Search<'a> {
         Ok(branches)
     }
 
-    /// Notes a name, and answers who waits for its object.
+    /// Records a name, and answers the tasks that wait for its object.
     fn note(&mut self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
         self.index.insert(id, directory, name);
         for waiter in self.waiting.remove(id).into_iter().flatten() {
-            // Who asked may have gone.
+            // The waiting task may have been dropped.
             let _ = waiter.send(Ok(()));
         }
     }
 }
 
-/// When a directory's names were last changed.
+/// Returns the time of the last change of a directory's names.
 fn changed_at(directory: &OwnedFd) -> Result<SystemTime, FsError> {
     let seen = fstat(directory).map_err(meaning)?;
     let seconds = u64::try_from(seen.st_ctime).unwrap_or(0);

@@ -19,7 +19,7 @@ use crate::sync::{Change, Extent};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Changes attributes, and puts them on stable storage; cuts much off a file in the pool.
+    /// Changes attributes, and syncs them; cuts a large part off a file in the thread pool.
     pub(crate) fn setattr(
         self: &Arc<Self>,
         caller: &Caller,
@@ -70,7 +70,7 @@ impl Volume {
         change.settle(Changed { result, wcc })
     }
 
-    /// Opens what the change needs.
+    /// Opens the descriptor that the change needs.
     fn prepare(
         &self,
         object: &Object,
@@ -83,14 +83,15 @@ impl Volume {
         }
         let locks_out = changes.mode.is_some_and(|mode| mode.bits() & OWNER_WRITES == 0);
         if self.acting == Acting::Server && locks_out && object.file_type == FileType::Regular {
-            // The client may have the file open, and its owner may go on writing. Where that
-            // is not possible now, it will not be either.
+            // The client may have the file open, and its owner may continue to write. If this open
+            // fails now, later ones would fail as well.
             return self.opened(object, Reach::Write).or_else(|_| Ok(object.descriptor()));
         }
         Ok(object.descriptor())
     }
 
-    /// Whether the caller may make all the changes: so that none is made when one would fail.
+    /// Checks the permission for all changes before the first one, so that no partial change
+    /// occurs.
     fn check(
         &self,
         caller: &Caller,
@@ -119,7 +120,7 @@ impl Volume {
         if touches { self.permit_write(caller, object, before) } else { Ok(()) }
     }
 
-    /// Makes the changes, the ones that can still fail first.
+    /// Makes the changes; a change that can still fail comes first.
     pub(crate) fn apply(
         &self,
         caller: &Caller,
@@ -166,7 +167,7 @@ impl Volume {
     ) -> Result<(), FsError> {
         let SetAttributes { accessed, mut modified, .. } = *changes;
         if changes.size.is_some() && modified == SetTime::Now {
-            // To cut a file has set it already.
+            // The cut of a file has set this time already.
             modified = SetTime::Keep;
         }
         if accessed == SetTime::Keep && modified == SetTime::Keep {
@@ -174,8 +175,8 @@ impl Volume {
         }
         let is_now = [accessed, modified].iter().all(|time| !matches!(time, SetTime::To(_)));
         if is_now && caller.uid != before.uid && self.acting == Acting::Caller {
-            // Who may write may set both to now, says the kernel; one alone only the owner. The
-            // right to write was checked.
+            // The kernel lets a caller with write permission set both times to now, and only the
+            // owner set a single one. The caller's write permission was checked.
             self.acting.as_server()?;
         }
         let times =
@@ -184,7 +185,7 @@ impl Volume {
         rustix::fs::utimensat(descriptor, c"", &times, flags).map_err(meaning)
     }
 
-    /// Joins the sync of an object whose attributes were changed, or that is new.
+    /// Joins the sync of a new object, or of an object with changed attributes.
     pub(crate) fn join_object(&self, object: &Object, change: &mut Change) {
         let can_be_opened = matches!(object.file_type, FileType::Regular | FileType::Directory);
         if self.syncs.are_wanted() {
@@ -208,7 +209,7 @@ fn change_owner(
     gid: Option<u32>,
 ) -> Result<(), FsError> {
     if [uid, gid].contains(&Some(NO_USER)) {
-        // To the kernel the number says that the owner stays.
+        // For the kernel, this number means that the owner stays.
         return Err(FsError::Invalid);
     }
     let uid = uid.map(Uid::from_raw);

@@ -1,4 +1,4 @@
-//! The store's operations, each by way of the open objects that its ids stand for.
+//! The store's operations on the open objects of ids.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::placeholder::Placeholder;
 use crate::volume::Missing;
 
-/// What an operation answers when an object is not there.
+/// The result of an operation whose object does not exist.
 pub(crate) trait Failure {
     fn failed(error: FsError) -> Self;
 }
@@ -46,8 +46,8 @@ impl Failure for Linked {
 }
 
 impl DirStore {
-    /// Does an operation on an object: at once where the object is at hand, else when it is found.
-    /// Nothing can be changed in a placeholder.
+    /// Runs an operation on an object: immediately if the object is open, otherwise after a search.
+    /// An operation on a placeholder fails.
     fn on<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
@@ -56,7 +56,7 @@ impl DirStore {
         self.on_each(id, operation, |_| T::failed(FsError::ReadOnly))
     }
 
-    /// The same for an operation that is of no use on a directory.
+    /// Like `on`, for an operation that does not apply to directories.
     fn on_file<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
@@ -65,7 +65,7 @@ impl DirStore {
         self.on_each(id, operation, |_| T::failed(FsError::IsDirectory))
     }
 
-    /// The same for an operation that a placeholder has too.
+    /// Like `on`, for an operation that placeholders support too.
     fn on_each<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
@@ -109,11 +109,11 @@ impl Store for DirStore {
     }
 
     fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
-        // The kernel does not notify of the end of a mount.
+        // The kernel sends no notification of the end of a mount.
         if self.volume.handles.placed(object).is_some() {
             return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Later) };
         }
-        // What would have to be searched for is guarded by nothing.
+        // An object that needs a search has no guard.
         match self.volume.object(object) {
             Ok(object) => self.volume.guard(&object, guard),
             Err(_) if guard == Guard::Nothing => {

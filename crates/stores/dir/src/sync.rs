@@ -1,31 +1,34 @@
-//! Putting changes on stable storage, one sync for all that wait.
+//! Syncs of changes to stable storage, with one sync for all waiting changes.
 //!
-//! What is synced before an operation is answered, with [`Durability::Disk`], is a table in
-//! `SEMANTICS.md`. That a directory's sync takes along the inode of a new name holds where both are
-//! changed in one transaction of a journal. On other file systems the new or linked object, or the
-//! renamed directory, is synced as well, and the whole file system where it cannot be opened.
+//! A table in `SEMANTICS.md` lists the syncs before the reply of each operation, with
+//! [`Durability::Disk`]. The sync of a directory includes the inode of a new name if one
+//! transaction of a journal contains both. On other file systems the store also syncs the new or
+//! linked object, or the renamed directory, and the whole file system if the object cannot be
+//! opened.
 //!
 //! Criteria in order of weight:
-//! - Nothing that may be lost is reported as saved. When a sync fails, the kernel has marked the
-//!   data clean all the same, and the next sync would succeed. So failures are counted; a change
-//!   notes the count before it begins, and fails when the count is another once it wants to join
-//!   a sync, or once that has succeeded, or when a sync that it has joined fails, or the one before
-//!   that. The verifier is made of the count.
-//! - A file system that gave up calls a sync that begins afterwards done, as nothing is left to be
-//!   written: ext4 that an error has made read-only, and a directory of XFS that has shut down. So
-//!   no sync succeeds unless the file system still lives when it is over: it can be asked for
-//!   attributes, which XFS refuses from then on, and is not read-only unless it was from the start.
-//!   One that an administrator makes read-only is taken for dead as well, to be on the safe side.
-//!   What this does not see is an ext4 whose journal could not be written, before the next change
-//!   finds out: for so long, the losses of those who waited for the journal are all that tells.
-//! - At most one sync runs per object; who comes while it runs waits for the next, which starts
-//!   behind its change and serves all that wait.
-//! - A COMMIT finds little to write: the kernel, which leaves data in memory for up to half a minute, is
-//!   told to write a file's after each [`BEHIND_BYTES`]. What that loses counts as a failed sync does.
-//!   Not below a log, which is answered for by what was synced, and hears of no other loss.
-//! - A sync begins behind all calls that came in together. Behind another sync it waits a little
-//!   for those who were answered to come back: else they and those who came meanwhile would take
-//!   turns, each with a sync of their own, for ever. Nothing else is delayed on purpose.
+//! - The store never reports data as saved that may be lost. After a failed sync the kernel has
+//!   marked the data as clean nevertheless, and the next sync would succeed. So the store counts
+//!   failures. Each change records the failure count at its start. It fails if the count differs
+//!   when it joins a sync or when that sync succeeds, or if that sync or the previous one failed.
+//!   The verifier is derived from the count.
+//! - A file system that gave up reports success for later syncs, as no dirty data is left: ext4
+//!   that an error has made read-only, and a directory of XFS that has shut down. So a sync
+//!   succeeds only if the file system still works afterwards: it returns attributes, which XFS
+//!   refuses from then on, and is not read-only unless it was from the start. A file system that an
+//!   administrator makes read-only counts as failed as well, to be on the safe side. One case is
+//!   not detected: an ext4 whose journal could not be written, until the next change detects it.
+//!   Until then, only the failures of changes that waited for the journal reveal the loss.
+//! - At most one sync runs per object; changes that arrive during it wait for the next sync, which
+//!   starts after them and serves all waiting changes.
+//! - A COMMIT finds little to write: the kernel, which leaves data in memory for up to half a
+//!   minute, receives a request to start write-back of a file after each [`BEHIND_BYTES`]. A loss
+//!   during write-back counts as a failed sync. This does not apply below a write-ahead log, which
+//!   relies on syncs and does not learn of other losses.
+//! - A sync starts after all changes that arrived together. After another sync it waits briefly for
+//!   more changes from the clients that have just received replies: otherwise these clients and the
+//!   clients that arrived during the sync would alternate permanently, each group with a sync of
+//!   its own. There is no other deliberate delay.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -48,10 +51,10 @@ use crate::locks::{Mixing, lock, spread};
 use crate::object::Descriptor;
 use crate::sys::begin_to_write;
 
-/// How much a sync takes along, each all that stands before it as well.
+/// The extent of a sync; each extent includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// Data, and what is needed to read it back.
+    /// Data, and the metadata that is necessary to read it.
     Data,
     /// Data and all attributes.
     Object,
@@ -59,54 +62,55 @@ pub enum Extent {
     FileSystem,
 }
 
-/// It is this share of that time: until then a client that is near has answered, where a disk is slow enough for it to matter.
+/// The waiting time is the duration of the last sync divided by this: a nearby client has replied
+/// by then, if the disk is slow enough for the wait to matter.
 const GATHERING_SHARE: u32 = 2;
 
-/// And for no longer: what a client takes that is farther away.
+/// The maximum waiting time: the delay of a more distant client.
 const GATHERING_MAX: Duration = Duration::from_millis(2);
 
-/// How many bytes of a file are in memory before the kernel is told to write them. A file that is shorter
-/// than that may be gone before anybody wants it on the disk.
+/// The number of bytes of a file in memory before a request for write-back. A shorter file may be
+/// removed before it needs to be on the disk.
 const BEHIND_BYTES: u64 = 1 << 20;
 
-/// The system calls, so that a test can let them fail, and a measurement let them take as long as
-/// those of another disk.
+/// The system calls for syncs, so that a test can make them fail, and a measurement can make them
+/// take as long as on another disk.
 pub trait Syncer: Send + Sync {
-    /// Puts on stable storage what belongs to a file, or lies on its file system; sleeps.
+    /// Syncs a file or its file system; sleeps.
     ///
     /// # Errors
-    /// What the kernel says; the store takes the data for lost then.
+    /// The error of the kernel; the store then considers the data lost.
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
 
-    /// Has the kernel begin to write what it has in memory of a file up to there, as a sync will want it
-    /// written; may sleep, but not until it is.
+    /// Makes the kernel start write-back of a file's data up to `end`, in preparation for a sync;
+    /// may sleep, but not until the data is written.
     ///
     /// # Errors
-    /// What the kernel says; the store takes the data for lost then.
+    /// The error of the kernel; the store then considers the data lost.
     fn begin(&self, file: BorrowedFd<'_>, end: u64) -> Result<(), Errno>;
 
-    /// How long the next sync of an object waits, behind one that took so long, for those to come
-    /// back whom that has served.
+    /// Returns the time for which the next sync of an object waits for the clients of the last one,
+    /// which took `took`.
     fn patience(&self, took: Duration) -> Duration {
         (took / GATHERING_SHARE).min(GATHERING_MAX)
     }
 }
 
-/// The kernel's own, for one file system.
+/// The kernel's system calls, for one file system.
 pub(crate) struct Kernel {
-    /// Whether it has been so whenever it was looked at.
+    /// True if the file system has been read-only at every check.
     was_read_only: AtomicBool,
 }
 
 impl Kernel {
-    /// Those for the file system that a path leads to. Where it cannot be asked it is about to be
-    /// refused for another reason.
+    /// Creates the system calls for the file system of a path. If the query fails, the export is
+    /// about to be refused for another reason.
     pub(crate) fn of(path: &Path) -> Self {
         let is_read_only = |known: StatVfs| known.f_flag.contains(StatVfsMountFlags::RDONLY);
         Self { was_read_only: statvfs(path).is_ok_and(is_read_only).into() }
     }
 
-    /// Fails where the file system gave up what it had not written.
+    /// Fails if the file system gave up data that it had not written.
     fn must_live(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         rustix::fs::fstat(file)?;
         if !fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
@@ -125,9 +129,10 @@ impl Syncer for Kernel {
             Extent::FileSystem => rustix::fs::syncfs(file),
         });
         if synced.is_err() {
-            // What could not be written still lies in memory and is called clean. Readers would take
-            // it for what the file holds; and ext4 takes its place on the disk for one that has
-            // data, so what is written there again would be read as zeros one day. Forget it.
+            // The data that could not be written is still in memory and marked as clean. Readers
+            // would see it as the content of the file. Also, ext4 considers its place on the disk
+            // as written, so data written there again could read as zeros later. So drop it from
+            // memory.
             let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
         }
         synced.and_then(|()| self.must_live(file))
@@ -135,7 +140,7 @@ impl Syncer for Kernel {
 
     fn begin(&self, file: BorrowedFd<'_>, end: u64) -> Result<(), Errno> {
         match retry_on_intr(|| begin_to_write(file, end)) {
-            // Not every system has it, or lets us.
+            // Not every system supports this call or permits it.
             Err(
                 Errno::NOSYS
                 | Errno::INVAL
@@ -144,25 +149,25 @@ impl Syncer for Kernel {
                 | Errno::PERM
                 | Errno::ACCESS,
             ) => Ok(()),
-            // It still has the data, and a sync tries again.
+            // The kernel still has the data, and a sync tries again.
             Err(Errno::NOMEM | Errno::AGAIN) => Ok(()),
             begun => begun,
         }
     }
 }
 
-/// What syncs came to, since the start.
+/// Counts of syncs since the start.
 #[derive(Debug, Default)]
 pub struct SyncCounts {
-    /// Those that succeeded.
+    /// Successful syncs.
     pub done: AtomicU64,
-    /// Those that failed.
+    /// Failed syncs.
     pub failed: AtomicU64,
-    /// How long all took, in nanoseconds.
+    /// The total duration, in nanoseconds.
     pub nanoseconds: AtomicU64,
 }
 
-/// A syncer whose syncs are counted: each costs thousands of times as much.
+/// A syncer that counts its syncs; each sync costs thousands of times as much as the count.
 pub(crate) struct Counting {
     pub(crate) syncer: Box<dyn Syncer>,
     pub(crate) done: Arc<SyncCounts>,
@@ -188,10 +193,10 @@ impl Syncer for Counting {
     }
 }
 
-/// Enough that a few threads seldom meet in one.
+/// Large enough that a few threads seldom use the same shard.
 const SHARDS: usize = 64;
 
-/// The syncs that run, and who waits for them.
+/// The running syncs, and the changes that wait for them.
 pub(crate) struct Syncs {
     durability: Durability,
     blocking: Arc<dyn Blocking>,
@@ -204,12 +209,12 @@ pub(crate) struct Syncs {
     shards: Box<[Shard]>,
 }
 
-/// Whom the kernel is told to write: one at a time, as that may sleep.
+/// The request for write-back: one at a time, as the call may sleep.
 #[derive(Default)]
 struct Behind {
-    /// Whether it is to be told of one, or is just now.
+    /// True while a request is queued or running.
     is_taken: AtomicBool,
-    /// Of which it is just now.
+    /// The file of the running request.
     telling: Mutex<Option<ObjectId>>,
     told: Condvar,
 }
@@ -217,43 +222,43 @@ struct Behind {
 #[derive(Default)]
 struct Shard {
     groups: Mutex<Groups>,
-    /// Told when as many wait as a group has hoped for.
+    /// Notified when the number of waiting changes reaches the number that a group hopes for.
     complete: Condvar,
 }
 
-/// Per object those that wait; an object is in here while a sync of it runs or is about to.
+/// The waiting changes of each object; an object has an entry while a sync of it runs or is queued.
 type Groups = HashMap<ObjectId, Group, Mixing>;
 
 #[derive(Default)]
 struct Group {
     waiting: Vec<Waiter>,
-    /// For how many the next sync waits a little.
+    /// The number of changes for which the next sync waits briefly.
     hoped_for: usize,
-    /// How many syncs begin at once, because those who were answered did not come back.
+    /// The number of syncs that start at once, because earlier clients did not return in time.
     hurried: u32,
 }
 
-/// How many syncs begin at once after one that waited in vain.
+/// The number of syncs that start at once after one that waited in vain.
 const HURRIED: u32 = 16;
 
 struct Waiter {
-    /// How many syncs had failed when its change began.
+    /// The number of failed syncs at the start of its change.
     losses: u64,
     descriptor: Arc<Descriptor>,
     extent: Extent,
     answer: oneshot::Sender<Result<(), FsError>>,
 }
 
-/// A change that was begun, and the syncs that its answer waits for.
+/// A change in progress, and the syncs that its reply waits for.
 pub(crate) struct Change {
     syncs: Arc<Syncs>,
-    /// How many syncs had failed when it began.
+    /// The number of failed syncs at its start.
     losses: u64,
     joined: Vec<Joined>,
 }
 
-/// A place among those that wait for a sync. It starts the sync, if nobody else does, when it is
-/// waited for, or dropped: others may count on it.
+/// A place in the group that waits for a sync. It starts the sync, unless another change does, when
+/// it is polled or dropped, because other changes may rely on it.
 struct Joined {
     start: Option<(Arc<Syncs>, ObjectId)>,
     answer: oneshot::Receiver<Result<(), FsError>>,
@@ -272,36 +277,36 @@ impl Syncs {
         Self { durability, blocking, syncer, start, losses, hands_over, behind, shards }
     }
 
-    /// Begins a change, before anything is changed.
+    /// Begins a change; called before the first modification.
     pub(crate) fn begin(self: &Arc<Self>) -> Change {
         let losses = self.losses.load(Ordering::SeqCst);
         Change { syncs: Arc::clone(self), losses, joined: Vec::new() }
     }
 
-    /// What WRITE and COMMIT answer after so many failed syncs.
+    /// Returns the verifier for WRITE and COMMIT after this number of failed syncs.
     fn verifier(&self, losses: u64) -> Verifier {
-        // Odd, so that each count of losses gives another verifier.
+        // This is odd, so each count of losses gives another verifier.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let start = u64::from_be_bytes(self.start.0);
         Verifier((start ^ losses.wrapping_mul(SPREAD)).to_be_bytes())
     }
 
-    /// The verifier that WRITE and COMMIT answer now.
+    /// Returns the current verifier for WRITE and COMMIT.
     pub(crate) fn now(&self) -> Verifier {
         self.verifier(self.losses.load(Ordering::SeqCst))
     }
 
-    /// Has clients write again what they did not commit.
+    /// Makes clients write uncommitted data again.
     pub(crate) fn lose(&self) {
         self.losses.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether changes are synced before they are answered.
+    /// Returns true if the store syncs changes before it replies.
     pub(crate) fn are_wanted(&self) -> bool {
         self.durability == Durability::Disk
     }
 
-    /// Whether a COMMIT is synced.
+    /// Returns true if the store syncs a COMMIT.
     fn commits_are_wanted(&self) -> bool {
         match self.durability {
             Durability::Disk | Durability::Log => true,
@@ -326,7 +331,7 @@ impl Syncs {
         })
     }
 
-    /// Joins the next sync of an object, for a change that began after so many losses.
+    /// Joins the next sync of an object, for a change that began after this number of losses.
     fn join(
         self: &Arc<Self>,
         losses: u64,
@@ -337,7 +342,8 @@ impl Syncs {
         let (sender, answer) = oneshot::channel();
         let shard = self.shard(object);
         let mut groups = lock(&shard.groups);
-        // A failure is counted before those who wait are told: who comes later sees the count.
+        // A failure is counted before the waiting changes receive it, so a later change sees the
+        // count.
         if self.losses.load(Ordering::SeqCst) != losses {
             let _ = sender.send(Err(FsError::Io));
             return Joined { start: None, answer };
@@ -352,8 +358,8 @@ impl Syncs {
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
 
-    /// Has the kernel write what is not to be synced yet, if with what came now it is enough: so many
-    /// bytes from there on.
+    /// Requests write-back of the unsynced data of a file if, with these `count` bytes at `offset`,
+    /// there is enough of it.
     pub(crate) fn write_behind(
         self: &Arc<Self>,
         object: &ObjectId,
@@ -367,7 +373,7 @@ impl Syncs {
             return;
         }
         descriptor.catch_up();
-        // One of its own, so that the descriptor is closed, and synced for that, as if this were not.
+        // A descriptor of its own, so that the original is closed, and synced for that, as usual.
         let Ok(file) = descriptor.as_fd().try_clone_to_owned() else {
             self.behind.is_taken.store(false, Ordering::SeqCst);
             return;
@@ -376,7 +382,7 @@ impl Syncs {
         self.blocking.run(Box::new(move || {
             *lock(&syncs.behind.telling) = Some(object);
             if syncs.syncer.begin(file.as_fd(), offset + u64::from(count)).is_err() {
-                // A sync may not be told again, as of what finds no room on the disk.
+                // A later sync may not report this error again, for example if the disk was full.
                 syncs.losses.fetch_add(1, Ordering::SeqCst);
             }
             *lock(&syncs.behind.telling) = None;
@@ -385,15 +391,15 @@ impl Syncs {
         }));
     }
 
-    /// Waits until the kernel is not being told to write any of these: what that finds out is of what
-    /// was written before.
+    /// Waits until no request for write-back of these objects is running: an error of such a
+    /// request concerns data that was written before.
     fn wait_for_told(&self, is_one: impl Fn(&ObjectId) -> bool) {
         let telling = lock(&self.behind.telling);
         let is_told = |telling: &mut Option<ObjectId>| telling.as_ref().is_some_and(&is_one);
         drop(self.behind.told.wait_while(telling, is_told));
     }
 
-    /// Syncs data by a descriptor that is to be closed, unless its file has no name any more.
+    /// Syncs data by a descriptor that is about to be closed, unless its file has no name any more.
     pub(crate) fn sync_at_last(self: Arc<Self>, object: &ObjectId, descriptor: Descriptor) {
         let has_name = rustix::fs::fstat(&descriptor).is_ok_and(|seen| seen.st_nlink > 0);
         if self.commits_are_wanted() && has_name {
@@ -401,8 +407,8 @@ impl Syncs {
         }
     }
 
-    /// Syncs by these descriptors, and waits for it; the verifier that holds for all that was ever
-    /// written, when nothing of that can be lost any more.
+    /// Syncs these descriptors, and waits for the end. Returns the verifier that is valid for all
+    /// data ever written, if none of it can be lost any more.
     pub(crate) fn settle(self: &Arc<Self>, dirty: Vec<Arc<Descriptor>>) -> Option<Verifier> {
         if !self.commits_are_wanted() {
             return None;
@@ -415,20 +421,22 @@ impl Syncs {
                 descriptor.clean();
                 let result = syncs.syncer.sync(descriptor.as_fd(), Extent::Data);
                 if result.is_err() {
-                    // At once: a COMMIT of the same file would not be told, and must not be late.
+                    // Count immediately: a COMMIT of the same file would not receive this error,
+                    // and must not miss the count.
                     syncs.losses.fetch_add(1, Ordering::SeqCst);
                 }
-                // The receiver waits for all.
+                // The receiver waits for all results.
                 let _ = sender.send(result);
             }));
         }
         drop(sender);
         let synced = results.iter().filter(Result::is_ok).count();
         self.wait_for_told(|_| true);
-        // What a client gave up waiting for, or what was closed just now, may still be synced.
+        // A sync may still run for a client that gave up waiting, or for a descriptor that was just
+        // closed.
         let none_runs = self.shards.iter().all(|shard| lock(&shard.groups).is_empty());
         let all = synced == count && none_runs;
-        // Last: a failure is counted before its sync counts as no longer running.
+        // Read the count last: a failure is counted before its sync counts as no longer running.
         all.then(|| self.verifier(self.losses.load(Ordering::SeqCst)))
     }
 
@@ -437,7 +445,7 @@ impl Syncs {
         blocking.run(Box::new(move || self.run(object)));
     }
 
-    /// One sync of an object, and its answers.
+    /// Runs one sync of an object, and replies.
     fn run(self: Arc<Self>, object: ObjectId) {
         let groups = &self.shard(&object).groups;
         let waiting = |group: &mut Group| core::mem::take(&mut group.waiting);
@@ -461,16 +469,16 @@ impl Syncs {
             let group = lock(groups).remove(&object).unwrap_or_default();
             served.extend(group.waiting);
         }
-        // What another sync has lost meanwhile may be of these changes as well.
+        // Losses of other syncs in the meantime may concern these changes as well.
         let losses = self.losses.load(Ordering::SeqCst);
         for waiter in served {
             let is_whole = waiter.losses == losses;
-            // Who asked may have gone.
+            // The waiting task may have been dropped.
             let _ = waiter.answer.send(if is_whole { result } else { Err(FsError::Io) });
         }
         if more {
-            // Behind whatever else waits for a thread. Who was served is told at the end of this
-            // job, so it must not be the one that waits for them.
+            // Run after all other queued work. The served changes receive their results at the end
+            // of this job, so this job must not wait for their clients.
             let blocking = Arc::clone(&self.blocking);
             blocking.run(Box::new(move || {
                 self.gather(&object, took);
@@ -479,7 +487,7 @@ impl Syncs {
         }
     }
 
-    /// Waits a little for those whom a sync has served that took so long.
+    /// Waits briefly for the clients that the last sync, which took `took`, has served.
     fn gather(&self, object: &ObjectId, took: Duration) {
         let Shard { groups, complete } = self.shard(object);
         let time = self.syncer.patience(took);
@@ -491,8 +499,8 @@ impl Syncs {
         }
     }
 
-    /// Syncs by every descriptor among the waiters, nearly always one: each tells of losses
-    /// since it was opened.
+    /// Syncs every descriptor among the waiters, nearly always one: each reports the losses since
+    /// it was opened.
     fn sync(&self, waiters: &[Waiter]) -> Result<(), Errno> {
         let extent = waiters.iter().map(|waiter| waiter.extent).max().unwrap_or(Extent::Data);
         let mut last: Option<&Arc<Descriptor>> = None;
@@ -512,7 +520,7 @@ impl Syncs {
 }
 
 impl Group {
-    /// So many are answered, and may come back.
+    /// Records that a sync has served `answered` changes, whose clients may return.
     fn hope_for(&mut self, answered: usize) {
         if self.hurried > 0 {
             self.hurried -= 1;
@@ -525,7 +533,7 @@ impl Group {
         self.waiting.len() < self.hoped_for
     }
 
-    /// The next sync begins.
+    /// Records that the next sync starts.
     fn begin(&mut self) {
         if self.is_short() {
             self.hurried = HURRIED;
@@ -535,13 +543,14 @@ impl Group {
 }
 
 impl Change {
-    /// What a WRITE answers: a loss since it began shows at the COMMIT, which answers with another.
+    /// Returns the verifier for a WRITE: after a loss since its start, the COMMIT returns another
+    /// one.
     pub(crate) fn verifier(&self) -> Verifier {
         self.syncs.verifier(self.losses)
     }
 
-    /// Joins the next sync of an object, after it was changed, where any are wanted. The descriptor
-    /// must be able to read or to write.
+    /// Joins the next sync of an object, after its change, if syncs are on. The descriptor must
+    /// permit reads or writes.
     pub(crate) fn join(&mut self, object: &ObjectId, descriptor: &Arc<Descriptor>, extent: Extent) {
         if self.syncs.are_wanted() {
             self.join_wanted(object, descriptor, extent);
@@ -560,8 +569,8 @@ impl Change {
         self.joined.push(self.syncs.join(self.losses, object, descriptor, extent));
     }
 
-    /// Answers: at once, or when all is on stable storage. To be called outside of critical
-    /// sections, because work that blocks may be done in place.
+    /// Returns the result, immediately or when all is on stable storage. To be called outside of
+    /// critical sections, because blocking work may run in place.
     pub(crate) fn settle<T: Send + 'static>(
         self,
         changed: Changed<T>,
@@ -572,13 +581,13 @@ impl Change {
         Answer::later(async move {
             let Changed { result, wcc } = changed;
             // The kernel reports a loss once, so a later start could not learn of a loss that this
-            // server knows of: from the first loss on, the store waits itself.
+            // server detected: from the first loss on, the store waits itself.
             let has_lost = self.syncs.losses.load(Ordering::SeqCst) != 0;
             let hands_over = self.syncs.hands_over.load(Ordering::Relaxed) && !has_lost;
             let wait: Wait = Box::pin(self.settled());
             let handed_over = if hands_over { hand_over(wait) } else { Err(wait) };
             let result = match handed_over {
-                // The owner of the call waits, and answers for the outcome.
+                // The owner of the call waits, and is responsible for the outcome.
                 Ok(()) => result,
                 Err(wait) => wait.await.and(result),
             };
@@ -588,7 +597,7 @@ impl Change {
 
     /// Waits until the change is on stable storage.
     async fn settled(self) -> Result<(), FsError> {
-        // Changes that came at the same time join the same sync.
+        // Changes that arrived at the same time join the same sync.
         others_first().await;
         // All syncs start before the store waits for the first sync.
         let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
@@ -599,7 +608,8 @@ impl Change {
         settled
     }
 
-    /// Answers a COMMIT: with the verifier behind the sync, so that a loss before it shows.
+    /// Returns the result of a COMMIT, with the verifier from after the sync, so that it reveals an
+    /// earlier loss.
     pub(crate) fn settle_commit(self, wcc: Wcc) -> Answer<'static, Changed<Committed>> {
         let syncs = Arc::clone(&self.syncs);
         self.settle(Changed { result: Ok(()), wcc }).map(move |Changed { result, wcc }| {
@@ -610,12 +620,12 @@ impl Change {
 }
 
 impl Joined {
-    /// Starts the sync, if nobody else does, and waits for it.
+    /// Starts the sync, unless another change does, and waits for it.
     fn wait(mut self) -> impl Future<Output = Result<(), FsError>> + Send {
         self.go();
         async move {
             let answer = core::mem::replace(&mut self.answer, oneshot::channel().1);
-            // The pool of threads is being taken down: the sync may not have come about.
+            // The thread pool is shutting down: the sync may not have run.
             answer.await.unwrap_or(Err(FsError::Io))
         }
     }

@@ -16,11 +16,11 @@ struct FileHandle {
     f_handle: [u8; ObjectId::BYTES_MAX],
 }
 
-/// A handle as the kernel gave it.
+/// A handle from the kernel.
 pub(crate) struct Handle {
-    /// The file system's word for how to read it.
+    /// The file system's type of the handle.
     pub(crate) kind: i32,
-    /// Its bytes.
+    /// The bytes of the handle.
     pub(crate) id: ObjectId,
 }
 
@@ -39,7 +39,7 @@ struct FileSystemUuid {
 /// `FS_IOC_GETFSUUID`.
 const GET_FILE_SYSTEM_UUID: libc::Ioctl = libc::_IOR::<FileSystemUuid>(0x15, 0);
 
-/// The UUID of the file system that an object lies on.
+/// Returns the UUID of an object's file system.
 pub(crate) fn file_system_uuid(object: BorrowedFd<'_>) -> Result<[u8; 16]> {
     let mut found = FileSystemUuid::default();
     // SAFETY: the request fills a `struct fsuuid2`, which `found` is.
@@ -53,9 +53,8 @@ pub(crate) fn file_system_uuid(object: BorrowedFd<'_>) -> Result<[u8; 16]> {
     Ok(found.uuid)
 }
 
-/// Has the kernel begin to write what it has in memory of a file up to there. Sleeps where the disk has
-/// more to do than it takes, but not until it is written; who had the file open is still told of what is
-/// lost.
+/// Makes the kernel start write-back of a file's data up to `end`. Sleeps if the disk's queue is
+/// full, but not until the data is written; all open descriptors still receive errors of lost data.
 pub(crate) fn begin_to_write(file: BorrowedFd<'_>, end: u64) -> Result<()> {
     let (file, end) = (file.as_raw_fd(), end.cast_signed());
     // SAFETY: no memory of ours is involved.
@@ -63,13 +62,13 @@ pub(crate) fn begin_to_write(file: BorrowedFd<'_>, end: u64) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// What the last call failed with.
+/// Returns the error of the last call.
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The handle of a name in a directory, or of the directory's own descriptor with
-/// `AtFlags::EMPTY_PATH`. [`Errno::OVERFLOW`] when it is longer than an id.
+/// Returns the handle of a name in a directory, or of the directory's own descriptor with
+/// `AtFlags::EMPTY_PATH`. [`Errno::OVERFLOW`] if it is longer than an id.
 pub(crate) fn handle_at(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<Handle> {
     let mut handle = FileHandle {
         handle_bytes: byte_count(ObjectId::BYTES_MAX)?,
@@ -77,7 +76,7 @@ pub(crate) fn handle_at(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) 
         f_handle: [0; ObjectId::BYTES_MAX],
     };
     let mut mount = 0_i32;
-    // SAFETY: the name ends with a NUL, and `handle` has the room that it says.
+    // SAFETY: the name ends with a NUL, and `handle` has the room that it states.
     let result = unsafe {
         libc::syscall(
             libc::SYS_name_to_handle_at,
@@ -113,19 +112,19 @@ pub(crate) fn open_by_handle(
         f_handle: [0; ObjectId::BYTES_MAX],
     };
     handle.f_handle[..bytes.len()].copy_from_slice(bytes);
-    // SAFETY: `handle` has as many bytes as it says.
+    // SAFETY: `handle` has as many bytes as it states.
     let result = unsafe {
         libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), &raw mut handle, flags.bits())
     };
     match i32::try_from(result) {
-        // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just created this descriptor, and no other code owns it.
         Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
         _ => Err(last_error()),
     }
 }
 
 /// Appends up to `limit` bytes of the file from `offset` on to the buffer, within its capacity;
-/// with `cached_only`, [`Errno::AGAIN`] where that would have to wait for the disk.
+/// with `cached_only`, returns [`Errno::AGAIN`] if the read would wait for the disk.
 pub(crate) fn read_at(
     file: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
@@ -145,8 +144,8 @@ pub(crate) fn read_at(
     Ok(count)
 }
 
-/// Whether this thread, with its file system user and groups, has all the kinds of access in
-/// `mode` (`R_OK`, `W_OK`, `X_OK`) to what a descriptor stands for.
+/// Checks that this thread, with its file system user and groups, has all the kinds of access in
+/// `mode` (`R_OK`, `W_OK`, `X_OK`) to the object of a descriptor.
 pub(crate) fn access(object: BorrowedFd<'_>, mode: i32) -> Result<()> {
     // SAFETY: the path is a constant that ends with a NUL.
     let result = unsafe {
@@ -161,10 +160,10 @@ pub(crate) fn access(object: BorrowedFd<'_>, mode: i32) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// A number that is no user and no group: with it, the calls below only tell.
+/// A number that is no user and no group: with it, the calls below only return the current value.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
-/// Sets the file system user of this thread alone; false where the kernel did not.
+/// Sets the file system user of this thread alone; returns false if the kernel refused.
 pub(crate) fn set_file_system_user(uid: u32) -> bool {
     // SAFETY: plain system calls without pointers; the C library does not spread them over
     // threads as it does with setuid.
@@ -175,7 +174,7 @@ pub(crate) fn set_file_system_user(uid: u32) -> bool {
     uid != NOBODY_AT_ALL && now.cast_unsigned() == uid
 }
 
-/// Sets the file system group of this thread alone; false where the kernel did not.
+/// Sets the file system group of this thread alone; returns false if the kernel refused.
 pub(crate) fn set_file_system_group(gid: u32) -> bool {
     // SAFETY: as above.
     let now = unsafe {
@@ -201,13 +200,13 @@ struct FileOwner {
     thread: libc::pid_t,
 }
 
-/// The signal that tells of a lease of the kernel's: one that nothing else uses, so that each is
-/// queued with its descriptor.
+/// The signal for notifications of the kernel's leases: no other code uses it, so each notification
+/// is queued with its descriptor.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 5
 }
 
-/// Has the kernel tell a thread when a program's opening of the file waits for its lease.
+/// Makes the kernel notify a thread when a program's open of the file waits for its lease.
 pub(crate) fn tell_of_lease(file: BorrowedFd<'_>, thread: i32) -> Result<()> {
     let owner = FileOwner { kind: F_OWNER_TID, thread };
     // SAFETY: the first takes a number, the second reads a `struct f_owner_ex`, which `owner` is.
@@ -225,22 +224,22 @@ pub(crate) fn set_lease(file: BorrowedFd<'_>, kind: i32) -> Result<()> {
     if result == -1 { Err(last_error()) } else { Ok(()) }
 }
 
-/// The kernel's lease on a file, or what it is to become when a program waits for it.
+/// Returns the kernel's lease on a file, or its target type when a program waits for it.
 pub(crate) fn lease(file: BorrowedFd<'_>) -> Result<i32> {
     // SAFETY: the command takes nothing.
     let kind = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) };
     if kind == -1 { Err(last_error()) } else { Ok(kind) }
 }
 
-/// The calling thread's number, and where what it is told of leases is read from now on.
+/// Returns the calling thread's number, and the descriptor for its later lease notifications.
 pub(crate) fn hear_of_leases() -> Result<(i32, OwnedFd)> {
     // SAFETY: the set is initialised before it is used, and outlives the calls; the number of a
-    // thread is there for the asking.
+    // thread is always available.
     unsafe {
         let mut set: libc::sigset_t = core::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal());
-        // In its place comes this one where too many are queued.
+        // The kernel sends this signal instead if too many are queued.
         libc::sigaddset(&raw mut set, libc::SIGIO);
         if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut()) != 0 {
             return Err(Errno::INVAL);
@@ -249,18 +248,18 @@ pub(crate) fn hear_of_leases() -> Result<(i32, OwnedFd)> {
         if file == -1 {
             return Err(last_error());
         }
-        // The kernel has just made this descriptor, and nobody else knows it.
+        // The kernel has just created this descriptor, and no other code owns it.
         Ok((libc::gettid(), OwnedFd::from_raw_fd(file)))
     }
 }
 
-/// The descriptor that the calling thread was told of; none where it was told that some were lost.
-/// [`Errno::AGAIN`] where it was told nothing more.
+/// Returns the descriptor of the calling thread's next notification; `None` if notifications were
+/// lost. [`Errno::AGAIN`] if there is none.
 pub(crate) fn heard(signals: BorrowedFd<'_>) -> Result<Option<i32>> {
     // SAFETY: plain numbers, for which zero is a value.
     let mut told: libc::signalfd_siginfo = unsafe { core::mem::zeroed() };
     let length = size_of::<libc::signalfd_siginfo>();
-    // SAFETY: `told` has the room that is said.
+    // SAFETY: `told` has the room that the call states.
     let count = unsafe { libc::read(signals.as_raw_fd(), (&raw mut told).cast(), length) };
     if count < 0 {
         return Err(last_error());

@@ -1,7 +1,7 @@
-//! Bytes that were written a short while ago, on a file system that does not count them yet.
+//! Bytes that were written recently, on a file system that does not count them yet.
 //!
 //! Btrfs subtracts written data from the available bytes of statvfs only when a transaction has
-//! committed the data: some ten seconds after the write. Until then the server would promise the
+//! committed the data, some ten seconds after the write. Until then the server would promise the
 //! bytes twice.
 
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::locks::lock;
 
-/// How long written data may not be counted: the kernel writes dirty pages after 30 s and looks for
-/// them every 5 s, and btrfs commits every 30 s.
+/// The longest time for which the file system may not count written data: the kernel writes dirty
+/// pages after 30 s and looks for them every 5 s, and btrfs commits every 30 s.
 const SETTLES_IN: Duration = Duration::from_secs(70);
 
-/// Counts written bytes in spans of [`SETTLES_IN`]: the bytes of the present span and the last.
+/// Counts written bytes in spans of [`SETTLES_IN`]: the bytes of the current span and of the last.
 #[derive(Default)]
 pub(crate) struct Unsettled {
     spans: Mutex<Spans>,
@@ -27,7 +27,7 @@ struct Spans {
 }
 
 impl Spans {
-    /// Begins another span when the present one is over.
+    /// Starts another span when the current one is over.
     fn go_on(&mut self, now: Instant) {
         let began = *self.began.get_or_insert(now);
         let age = now.saturating_duration_since(began);
@@ -39,14 +39,14 @@ impl Spans {
 }
 
 impl Unsettled {
-    /// So many bytes were written.
+    /// Counts written bytes.
     pub(crate) fn wrote(&self, now: Instant, bytes: u64) {
         let mut spans = lock(&self.spans);
         spans.go_on(now);
         spans.now = spans.now.saturating_add(bytes);
     }
 
-    /// The bytes that the file system may not count yet.
+    /// Returns the bytes that the file system may not count yet.
     pub(crate) fn bytes(&self, now: Instant) -> u64 {
         let mut spans = lock(&self.spans);
         spans.go_on(now);

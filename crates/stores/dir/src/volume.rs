@@ -1,4 +1,5 @@
-//! What all operations share: the exported tree, and the way from an id to an open object.
+//! The state that all operations share: the exported tree, and the path from an id to an open
+//! object.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -32,7 +33,7 @@ use crate::unsettled::Unsettled;
 use crate::witness::Witness;
 use crate::{HandleSource, OpenError, Options, sys};
 
-/// An exported directory and all below it on the same mount.
+/// An exported directory and all objects below it on the same mount.
 pub(crate) struct Volume {
     pub(crate) root: Arc<Object>,
     pub(crate) mount: Mount,
@@ -43,18 +44,18 @@ pub(crate) struct Volume {
     pub(crate) kind: file_system::Kind,
     /// Written bytes that btrfs may not count yet; none on other kinds.
     pub(crate) unsettled: Unsettled,
-    /// Whether the sync of a directory takes its new names' inodes along.
+    /// True if the sync of a directory includes the inodes of its new names.
     pub(crate) syncs_names: bool,
     pub(crate) acting: Acting,
     pub(crate) handles: Handles,
-    /// Where names are, when the kernel does not open objects by handle.
+    /// The locations of objects, if the kernel does not open objects by handle.
     pub(crate) index: Option<Index>,
     pub(crate) searches: Searches,
     pub(crate) placeholders: Placeholders,
     /// The mounts below the root.
     mounts: Mounts,
     pub(crate) descriptors: Descriptors,
-    /// The process' own descriptors, as names in a directory.
+    /// The directory that contains the process's own descriptors as names.
     pub(crate) own_descriptors: OwnedFd,
     pub(crate) locks: Locks,
     pub(crate) syncs: Arc<Syncs>,
@@ -62,34 +63,35 @@ pub(crate) struct Volume {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) witness: Witness,
     pub(crate) guards: Guards,
-    /// Counts the times that what was found below the root was believed to be there.
+    /// The number of the period in which directories found below the root count as inside.
     pub(crate) period: AtomicU32,
 }
 
-/// Why there is no object for an id.
+/// The reason why there is no object for an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It is settled.
+    /// The error is final.
     Failed(FsError),
-    /// The kernel is about to give its number to another; whether it is gone shows in a moment.
+    /// The kernel is about to reuse the inode number; a retry shows if the object is gone.
     Busy,
-    /// Where it is must be searched for.
+    /// The location of the object needs a search.
     Lost,
 }
 
 /// An object, and its name in the directory above.
 type Step = (ObjectId, Box<[u8]>);
 
-/// For opening an object only to name it.
+/// The flags for an open that only names the object.
 pub(crate) const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How often a handle is tried when the kernel says that it is out of memory: it says so, too, while
-/// the number of a removed object is being given to a new one, which takes microseconds unless
-/// that thread is preempted. A few times at once, where others wait, and many in the pool.
+/// The number of attempts to open a handle while the kernel reports a lack of memory. It also
+/// reports this while it assigns the number of a removed object to a new one, which takes
+/// microseconds unless that thread is preempted. A few attempts while other requests wait, and many
+/// in the pool.
 const TRIES_AT_ONCE: u32 = 4;
 pub(crate) const TRIES_IN_POOL: u32 = 1000;
 
-/// How many directories deep an object is looked for.
+/// The maximum depth of directories in a search for an object.
 pub(crate) const DEPTH_MAX: usize = 1024;
 
 impl Volume {
@@ -153,14 +155,14 @@ impl Volume {
         })
     }
 
-    /// The open object of an id.
+    /// Returns the open object of an id.
     pub(crate) fn object(&self, id: &ObjectId) -> Result<Arc<Object>, Missing> {
         if let Some(object) = self.open_object(id) {
             self.must_be_inside(&object).map_err(Missing::Failed)?;
             return Ok(object);
         }
         if !self.handles.could_be(id) {
-            // The export may have crossed to the file system of the id before.
+            // An earlier server may have had the file system of the id below this export.
             let error = if tag_of(id).is_some() { FsError::Stale } else { FsError::BadHandle };
             return Err(Missing::Failed(error));
         }
@@ -179,7 +181,7 @@ impl Volume {
         }
     }
 
-    /// The object of an id, if it is open already.
+    /// Returns the object of an id, if it is open already.
     pub(crate) fn open_object(&self, id: &ObjectId) -> Option<Arc<Object>> {
         if *id == self.root.id {
             return Some(Arc::clone(&self.root));
@@ -187,7 +189,8 @@ impl Volume {
         self.descriptors.by_id(id)
     }
 
-    /// The object of an inode number that was seen after `moment`, if it has been open since then.
+    /// Returns the object of an inode number that was read after `moment`, if it has been open
+    /// since then.
     pub(crate) fn open_number(&self, number: u64, moment: Moment) -> Option<Arc<Object>> {
         if number == self.root.number {
             return Some(Arc::clone(&self.root));
@@ -195,7 +198,7 @@ impl Volume {
         self.descriptors.by_number(number, moment)
     }
 
-    /// Opens an object by its handle, tried so often.
+    /// Opens an object by its handle, in up to `tries` attempts.
     pub(crate) fn open_by_handle(&self, id: &ObjectId, tries: u32) -> Result<Arc<Object>, Missing> {
         self.acting.as_server().map_err(Missing::Failed)?;
         let root = self.root.descriptor();
@@ -208,7 +211,7 @@ impl Volume {
                     return kept.and_then(inside).map_err(Missing::Failed);
                 }
                 Err(Errno::NOMEM) => thread::yield_now(),
-                // It cannot read the handle.
+                // The kernel cannot interpret the handle.
                 Err(Errno::INVAL) => return Err(Missing::Failed(FsError::BadHandle)),
                 Err(errno) => return Err(Missing::Failed(meaning(errno))),
             }
@@ -216,8 +219,8 @@ impl Volume {
         Err(Missing::Busy)
     }
 
-    /// The nearest open directory above an object, and the recorded names from there down to it,
-    /// the last first.
+    /// Returns the nearest open directory above an object, and the recorded names from there down
+    /// to the object, the last name first.
     fn way(&self, index: &Index, id: &ObjectId) -> Result<(Arc<Object>, Vec<Step>), Missing> {
         let mut steps = Vec::new();
         let mut next = *id;
@@ -239,7 +242,7 @@ impl Volume {
         }
     }
 
-    /// Goes that way.
+    /// Walks down the recorded names.
     fn walk(&self, mut base: Arc<Object>, steps: Vec<Step>) -> Result<Arc<Object>, Missing> {
         for (id, name) in steps.into_iter().rev() {
             let file =
@@ -257,7 +260,7 @@ impl Volume {
         Ok(base)
     }
 
-    /// Where an object has the name that is kept in mind, be that in the export or not.
+    /// Returns the directory and the recorded name of an object, inside or outside the export.
     pub(crate) fn recorded_place(&self, id: &ObjectId) -> Option<(Arc<Descriptor>, Box<[u8]>)> {
         let index = self.index.as_ref()?;
         let Some(Known::At { directory, name }) = index.find(id) else { return None };
@@ -268,7 +271,7 @@ impl Volume {
         Some((above?.descriptor(), name))
     }
 
-    /// Keeps a descriptor as that of an object, unless the object is open already.
+    /// Keeps a descriptor as the descriptor of an object, unless the object is open already.
     pub(crate) fn keep(
         &self,
         id: ObjectId,
@@ -278,7 +281,7 @@ impl Volume {
         Ok(self.keep_seen(id, descriptor, &attributes))
     }
 
-    /// Keeps an object open of which these attributes were seen since it is.
+    /// Keeps an object open; `seen` are attributes read after the open.
     pub(crate) fn keep_seen(
         &self,
         id: ObjectId,
@@ -292,14 +295,15 @@ impl Volume {
         self.descriptors.insert(object)
     }
 
-    /// A descriptor of an object that reaches as far as asked; may leave this thread acting as
-    /// the server.
+    /// Returns a descriptor of an object with at least the access mode `reach`; may leave this
+    /// thread acting as the server.
     pub(crate) fn opened(&self, object: &Object, reach: Reach) -> Result<Arc<Descriptor>, FsError> {
         let present = object.descriptor();
         if present.reach() >= reach {
             return Ok(present);
         }
-        // An open of our own would wait for the kernel's lease on it, which is ours.
+        // An open by the store itself would wait for the kernel's lease, which the store itself
+        // holds.
         if let Some(guarding) = self.guards.descriptor(&object.id) {
             if guarding.reach() >= reach {
                 return Ok(object.widen_to(guarding));
@@ -319,12 +323,12 @@ impl Volume {
     ) -> Result<OwnedFd, FsError> {
         self.acting.as_server()?;
         let access = match reach {
-            // Not NAME: a descriptor's name among our own is a link, to be followed.
+            // Not `NAME`: the path of our own descriptor is a link, which the open must follow.
             Reach::Name => OFlags::PATH,
             Reach::Read => OFlags::RDONLY,
             Reach::Write => OFlags::RDWR,
         };
-        // Never wait for another program to give a lease back.
+        // Never wait until another program releases a lease.
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = if self.index.is_none() {
             let root = self.root.descriptor();
@@ -336,31 +340,30 @@ impl Volume {
         opened.map_err(meaning)
     }
 
-    /// A descriptor's name among the process' own.
+    /// Returns the name of a descriptor in the directory of the process's own descriptors.
     pub(crate) fn own_name(descriptor: impl AsFd) -> DecInt {
         DecInt::new(descriptor.as_fd().as_raw_fd())
     }
 
-    /// The path of that name, for calls that take no directory.
+    /// Returns the path of that name, for calls that take no directory.
     pub(crate) fn own_path(descriptor: impl AsFd) -> String {
         format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
     }
 
-    /// Notes where an object's name is.
+    /// Records the location of an object's name.
     pub(crate) fn learn(&self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
         if let Some(index) = &self.index {
             index.insert(id, directory, name);
         }
     }
 
-    /// Puts all that was written on stable storage; the verifier that holds for it, if it is all
-    /// there.
+    /// Syncs all written data; returns the verifier that is valid for it if none of it was lost.
     pub(crate) fn settle(&self) -> Option<Verifier> {
         let open = self.descriptors.all().map(|object| object.descriptor());
         self.syncs.settle(open.filter(|descriptor| descriptor.is_dirty()).collect())
     }
 
-    /// Syncs the whole file system, with proof that it still takes changes.
+    /// Syncs the whole file system, and checks that it still accepts changes.
     pub(crate) fn sync_earlier_changes(&self) -> Result<(), FsError> {
         let root = self.root.descriptor();
         let known = fstatvfs(root.as_fd()).map_err(meaning)?;
@@ -380,9 +383,9 @@ impl Volume {
         self.syncs.sync_all(self.root.descriptor().as_fd())
     }
 
-    /// Closes descriptors for writing that nobody uses: as long as one is open, nobody can run
-    /// the file. Directories are watched no more that nobody changes, and are asked anew where
-    /// they are.
+    /// Closes idle descriptors for writing: while one is open, no program can execute the file.
+    /// Stops the watch of idle directories, and starts a new period of the checks that directories
+    /// are inside.
     pub(crate) fn close_idle(&self) {
         self.witness.forget_idle();
         let path = link_of(&self.own_descriptors, &*self.root.descriptor());

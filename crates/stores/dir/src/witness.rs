@@ -1,21 +1,24 @@
-//! Whether anybody else changed the names in a directory while an operation of ours did.
+//! Detection of changes that other programs make to the names of a directory during an operation of
+//! the store.
 //!
-//! A client that is told of a directory as it was before an operation and after it, and had seen
-//! it as it was before, takes all changes in between for its own and keeps what it knows of other
-//! names. That must be true of local programs as well. Attributes do not show it: two changes in a
-//! row look like one. The kernel's notification does (inotify), for these reasons:
-//! - Whoever changes names holds the kernel's lock of the directory until the change has been
-//!   notified, and so do we: what came before our change is notified before it.
-//! - Behind the look at the attributes afterwards that lock is taken once more, by a rename that
-//!   does nothing: what those attributes show is notified by then.
-//! - So if nothing but our own change is notified, nobody came between; but of a name that was
-//!   taken over after our rename, for the kernel makes one notification of two that are the same
-//!   and follow each other. Whoever renames looks where the name leads then.
+//! A client that receives the attributes of a directory from before and after an operation, and has
+//! cached the attributes from before, attributes all changes in between to itself, and keeps its
+//! cached names. This must be correct even with local programs. Attributes alone do not suffice:
+//! two consecutive changes look like one. The kernel's notifications (inotify) do suffice, for
+//! these reasons:
+//! - Each change of names, including ours, holds the kernel's lock of the directory until the
+//!   change has been notified. So the notifications of earlier changes precede the notification of
+//!   ours.
+//! - After the query of the attributes the store takes this lock once more, by a rename that does
+//!   nothing. So all changes that these attributes show have been notified by then.
+//! - So if our own change is the only notification, no other change occurred in between. The
+//!   exception is a name that another program took over after our rename, since the kernel merges
+//!   two equal consecutive notifications. A rename therefore checks the object of the new name.
 //!
-//! What somebody else changed between two operations of ours is taken for a change within the next
-//! one, as it may have been; its client finds out by the attributes in either case. Who changes
-//! attributes of the directory itself counts as well, who changes a file in it does not.
-//! `docs/design/0010-before-and-after.md` says why this way.
+//! A change by another program between two of our operations counts as a change during the next
+//! one, as this is possible; its client detects the change by the attributes in either case. A
+//! change of the directory's own attributes counts as well, and a change of a file in it does not.
+//! `docs/design/0010-before-and-after.md` gives the reasons for this method.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
@@ -28,89 +31,92 @@ use rustix::io::Errno;
 
 use crate::locks::lock;
 
-/// How many directories are watched at once: those that clients changed in the last seconds.
+/// The maximum number of watched directories: the directories that clients changed in the last
+/// seconds.
 const WATCHES_MAX: usize = 1024;
 
-/// How many directories that clients hold leases on.
+/// The maximum number of watched directories on which clients hold leases.
 const HELD_MAX: usize = 1 << 16;
 
-/// How many bytes of notifications are read at once: some hundred. Where there are more, nothing
-/// is known, and they are read by and by.
+/// The number of bytes of notifications in one read: some hundred notifications. If there are more,
+/// the result is unknown, and later calls read the rest.
 const EVENTS_BYTES: usize = 16 << 10;
 
-/// A notification without a name, and one with the longest, in bytes.
+/// The bytes of a notification without a name, and of one with the longest name.
 const EVENT_BYTES: usize = size_of::<libc::inotify_event>();
 const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
 
-/// What is done to a name.
+/// The change of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trace<'a> {
-    /// It comes to be.
+    /// The name is created.
     Comes(&'a [u8]),
-    /// It is removed.
+    /// The name is removed.
     Goes(&'a [u8]),
-    /// What has it gets another name.
+    /// The object of the name is renamed to another name.
     MovesAway(&'a [u8]),
-    /// Something gets it that had another name.
+    /// Another object is renamed to this name.
     MovesHere(&'a [u8]),
 }
 
 /// The result of [`Witness::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// The directory is the first that is held.
+    /// The directory is the first held one.
     First,
-    /// The directory is held, and is not the first.
+    /// The directory is held, and is not the first one.
     Another,
-    /// The kernel does not notify of all changes on this file system.
+    /// The kernel does not notify all changes on this file system.
     Unknown,
-    /// The directory is not held for lack of a place here, or of a watch of the kernel, which has
+    /// The directory is not held for lack of an entry here, or of a watch of the kernel, which has
     /// limits for each user (`/proc/sys/fs/inotify`).
     Short,
 }
 
-/// Watches directories.
+/// The watches of directories.
 pub(crate) struct Witness {
-    /// True if the kernel notifies of all changes on the file system.
+    /// True if the kernel notifies all changes on the file system.
     is_notified: bool,
-    /// Where the kernel notifies; none where it does not.
+    /// The queue of the kernel's notifications; `None` if there is none.
     queue: Option<OwnedFd>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The kernel's numbers of what is watched.
+    /// The kernel's watch numbers of the directories.
     numbers: HashMap<ObjectId, i32>,
     watches: HashMap<i32, Watch>,
-    /// How many are held.
+    /// The number of held directories.
     held: usize,
-    /// Directories that are held, of which something was notified that was not ours.
+    /// Held directories with a notification of a change by another program.
     strangers: HashSet<ObjectId>,
 }
 
 struct Watch {
     directory: ObjectId,
-    /// What our operation does and has not been notified yet.
+    /// The expected notifications of our operation that have not arrived yet.
     expected: Vec<(ReadFlags, Vec<u8>)>,
-    /// Whether something else was notified.
+    /// True if an unexpected notification arrived.
     disturbed: bool,
     used: bool,
-    /// Whether clients hold leases on it, so that what others change is to be told.
+    /// True if clients hold leases on the directory, so that changes by other programs must be
+    /// reported.
     held: bool,
 }
 
 impl Witness {
-    /// A witness of a file system that the kernel notifies all changes of, or does not.
+    /// Creates the watches for a file system; `is_notified` states that the kernel notifies all its
+    /// changes.
     pub(crate) fn new(is_notified: bool) -> Self {
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
-        // Where there is no queue to be had nothing is ever known; that is safe.
+        // Without a queue every result is unknown, which is safe.
         let queue = is_notified.then(|| inotify::init(flags).ok()).flatten();
         Self { is_notified, queue, state: Mutex::default() }
     }
 
-    /// Says what is about to be done in a directory, before it is looked at; to be called within
-    /// its critical section. Whether it is watched.
+    /// Announces a change of a directory, before the query of its attributes; to be called within
+    /// its critical section. Returns true if the directory is watched.
     pub(crate) fn begin(&self, directory: &ObjectId, traces: &[Trace<'_>]) -> bool {
         let mut state = lock(&self.state);
         let watch = state.of(directory);
@@ -121,7 +127,8 @@ impl Witness {
         is_watched
     }
 
-    /// The same for a directory that is not watched yet, by its path. Whether it can be.
+    /// Like `begin`, for a directory without a watch, given by its path. Returns true if the watch
+    /// succeeded.
     pub(crate) fn watch(&self, directory: &ObjectId, path: &str, traces: &[Trace<'_>]) -> bool {
         let mut state = lock(&self.state);
         if state.numbers.len() - state.held >= WATCHES_MAX {
@@ -154,7 +161,7 @@ impl Witness {
         Some(state.watches.entry(number).or_insert(watch))
     }
 
-    /// Has changes of other programs in a directory reported from now on, where possible.
+    /// Starts to report changes by other programs in a directory, if possible.
     pub(crate) fn hold(&self, directory: &ObjectId, path: &str) -> Hold {
         if !self.is_notified {
             return Hold::Unknown;
@@ -177,7 +184,7 @@ impl Witness {
         if state.held == 1 { Hold::First } else { Hold::Another }
     }
 
-    /// Has it told no more.
+    /// Stops to report changes in a directory.
     pub(crate) fn let_go(&self, directory: &ObjectId) {
         let mut state = lock(&self.state);
         if state.of(directory).is_some_and(|watch| core::mem::take(&mut watch.held)) {
@@ -185,19 +192,19 @@ impl Witness {
         }
     }
 
-    /// Where the kernel notifies, if there is a directory of which it is to be told.
+    /// Returns the queue of notifications, if any directory is held.
     pub(crate) fn held_queue(&self) -> Option<&OwnedFd> {
         self.queue.as_ref().filter(|_| lock(&self.state).held > 0)
     }
 
-    /// The directories that are held.
+    /// Returns the held directories.
     pub(crate) fn held(&self) -> Vec<ObjectId> {
         let state = lock(&self.state);
         let held = state.watches.values().filter(|watch| watch.held);
         held.map(|watch| watch.directory).collect()
     }
 
-    /// Takes all directories that are held for changed by somebody else.
+    /// Marks all held directories as changed by another program.
     pub(crate) fn disturb_all(&self) {
         let mut state = lock(&self.state);
         let held = state.watches.values().filter(|watch| watch.held);
@@ -205,12 +212,12 @@ impl Witness {
         state.strangers.extend(held);
     }
 
-    /// Whether somebody else changed a directory that is held.
+    /// Returns true if another program changed a held directory.
     pub(crate) fn has_strangers(&self) -> bool {
         !lock(&self.state).strangers.is_empty()
     }
 
-    /// The directories that are held and that somebody else changed since this was asked last.
+    /// Returns the held directories that other programs changed since the last call.
     pub(crate) fn strangers(&self) -> Vec<ObjectId> {
         let mut state = lock(&self.state);
         if state.held > 0 {
@@ -219,8 +226,8 @@ impl Witness {
         state.strangers.drain().collect()
     }
 
-    /// Whether just that was done and nothing else; to be called when the directory has been
-    /// looked at again and its lock was taken once more.
+    /// Returns true if the announced changes are the only ones; to be called after the query of the
+    /// attributes and after the directory's lock was taken once more.
     pub(crate) fn was_alone(&self, directory: &ObjectId) -> bool {
         let mut state = lock(&self.state);
         let all_read = self.take_in(&mut state);
@@ -228,7 +235,7 @@ impl Witness {
         watch.is_some_and(|watch| all_read && !watch.disturbed && watch.expected.is_empty())
     }
 
-    /// Watches no more what was not changed since the last call.
+    /// Stops the watch of directories without a change since the last call.
     pub(crate) fn forget_idle(&self) {
         let Some(queue) = &self.queue else { return };
         let mut state = lock(&self.state);
@@ -238,14 +245,14 @@ impl Witness {
             let used = core::mem::take(&mut watch.used) || watch.held;
             if !used {
                 numbers.remove(&watch.directory);
-                // Where the directory is gone, so is the watch.
+                // If the directory is gone, so is the watch.
                 let _ = inotify::remove_watch(queue, *number);
             }
             used
         });
     }
 
-    /// Reads notifications; whether those were all.
+    /// Reads notifications; returns true if it read all of them.
     fn take_in(&self, state: &mut State) -> bool {
         let Some(queue) = &self.queue else { return false };
         let mut buffer = [MaybeUninit::<u8>::uninit(); EVENTS_BYTES];
@@ -264,7 +271,7 @@ impl Witness {
                 break;
             }
         }
-        // The kernel stops where the next one does not fit.
+        // The kernel stops at the first notification that does not fit.
         taken_bytes + EVENT_BYTES_MAX <= EVENTS_BYTES
     }
 }
@@ -275,7 +282,7 @@ impl State {
         self.watches.get_mut(number)
     }
 
-    /// Takes in one notification.
+    /// Processes one notification.
     fn take(&mut self, number: i32, events: ReadFlags, name: &[u8]) {
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
             for watch in self.watches.values_mut() {
@@ -298,7 +305,7 @@ impl State {
         let what = events - ReadFlags::ISDIR;
         match watch.expected.iter().position(|(kind, of)| *kind == what && of == name) {
             Some(at) => drop(watch.expected.swap_remove(at)),
-            // Files in the directory are no matter of its own.
+            // Changes of files in the directory are not changes of the directory.
             None if what == ReadFlags::ATTRIB && !name.is_empty() => {}
             None => {
                 watch.disturbed = true;
@@ -318,7 +325,7 @@ impl Watch {
 }
 
 impl Trace<'_> {
-    /// As the kernel notifies it.
+    /// Returns the notification of the kernel.
     fn notified(&self) -> (ReadFlags, Vec<u8>) {
         let (kind, name) = match self {
             Self::Comes(name) => (ReadFlags::CREATE, name),

@@ -12,11 +12,11 @@ use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Extent;
 use crate::volume::Volume;
 
-/// The largest offset that the kernel takes.
+/// The largest offset that the kernel accepts.
 const OFFSET_MAX: u64 = i64::MAX.cast_unsigned();
 
 impl Volume {
-    /// Writes; waits only for the sync, where one is asked for.
+    /// Writes; waits only for the sync, if one is requested.
     pub(crate) fn write(
         &self,
         caller: &Caller,
@@ -73,14 +73,15 @@ impl Volume {
         if end > OFFSET_MAX {
             return Err(FsError::FileTooBig);
         }
-        // As the caller, so that the kernel takes set-user-id bits away and counts its quota.
+        // Acts as the caller, so that the kernel clears set-user-ID bits and charges the caller's
+        // quota.
         self.acting.as_caller(caller)?;
         let written = write_all(descriptor, offset, data);
         descriptor.soil(&self.syncs, &object.id);
         u32::try_from(written.map_err(meaning)?).map_err(|_| FsError::Invalid)
     }
 
-    /// Puts what was written on stable storage.
+    /// Syncs the written data.
     pub(crate) fn commit(&self, object: &Object) -> Answer<'static, Changed<Committed>> {
         let opened = must_be_file(object.file_type).and_then(|()| self.opened(object, Reach::Read));
         let wcc = self.unchanged(object);
@@ -95,7 +96,7 @@ impl Volume {
     }
 }
 
-/// Writes from `offset` on; fewer bytes than there are only when something came in between.
+/// Writes from `offset` on; writes fewer bytes than `data` only after an error.
 fn write_all(descriptor: &Descriptor, offset: u64, data: &[u8]) -> Result<usize, Errno> {
     let mut written = 0;
     while written < data.len() {
@@ -103,7 +104,7 @@ fn write_all(descriptor: &Descriptor, offset: u64, data: &[u8]) -> Result<usize,
         match retry_on_intr(|| pwrite(descriptor, rest, offset + written as u64)) {
             Ok(0) => break,
             Ok(count) => written += count,
-            // The next WRITE will meet it again.
+            // The next WRITE will get the error again.
             Err(_) if written > 0 => break,
             Err(errno) => return Err(errno),
         }

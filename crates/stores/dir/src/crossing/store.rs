@@ -1,4 +1,4 @@
-//! The operations, each by the store that an id belongs to.
+//! The operations, each on the store that an id belongs to.
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
@@ -12,7 +12,7 @@ use super::{Crossing, Side};
 use crate::handle::{is_placeholder, tag_of};
 use crate::store::Failure;
 
-/// Does an operation by the store of an id.
+/// Runs an operation on the store of an id.
 macro_rules! on {
     ($crossing:expr, $id:expr, |$store:ident| $operation:expr) => {
         match tag_of(&$id) {
@@ -34,7 +34,8 @@ macro_rules! on {
 }
 
 impl Crossing {
-    /// A part of a directory: what begins there is left to a look-up, and `..` of a root leads up.
+    /// Lists a part of a directory. Entries of mount points have no object, so a client looks them
+    /// up; `..` of a root leads up.
     async fn list(
         &self,
         caller: &Caller,
@@ -86,7 +87,7 @@ impl Store for Crossing {
         if tag_of(object).is_none() {
             return root.guard(object, guard);
         }
-        // No thread hears of programs there.
+        // No thread watches for programs on this file system.
         let is_kept = guard != Guard::Nothing && root.volume.guards.is_told();
         if is_kept { Err(FsError::Later) } else { Ok(()) }
     }
