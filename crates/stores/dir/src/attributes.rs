@@ -41,7 +41,7 @@ fn mount_of(seen: &Statx) -> Mount {
     Mount { device: (seen.stx_dev_major, seen.stx_dev_minor), id: seen.stx_mnt_id }
 }
 
-/// Returns true if a name in a directory leads to a file system other than the one of a mount.
+/// Returns true if a name in a directory leads to another mount than `mount`.
 pub(crate) fn is_elsewhere(directory: impl AsFd, name: &[u8], mount: Mount) -> bool {
     stat(directory, name).is_ok_and(|seen| mount_of(&seen) != mount)
 }

@@ -192,7 +192,6 @@ impl DirStore {
     ///
     /// # Errors
     /// An error of the kernel.
-    /// An error of the kernel.
     pub fn watch(&self, tell: &dyn Fn(ObjectId, Disturbance)) -> Result<(), Errno> {
         self.volume.watch_programs(tell)
     }

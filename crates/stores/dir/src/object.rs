@@ -24,7 +24,7 @@ pub(crate) enum Reach {
 /// A descriptor of an object.
 ///
 /// The kernel reports lost data to every descriptor that was open. So the store syncs a descriptor
-/// with written data before it closes the descriptor, for whatever reason.
+/// with written data before it closes the descriptor, regardless of the reason.
 pub(crate) struct Descriptor {
     /// Present until the descriptor is closed.
     file: Option<OwnedFd>,

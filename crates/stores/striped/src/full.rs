@@ -4,9 +4,9 @@
 //! 1. An iod that refuses a change for lack of room counts as full until it reports that a part of
 //!    its room is free again. The threshold keeps an iod from switching to and fro with each file.
 //! 2. New files use the other iods, as long as these can hold all copies.
-//! 3. One of two copies may lack data for which its iod had no room, as after a failure of the iod,
-//!    if there are two iods with room that are not away and that the file's layout names; the file
-//!    then moves to these two iods. `copies` has the rules of copies.
+//! 3. A copy that lacks data because its iod had no room counts as a copy on a failed iod, provided
+//!    that two iods which the file's layout policy permits have room and are not away; the file then
+//!    moves to these two iods. `copies` has the rules of copies.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

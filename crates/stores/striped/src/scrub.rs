@@ -21,7 +21,7 @@ const SEEN_MAX: usize = 65_536;
 /// The state of an object that shows a change.
 type Marks = (u64, u32, FileTime);
 
-/// The objects that no file has, each with the time of the search that first found its state.
+/// The leftover objects, each with the time of the search that first found its state.
 #[derive(Debug, Default)]
 pub struct Scrub {
     seen: BTreeMap<(u16, ObjectName), (Marks, Time)>,

@@ -21,7 +21,7 @@ use crate::create::EXCLUSIVE;
 const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
 #[test]
-fn what_is_written_is_there_for_local_programs() {
+fn written_data_is_visible_to_local_programs() {
     for world in World::all() {
         let file = world.file("a");
         world.write(file, b"hello", Stability::FileSync);
@@ -101,7 +101,7 @@ fn a_directory_below_leads_back() {
 }
 
 #[test]
-fn a_path_is_told_while_it_leads_to_its_object() {
+fn a_path_is_returned_while_it_leads_to_its_object() {
     for world in World::all() {
         let root = world.store.root();
         assert_eq!(world.store.path(&root), Some(Vec::new()));
@@ -113,7 +113,7 @@ fn a_path_is_told_while_it_leads_to_its_object() {
         assert_eq!(world.store.path(&b).as_deref(), Some(&b"a/b"[..]));
         assert_eq!(world.store.path(&file).as_deref(), Some(&b"a/b/file"[..]));
         fs::rename(world.path("a/b"), world.path("c")).expect("it can be renamed");
-        // What is not open would have to be searched for by its name.
+        // The kernel has no path of an object that is not open.
         let path = world.store.path(&file);
         assert!(path.as_deref().is_none_or(|path| path == b"c/file"), "{path:?}");
         let beside = tempfile::tempdir().expect("a temporary directory can be made");
@@ -149,7 +149,7 @@ fn a_symbolic_link_is_not_followed() {
 }
 
 #[test]
-fn what_is_removed_is_stale() {
+fn a_removed_object_is_stale() {
     for world in World::all() {
         let file = world.file("a");
         let removed = wait(world.store.remove(&superuser(), world.at("a")));
@@ -174,7 +174,7 @@ fn a_file_is_found_under_its_new_name() {
         assert_eq!(renamed.result, Ok(()));
         assert_eq!(world.read(file), b"x");
         assert_eq!(world.lookup(d, "b"), Ok(file));
-        // Local programs rename, too.
+        // Local programs rename files, too.
         fs::rename(world.path("d/b"), world.path("c")).expect("it can be moved");
         assert_eq!(world.read(file), b"x");
         fs::rename(world.path("c"), world.path("e")).expect("it can be moved");
@@ -201,10 +201,10 @@ fn an_exclusive_create_can_be_repeated() {
     }
 }
 
-/// After a crash between the two, nobody would know the file again, and its client could never
-/// make it.
+/// After a crash in between, the store would not recognise the file, and its client could never
+/// create it.
 #[test]
-fn no_exclusive_file_is_there_without_its_verifier() {
+fn an_exclusive_file_never_exists_without_its_verifier() {
     const SIGHTS: usize = 100;
     let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
     let path = world.path("a");
@@ -231,7 +231,7 @@ fn no_exclusive_file_is_there_without_its_verifier() {
     });
 }
 
-/// The kernel's words for the identity of this thread.
+/// Returns the kernel's description of this thread's identity.
 fn identity() -> Vec<String> {
     let status = fs::read_to_string("/proc/thread-self/status").expect("it is there");
     let of_identity = |line: &&str| {
@@ -240,8 +240,8 @@ fn identity() -> Vec<String> {
     status.lines().filter(of_identity).map(str::to_owned).collect()
 }
 
-/// The thread that opened a store lost its groups and a capability, and wrote the server's own
-/// files without them.
+/// Without this, the thread that opens a store loses its groups and a capability, and writes the
+/// server's own files without them.
 #[test]
 fn opening_a_store_keeps_the_identity_of_the_thread() {
     let opened = std::thread::spawn(|| {
@@ -254,17 +254,16 @@ fn opening_a_store_keeps_the_identity_of_the_thread() {
     opened.join().expect("no panic");
 }
 
-/// A thread that does a call of a store acts as callers from then on, and could not write the
-/// server's own files. The shell knows such a thread by the capability that the thread has given
-/// up.
+/// A thread that runs a call of a store acts as callers from then on, and cannot write the server's
+/// own files. The shell recognises such a thread by the capability that the thread has given up.
 #[test]
-fn a_thread_that_does_a_call_gives_up_the_mark_of_own_work() {
+fn a_thread_that_runs_a_call_gives_up_the_mark_of_own_work() {
     let is_marked = || {
         let sets = rustix::thread::capabilities(None).expect("the kernel tells a thread its own");
         sets.effective.contains(CapabilitySet::SYS_CHROOT)
     };
     if !is_marked() {
-        // An ordinary user's threads have one identity.
+        // All threads of an ordinary user have one identity.
         assert!(!rustix::process::geteuid().is_root(), "root has the capability in containers");
         return;
     }

@@ -1,4 +1,4 @@
-//! What lies at the border of the export, and what others do to it behind our back.
+//! The borders of the export, and changes by local programs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -28,9 +28,9 @@ fn a_directory_that_was_moved_out_does_not_lead_out() {
     }
 }
 
-/// At once where it is not open, else when it is asked anew.
+/// Immediately if the directory is not open, otherwise at the next check.
 #[test]
-fn a_directory_that_was_moved_out_is_not_reached_any_more() {
+fn a_directory_that_was_moved_out_is_unreachable() {
     for world in World::all() {
         let (root, volume) = (world.store.root(), &world.store.volume);
         let outside = tempfile::tempdir().expect("it can be made");
@@ -44,7 +44,7 @@ fn a_directory_that_was_moved_out_is_not_reached_any_more() {
             for directory in [moved, below] {
                 wait(world.store.getattr(&directory)).expect("it is there");
             }
-            // Elsewhere in the export it stays what it was.
+            // Elsewhere in the export the directory keeps its identity.
             fs::rename(world.path(path), world.path("elsewhere")).expect("it can be moved");
             world.store.close_idle();
             assert_eq!(world.lookup(moved, "below"), Ok(below));
@@ -75,10 +75,9 @@ fn a_directory_that_was_moved_out_is_not_reached_any_more() {
     }
 }
 
-/// Everything is gone that was removed behind the store's back, at whatever depth, and what was
-/// moved is found.
+/// Objects that local programs removed are gone, at any depth, and moved objects are found.
 #[test]
-fn what_others_move_is_searched_for() {
+fn the_store_searches_for_objects_that_others_moved() {
     for descriptors_max in [1, 256] {
         let make = Make { handles: HandleSource::Names, descriptors_max, ..Make::default() };
         let world = World::make(make);
@@ -108,9 +107,9 @@ fn what_others_move_is_searched_for() {
     }
 }
 
-/// It goes from where the search was not yet to where it had been.
+/// The object moves from an unsearched directory to a searched one.
 #[test]
-fn what_is_moved_while_it_is_searched_for_is_not_called_gone() {
+fn an_object_that_moves_during_its_search_is_not_gone() {
     const FILES: usize = 1000;
     const ASKED: usize = 300;
     let (handles, durability) = (HandleSource::Names, Durability::Memory);
@@ -137,7 +136,7 @@ fn what_is_moved_while_it_is_searched_for_is_not_called_gone() {
             }
         });
         let ask = |_| {
-            // As if many others had been opened.
+            // This has the same effect as many other opens.
             let volume = &world.store.volume;
             if let Some(open) = volume.open_object(&it) {
                 volume.descriptors.remove(&open);
@@ -153,7 +152,7 @@ fn what_is_moved_while_it_is_searched_for_is_not_called_gone() {
 }
 
 #[test]
-fn an_id_that_was_never_given_out_is_refused() {
+fn an_unknown_id_is_refused() {
     for world in World::all() {
         let short = ObjectId::new(&[1, 2, 3]).expect("it fits");
         assert_eq!(wait(world.store.getattr(&short)), Err(FsError::BadHandle));
@@ -164,7 +163,8 @@ fn an_id_that_was_never_given_out_is_refused() {
     }
 }
 
-/// A POSIX access list as the kernel takes it: version 2, then tag, rights and user of each entry.
+/// A POSIX access control list in the kernel's format: version 2, then tag, rights and user of each
+/// entry.
 fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in entries {
@@ -175,9 +175,10 @@ fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     list
 }
 
-/// The mode of a file with an access list shows its mask, not what anybody may.
+/// The group bits of a file with an access control list contain its mask, and not the rights of the
+/// group.
 #[test]
-fn access_lists_are_the_kernels_to_read() {
+fn the_kernel_evaluates_access_control_lists() {
     const NOBODY: u32 = u32::MAX;
     let world = World::new();
     if !world.store.acts_as_callers() {
@@ -213,7 +214,7 @@ fn access_lists_are_the_kernels_to_read() {
         let (granted, _) = wait(world.store.access(&caller, &file, all)).expect("it is there");
         assert_eq!((granted.read, granted.modify), (reads, writes), "user {uid}");
     }
-    // In the group, whom the mode bits would let write.
+    // A member of the group: the mode bits alone would permit the write.
     let member = leasehold_fs::Caller { gid: 1000, ..user(4000) };
     assert_eq!(wait(world.store.read(&member, &file, 0, 1)), Err(FsError::Access));
     // This thread acts as its last caller, here too.
@@ -223,7 +224,7 @@ fn access_lists_are_the_kernels_to_read() {
 }
 
 #[test]
-fn a_user_that_cannot_be_is_not_served() {
+fn an_invalid_user_is_refused() {
     let world = World::new();
     if !world.store.acts_as_callers() {
         return;
@@ -232,7 +233,7 @@ fn a_user_that_cannot_be_is_not_served() {
         .expect("it is ours");
     world.file("a");
     let root = world.store.root();
-    // To the kernel that number means "nobody at all", and it would stay who it was.
+    // For the kernel this number means "no user", and the thread would keep its identity.
     for caller in [user(u32::MAX), leasehold_fs::Caller { gid: u32::MAX, ..user(0) }] {
         let found = wait(world.store.lookup(&caller, &root, name("a")));
         assert_eq!(found, Err(FsError::Access));

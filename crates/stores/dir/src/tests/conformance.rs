@@ -1,5 +1,5 @@
-//! The conformance suite of stores on local directories: with and without the powers of the
-//! superuser, by the kernel's handles and by names, with many descriptors and with few.
+//! The conformance suite of stores on local directories: with and without the privileges
+//! of the superuser, by the kernel's handles and by names, with many descriptors and with few.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -20,13 +20,13 @@ use crate::identity::Acting;
 use crate::sync::{Extent, Syncer};
 use crate::{DirStore, Durability, HandleSource, Options};
 
-/// A user who is not the superuser.
+/// A user other than the superuser.
 const ORDINARY: u32 = 1000;
 
-/// So many descriptors that nothing has to be closed.
+/// A number of descriptors with which the store never closes one.
 const MANY: usize = 4096;
 
-/// Syncs nothing: the suite's crashes are those of the server, not of the machine.
+/// Syncs nothing: the suite crashes the server, and not the machine.
 struct Lazy;
 
 impl Syncer for Lazy {
@@ -39,7 +39,7 @@ impl Syncer for Lazy {
     }
 }
 
-/// How a store is opened.
+/// The parameters of a store.
 #[derive(Clone, Copy)]
 struct How {
     handles: HandleSource,
@@ -60,7 +60,7 @@ fn open(path: &Path, how: How) -> DirStore {
     DirStore::with_syncer(path, options, Box::new(Lazy)).expect("the directory can be served")
 }
 
-/// Waits until a change gets another time than one now would.
+/// Waits until a change gets a different time from a change now.
 fn pass_time(probe: &Path) {
     let touch = || {
         fs::write(probe, b"x").expect("it can be written");
@@ -80,7 +80,7 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
     let store = open(&path, how);
     let acts_as_caller = store.acts_as_callers();
     if acts_as_caller {
-        // The thread acts as the last caller of the store before.
+        // The thread acts as the last caller of the previous store.
         store.volume.acting.as_server().expect("the superuser may");
         chown(&path, Some(owner.uid), Some(owner.gid)).expect("the superuser may");
         let all = fs::Permissions::from_mode(0o777);
@@ -104,12 +104,12 @@ fn is_superuser() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Does something with subjects that share a directory.
+/// Runs work with subjects that share a directory.
 fn with_subjects<T>(owner: &Caller, how: How, work: impl FnOnce(&dyn Fn() -> Subject) -> T) -> T {
     rustix::process::umask(rustix::fs::Mode::empty());
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let done = work(&|| subject(&directory, owner.clone(), how));
-    // The thread acts as its last caller, who may not remove the directory.
+    // The thread acts as its last caller, which may not remove the directory.
     let _ = Acting::probe().map(Acting::as_server);
     done
 }
@@ -123,7 +123,7 @@ fn ordinary() -> Caller {
     Caller { uid: ORDINARY, gid: ORDINARY, groups }
 }
 
-/// Needs a superuser's process, because callers act as themselves.
+/// This needs a process of the superuser, because callers act as themselves.
 #[track_caller]
 fn run_as_callers(handles: HandleSource, durability: Durability, descriptors_max: usize) {
     if is_superuser() {
@@ -152,9 +152,9 @@ fn a_directory_conforms_with_one_descriptor_by_names() {
     run_as_callers(HandleSource::Names, Durability::Disk, 1);
 }
 
-/// Random operations come out as they do on a model, whatever was closed in between.
+/// Random operations have the same results as on a model, regardless of closed descriptors.
 #[test]
-fn a_directory_does_what_the_model_does() {
+fn a_directory_conforms_to_the_model() {
     const SEEDS: u64 = 8;
     const STEPS: usize = 100;
     let run = |owner: &Caller, how, restarts: bool| {
@@ -176,8 +176,8 @@ fn a_directory_does_what_the_model_does() {
             run(&ordinary(), How { handles, durability, descriptors_max }, true);
         }
     } else {
-        // Once it is started anew, an ordinary user's server cannot search directories that
-        // their owner, who it is, may not list, nor open files that it may not read.
+        // After a restart, an ordinary user's server cannot search directories that their owner,
+        // its own user, cannot list, nor open files that its user cannot read.
         let how = How { handles: HandleSource::Names, durability, descriptors_max: MANY };
         run(&own_user(), how, false);
     }
@@ -188,7 +188,7 @@ pub(super) fn own_user() -> Caller {
     Caller { uid: uid.as_raw(), gid: gid.as_raw(), ..Caller::nobody() }
 }
 
-/// Runs in a thread of an ordinary user: as good as a process of that user.
+/// Runs work on a thread of an ordinary user, which is equivalent to a process of that user.
 pub(super) fn as_ordinary_user<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = thread::spawn(|| {
         if is_superuser() {

@@ -16,7 +16,7 @@ use super::harness::{Make, Pool, World, name, superuser, wait};
 use super::mounts::{ALL, with_own_mounts};
 use crate::{Below, Crossing, DirStore, Durability, HandleSource, Numbers, Origin};
 
-/// Numbers in memory, that several stores share as servers one after the other share a state.
+/// Numbers in memory, which several stores share as successive servers share a state directory.
 #[derive(Default)]
 struct Noted(Mutex<Vec<(Vec<u8>, Origin)>>);
 
@@ -62,7 +62,7 @@ impl Crossed {
         Self { top: top.into(), store: Crossing::new(root, below), numbers }
     }
 
-    /// The same after a restart.
+    /// Reopens the store, as after a restart.
     fn again(&self) -> Self {
         Self::over(&self.top, &self.numbers, HandleSource::Probe)
     }
@@ -102,7 +102,7 @@ impl Crossed {
     }
 
     fn close(&self) {
-        // The first call keeps a file system that was used just now.
+        // The first call keeps a recently used file system open.
         self.store.close_idle();
         self.store.close_idle();
     }
@@ -113,14 +113,14 @@ fn tmpfs(path: &Path) {
 }
 
 #[test]
-fn what_is_mounted_below_is_entered() {
+fn file_systems_below_are_entered() {
     with_own_mounts(|| {
         for handles in [HandleSource::Probe, HandleSource::Names] {
             let top = tempfile::tempdir().expect("there is room");
             let path = |below: &str| top.path().join(below);
             fs::create_dir_all(path("a/one")).expect("there is room");
             let world = Crossed::over(top.path(), &Arc::default(), handles);
-            // It appears while the store is in use.
+            // The file system is mounted while the store is in use.
             world.id("a/one");
             tmpfs(&path("a/one"));
             fs::create_dir_all(path("a/one/b/two")).expect("there is room");
@@ -147,7 +147,7 @@ fn what_is_mounted_below_is_entered() {
                 let of_above = wait(world.store.getattr(&above)).expect("it is there");
                 assert_eq!(up.file_id, of_above.file_id);
             }
-            // The name is listed, and what begins there is left to a look-up.
+            // The listing has the name, and leaves its object to a look-up.
             let a = world.id("a");
             let page =
                 wait(world.store.readdir(&superuser(), &a, Cookie(0), ALL, Wanted::Everything));
@@ -159,7 +159,7 @@ fn what_is_mounted_below_is_entered() {
             assert_eq!(fs::read(path("a/one/file")).expect("it is there"), b"one");
             assert_eq!(fs::read(path("a/one/b/two/file")).expect("it is there"), b"two");
             assert_eq!(world.store.path(&in_two), Some(b"a/one/b/two/file".to_vec()));
-            // Names do not cross.
+            // A rename or link across file systems fails.
             for directory in [a, two] {
                 let (from, to) = (
                     Place { directory: one, name: name("file") },
@@ -194,7 +194,7 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
         let world = Crossed::over(top.path(), &Arc::default(), HandleSource::Probe);
         let one = world.id("one");
         let file = world.write(one, "text");
-        // Idle, it is closed, and can be unmounted.
+        // The store closes an idle file system, so it can be unmounted.
         let open = unmount(path("one"), UnmountFlags::empty());
         assert!(open.is_err(), "it is in use");
         world.close();
@@ -208,14 +208,14 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
         for world in [&world, &restarted] {
             assert_eq!(world.read(&file), Err(FsError::Stale));
         }
-        // Another file system in the place gets none of its handles.
+        // Another file system in the same place gets none of its handles.
         tmpfs(&path("one"));
         let new = world.id("one");
         assert_ne!(new, one);
         assert_eq!(world.read(&file), Err(FsError::Stale));
         world.close();
         unmount(path("one"), UnmountFlags::empty()).expect("nothing holds it");
-        // The same again, in its place and in another.
+        // The same file system again, in its place and in another.
         for place in ["one", "other"] {
             mount_bind(path("source"), path(place)).expect("it can be mounted");
             assert_eq!(world.id(place), one);
@@ -223,7 +223,7 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
             world.close();
             unmount(path(place), UnmountFlags::empty()).expect("nothing holds it");
         }
-        // One that goes while it is open is let go of.
+        // The store closes a file system that was unmounted while open.
         tmpfs(&path("one"));
         let there = world.write(world.id("one"), "text");
         unmount(path("one"), UnmountFlags::DETACH).expect("it is mounted");
@@ -234,7 +234,7 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
 }
 
 #[test]
-fn what_must_not_be_entered_is_a_placeholder() {
+fn excluded_file_systems_are_placeholders() {
     with_own_mounts(|| {
         let top = tempfile::tempdir().expect("there is room");
         let path = |below: &str| top.path().join(below);
@@ -251,7 +251,7 @@ fn what_must_not_be_entered_is_a_placeholder() {
             assert_eq!(wait(world.store.getattr(&id)), Ok(shown));
             unmount(path(place), UnmountFlags::DETACH).expect("it is mounted");
         }
-        // An id that the store gave to no client leads nowhere.
+        // An id that the store never returned is stale.
         for number in [0, 1, 7, u16::MAX] {
             let root = world.store.root();
             let bytes = [&number.to_be_bytes()[..], root.as_bytes()].concat();
@@ -261,7 +261,7 @@ fn what_must_not_be_entered_is_a_placeholder() {
     });
 }
 
-/// Subvolumes are no mounts. Where there are none, as without loop devices, nothing is tried.
+/// Subvolumes are no mounts. The test does nothing without btrfs, for example without loop devices.
 #[test]
 fn subvolumes_are_entered() {
     with_own_mounts(|| {
@@ -295,7 +295,7 @@ fn subvolumes_are_entered() {
         assert_eq!(restarted.read(&in_sub), Ok(b"sub".to_vec()));
         assert_eq!(fs::read(at.join("sub/inner/file")).expect("it is there"), b"inner");
         drop(restarted);
-        // Without crossing they are placeholders.
+        // Without `cross` they are placeholders.
         let plain: DirStore = World::open(&at, Make::default());
         let found = wait(plain.lookup(&superuser(), &plain.root(), name("sub")));
         assert_eq!(found.expect("it is shown").attributes.mode.bits(), 0o555);

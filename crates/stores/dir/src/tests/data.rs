@@ -1,4 +1,4 @@
-//! Data that is not cached, much of it, and many at once.
+//! Uncached data, large data, and concurrent operations.
 
 use std::fs;
 use std::thread;
@@ -17,14 +17,14 @@ use crate::{Durability, HandleSource};
 
 const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
-/// A MiB in which every page is another.
+/// Returns a MiB in which all pages differ.
 fn pattern() -> Vec<u8> {
     (0..1_u32 << 18).flat_map(u32::to_le_bytes).collect()
 }
 
-/// What the kernel has to fetch from the disk is fetched by the pool of threads.
+/// The thread pool reads data that the kernel must fetch from the disk.
 #[test]
-fn what_is_not_cached_is_read_without_blocking() {
+fn uncached_data_is_read_without_blocking() {
     let world = World::new();
     let file = world.file("a");
     let caller = superuser();
@@ -33,7 +33,7 @@ fn what_is_not_cached_is_read_without_blocking() {
     assert_eq!(wait(written).result.expect("it can be written").count, 1 << 20);
     let local = fs::File::open(world.path("a")).expect("it is there");
     let mut read = world.store.read(&caller, &file, 4096, 500_000);
-    // The kernel forgets when it likes.
+    // The kernel decides when it drops cached pages.
     for _ in 0..1000 {
         if matches!(read, Answer::Later(_)) || cannot_forget(&world) {
             break;
@@ -51,7 +51,7 @@ fn what_is_not_cached_is_read_without_blocking() {
     assert!(read.end);
 }
 
-/// Whether files lie in memory only.
+/// Returns true if files exist in memory only.
 fn cannot_forget(world: &World) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     let kind = rustix::fs::statfs(world.directory.path()).expect("it is there").f_type;
@@ -59,7 +59,7 @@ fn cannot_forget(world: &World) -> bool {
 }
 
 #[test]
-fn shares_of_large_reads_are_not_written_over() {
+fn shares_of_large_reads_are_not_overwritten() {
     let world = World::new();
     let file = world.file("a");
     let caller = superuser();
@@ -116,8 +116,8 @@ fn listings_do_not_disturb_each_other() {
     });
 }
 
-/// Names come and go in two directories while they are looked up and listed: an object that is
-/// found is always the one whose attributes come with it.
+/// Names change in two directories during look-ups and listings: the attributes of a result always
+/// belong to its object.
 #[test]
 fn ids_and_attributes_belong_together() {
     const ROUNDS: u64 = 1500;
@@ -153,7 +153,7 @@ fn ids_and_attributes_belong_together() {
             }
         };
         let check = |found: ObjectId, attributes: Attributes| {
-            // It may be gone by now, but never be another.
+            // The object may be gone now, but must never be a different one.
             if let Ok(now) = wait(world.store.getattr(&found)) {
                 assert_eq!(now.file_id, attributes.file_id);
             }
@@ -182,9 +182,10 @@ fn ids_and_attributes_belong_together() {
     }
 }
 
-/// The kernel takes long to free much, and the thread of a request has others to serve.
+/// The kernel takes long to free a large range, and the thread of a request has other requests to
+/// serve.
 #[test]
-fn much_is_cut_off_in_the_pool() {
+fn large_cuts_run_in_the_thread_pool() {
     const SIZE: u64 = 1 << 30;
     let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
     let (caller, file) = (superuser(), world.file("a"));

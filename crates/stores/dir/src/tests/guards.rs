@@ -1,4 +1,4 @@
-//! Programs of this machine beside clients that hold leases.
+//! Programs of this machine, and clients that hold leases.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use leasehold_fs::{
 
 use super::harness::{Make, World, superuser, wait};
 
-/// How long is waited for what must come.
+/// The timeout for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Told = (ObjectId, Disturbance);
 
-/// Watches a world while something is done in it.
+/// Watches a world while `act` runs in it.
 fn watched(act: impl FnOnce(&World, &Receiver<Told>)) {
     watched_in(&World::new(), act);
 }
@@ -27,7 +27,7 @@ fn watched_in(world: &World, act: impl FnOnce(&World, &Receiver<Told>)) {
     thread::scope(|threads| {
         let store = &world.store;
         let tell = move |object, disturbance| {
-            // Whoever listens may have gone.
+            // The receiver may have been dropped.
             let _ = sender.send((object, disturbance));
         };
         threads.spawn(move || store.watch(&tell).expect("the kernel tells"));
@@ -44,14 +44,14 @@ fn watched_in(world: &World, act: impl FnOnce(&World, &Receiver<Told>)) {
     });
 }
 
-/// A file with something in it, which is open in the store.
+/// Returns a file with data, which is open in the store.
 fn file(world: &World) -> (ObjectId, PathBuf) {
     let path = world.directory.path().join("file");
     fs::write(&path, "text").expect("it can be written");
     (world.lookup(world.store.root(), "file").expect("it is there"), path)
 }
 
-/// Does something on a thread of its own, and says when it is done.
+/// Runs work on a thread of its own, and sends a message at its end.
 fn program(act: impl FnOnce() + Send + 'static) -> Receiver<()> {
     let (done, is_done): (Sender<()>, _) = channel();
     thread::spawn(move || {
@@ -62,7 +62,7 @@ fn program(act: impl FnOnce() + Send + 'static) -> Receiver<()> {
 }
 
 #[test]
-fn who_opens_to_write_what_clients_read_waits_until_it_is_let_go_on() {
+fn an_open_for_writing_waits_while_clients_hold_read_leases() {
     watched(|world, told| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Changes).expect("nobody has it open");
@@ -78,11 +78,11 @@ fn who_opens_to_write_what_clients_read_waits_until_it_is_let_go_on() {
 }
 
 #[test]
-fn who_opens_what_a_client_writes_waits_until_it_is_let_go_on() {
+fn an_open_waits_while_a_client_holds_a_write_lease() {
     watched(|world, told| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Everything).expect("nobody has it open");
-        // What the server does to it itself goes by.
+        // The server's own operations do not wait.
         let data = bytes::Bytes::from_static(b"more");
         let written = wait(world.store.write(&superuser(), &id, 4, data, Stability::FileSync));
         assert!(written.result.is_ok());
@@ -106,7 +106,7 @@ fn who_opens_what_a_client_writes_waits_until_it_is_let_go_on() {
 }
 
 #[test]
-fn what_a_program_has_open_to_write_is_not_guarded() {
+fn a_file_that_a_program_has_open_for_writing_is_not_guarded() {
     watched(|world, _| {
         let (id, path) = file(world);
         let writer = File::options().append(true).open(&path).expect("it opens");
@@ -116,7 +116,7 @@ fn what_a_program_has_open_to_write_is_not_guarded() {
         assert!(world.store.guard(&id, Guard::Everything).is_err());
         world.store.guard(&id, Guard::Changes).expect("readers go together");
         drop(reader);
-        // The server's own writing takes the guard away, and waits for nobody.
+        // A write by the server releases the guard, and waits for no program.
         let data = bytes::Bytes::from_static(b"x");
         let written = wait(world.store.write(&superuser(), &id, 0, data, Stability::FileSync));
         assert!(written.result.is_ok());
@@ -125,7 +125,7 @@ fn what_a_program_has_open_to_write_is_not_guarded() {
 }
 
 #[test]
-fn names_that_others_change_are_told_and_our_own_are_not() {
+fn name_changes_by_others_are_reported_and_our_own_are_not() {
     watched(|world, told| {
         let directory = world.store.root();
         world.store.guard(&directory, Guard::Changes).expect("it is watched");
@@ -139,7 +139,7 @@ fn names_that_others_change_are_told_and_our_own_are_not() {
         world.store.guard(&directory, Guard::Nothing).expect("it cannot fail");
         while told.try_recv().is_ok() {}
         fs::remove_file(&theirs).expect("it can be removed");
-        // Whoever has told of the last would have told of that before.
+        // The report of a later event shows that no earlier report is missing.
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Changes).expect("nobody has it open");
         let writer = program(move || drop(File::options().append(true).open(&path)));
@@ -150,14 +150,14 @@ fn names_that_others_change_are_told_and_our_own_are_not() {
 }
 
 #[test]
-fn nothing_is_guarded_that_nobody_watches() {
+fn nothing_is_guarded_without_a_watch() {
     let world = World::new();
     let (id, path) = file(&world);
     world.store.guard(&id, Guard::Everything).expect("it is not done");
     drop(File::options().append(true).open(path).expect("nobody is waited for"));
 }
 
-/// Removed files that this process has open below a directory.
+/// Returns the number of removed files below a directory that this process has open.
 fn open_and_removed(world: &World) -> usize {
     let folder = world.directory.path().to_string_lossy().into_owned();
     let open = fs::read_dir("/proc/self/fd").expect("it is there");
@@ -166,8 +166,8 @@ fn open_and_removed(world: &World) -> usize {
     names.filter(|name| name.starts_with(&folder) && name.ends_with("(deleted)")).count()
 }
 
-/// Files that lease holders wrote stayed open after they were removed or replaced: the disk got no
-/// room back.
+/// Without this, files that lease holders wrote stay open after their removal or replacement, and
+/// their blocks stay in use.
 #[test]
 fn a_guarded_file_that_is_removed_or_replaced_is_closed() {
     watched(|world, _| {
@@ -191,7 +191,7 @@ fn a_guarded_file_that_is_removed_or_replaced_is_closed() {
 }
 
 #[test]
-fn a_guarded_directory_that_is_removed_is_watched_no_more() {
+fn a_removed_guarded_directory_is_no_longer_watched() {
     watched(|world, _| {
         let path = world.path("directory");
         fs::create_dir(&path).expect("it can be made");
@@ -203,9 +203,9 @@ fn a_guarded_directory_that_is_removed_is_watched_no_more() {
     });
 }
 
-/// A program of the server's machine removes a file; the lease on it may go on for a term.
+/// A program of the server's machine removes a file; the lease on it may last for a term.
 #[test]
-fn a_guarded_file_that_a_program_removes_is_closed_when_it_is_looked_for() {
+fn a_guarded_file_that_a_program_removes_is_closed_at_the_next_check() {
     watched(|world, _| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Everything).expect("nobody has it open");
@@ -214,7 +214,7 @@ fn a_guarded_file_that_a_program_removes_is_closed_when_it_is_looked_for() {
         world.store.volume.let_go_of_gone();
         assert_eq!((open_and_removed(world), world.store.volume.guards.all().len()), (0, 0));
     });
-    // A caller that looks whether the file needs its guard has the same effect.
+    // The check that looks for unneeded guards has the same effect.
     watched(|world, _| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Everything).expect("nobody has it open");
@@ -227,7 +227,7 @@ fn a_guarded_file_that_a_program_removes_is_closed_when_it_is_looked_for() {
 
 /// A lease without a guard would be stale as soon as a program of the server's machine writes.
 #[test]
-fn a_guard_that_finds_no_place_is_refused_and_counted() {
+fn a_guard_without_a_free_entry_is_refused_and_counted() {
     let world = World::make(Make { descriptors_max: 8, ..Make::default() });
     watched_in(&world, |world, _| {
         let files: Vec<ObjectId> =
@@ -245,10 +245,10 @@ fn a_guard_that_finds_no_place_is_refused_and_counted() {
     });
 }
 
-/// While guards are refused, the thread finds guards that no lease needs within a second or so, and
-/// not only twice a minute.
+/// While guards are refused, the thread looks for unneeded guards each second, and not only twice a
+/// minute.
 #[test]
-fn a_refused_guard_has_the_others_looked_at_soon() {
+fn a_refused_guard_triggers_a_check_of_the_other_guards() {
     let world = World::make(Make { descriptors_max: 4, ..Make::default() });
     watched_in(&world, |world, told| {
         let (held, wanted) = (world.file("held"), world.file("wanted"));

@@ -1,4 +1,4 @@
-//! Handles while names come and go, on a file system that uses the numbers of inodes again at once.
+//! Handles while names change, on a file system that reuses inode numbers immediately.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -22,19 +22,19 @@ const DIRECTORIES: [&str; 2] = ["one", "two"];
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const ROUNDS: usize = 3000;
 
-/// Files that each hold a number of their own, and the handles that were told of them.
+/// Files that each contain a number of their own, and their handles.
 struct Storm<'a> {
     world: &'a World,
     caller: Caller,
     directories: [ObjectId; 2],
     next: AtomicU64,
     handles: Mutex<Vec<(ObjectId, u64)>>,
-    /// Numbers of inodes, as often as they were given.
+    /// The distinct inode numbers, and the number of created files.
     inodes: Mutex<(BTreeSet<u64>, usize)>,
 }
 
 impl Storm<'_> {
-    /// Makes and removes files as a client does, and asks for old ones.
+    /// Creates and removes files like a client, and reads old handles.
     fn client(&self, seed: u64) {
         let mut random = Random::from_seed(seed);
         for _ in 0..ROUNDS {
@@ -69,7 +69,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Does as local programs do.
+    /// Changes names like local programs.
     fn local(&self, done: &AtomicBool) {
         let mut random = Random::from_seed(0);
         while !done.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ impl Storm<'_> {
                 let name = NAMES[below(&mut random, NAMES.len())];
                 self.world.path(directory).join(name)
             });
-            // Any of them may be gone, or there.
+            // Each of the names may or may not exist.
             let _ = match random.below(3) {
                 0 => fs::remove_file(one),
                 1 => fs::rename(one, other),
@@ -87,7 +87,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Writes a file's own number; whether the file was there.
+    /// Writes a file's own number; returns true if the file exists.
     fn write(&self, handle: &ObjectId, number: u64) -> bool {
         let data = Bytes::copy_from_slice(&number.to_be_bytes());
         let write = self.world.store.write(&self.caller, handle, 0, data, Stability::Unstable);
@@ -96,7 +96,7 @@ impl Storm<'_> {
         written.is_ok()
     }
 
-    /// Reads a file's own number by its handle, or nothing.
+    /// Reads a file's own number by its handle; returns false if the file is gone.
     fn read(&self, handle: &ObjectId, number: u64) -> bool {
         match wait(self.world.store.read(&self.caller, handle, 0, 100)) {
             Ok(read) => assert_eq!(read.data[..], number.to_be_bytes()),
@@ -107,7 +107,8 @@ impl Storm<'_> {
     }
 }
 
-/// Stale, never "no such name"; later, where it is moved again and again while it is searched for.
+/// Returns true for a stale handle, but not for "no such name", and for a retry status, which
+/// occurs if an object moves repeatedly during its search.
 fn is_gone(error: Option<&FsError>) -> bool {
     matches!(error, Some(FsError::Stale | FsError::Later))
 }
@@ -180,10 +181,10 @@ fn no_handle_ever_reaches_another_file() {
     });
 }
 
-/// Clients keep handles over an upgrade, and over a start as another user: so an id is the kernel's
-/// handle, however objects are found.
+/// Clients keep handles across an upgrade, and across a start as another user, so an id is the
+/// kernel's handle regardless of the method by which the store finds objects.
 #[test]
-fn the_bytes_of_an_id_are_those_of_the_kernels_handle() {
+fn the_bytes_of_an_id_are_the_kernels_handle() {
     for world in World::all() {
         let file = world.file("file");
         let path = world.path("file").into_os_string().into_encoded_bytes();

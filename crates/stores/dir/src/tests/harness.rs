@@ -1,4 +1,4 @@
-//! A store over a directory of its own, a pool of threads, and a way to wait.
+//! A store over a directory of its own, a thread pool, and a function to wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::sync::{Kernel, Syncer};
 use crate::{DirStore, Durability, HandleSource, Options};
 
-/// A few threads that take jobs in turn, and end with the last clone of the sender.
+/// A few threads that take jobs from a queue, and end with the last clone of the sender.
 pub(crate) struct Pool(Mutex<Sender<Job>>);
 
 impl Pool {
@@ -51,13 +51,13 @@ pub(crate) struct World {
 }
 
 impl Drop for World {
-    /// The thread acts as its last caller, who may not remove the directory.
+    /// The thread acts as its last caller, which may not remove the directory.
     fn drop(&mut self) {
         let _ = self.store.volume.acting.as_server();
     }
 }
 
-/// How a world differs from the usual.
+/// The parameters of a world that differ from the default.
 pub(crate) struct Make {
     pub(crate) durability: Durability,
     pub(crate) descriptors_max: usize,
@@ -99,8 +99,8 @@ impl World {
         DirStore::with_syncer(path, options, syncer).expect("the directory can be served")
     }
 
-    /// The worlds that every behaviour must be the same in: objects by handle and by names, many
-    /// descriptors and so few that nothing stays open.
+    /// Returns the configurations in which every behaviour must be the same: objects by handle and
+    /// by names, with many descriptors and with one.
     pub(crate) fn all() -> Vec<Self> {
         [(HandleSource::Probe, 256), (HandleSource::Names, 256), (HandleSource::Names, 1)]
             .map(|(handles, descriptors_max)| {
@@ -117,7 +117,7 @@ impl World {
         wait(self.store.lookup(&superuser(), &directory, name(path))).map(|found| found.object)
     }
 
-    /// Makes a file in the root.
+    /// Creates a file in the root.
     pub(crate) fn file(&self, path: &str) -> ObjectId {
         let attributes =
             SetAttributes { mode: Some(Mode::from_bits(0o644)), ..SetAttributes::default() };
@@ -126,7 +126,7 @@ impl World {
         made.result.expect("the file can be made").object
     }
 
-    /// A name in the root.
+    /// Returns a name in the root.
     pub(crate) fn at<'a>(&self, path: &'a str) -> Place<'a> {
         Place { directory: self.store.root(), name: name(path) }
     }

@@ -19,10 +19,10 @@ use crate::{DirStore, HandleSource};
 
 pub(super) const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
-/// Does a test with mounts of its own, on a thread of its own; not where this user may not mount.
+/// Runs a test with mounts of its own, on a thread of its own; skips it if this user may not mount.
 pub(super) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     let test = thread::spawn(|| {
-        // The call is unsafe for a table of descriptors of its own; this table stays shared.
+        // The call is unsafe for a private table of descriptors; this table stays shared.
         #[expect(deprecated)]
         let unshared = rustix::thread::unshare(UnshareFlags::NEWNS);
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -48,7 +48,7 @@ fn list(store: &DirStore, directory: &ObjectId, wanted: Wanted) -> Page {
 }
 
 #[test]
-fn a_mount_is_an_empty_directory_that_nobody_changes() {
+fn a_mount_point_is_an_empty_read_only_directory() {
     with_own_mounts(|| {
         for world in World::all() {
             let (root, store) = (world.store.root(), &world.store);
@@ -83,7 +83,8 @@ fn a_mount_is_an_empty_directory_that_nobody_changes() {
                 let above = wait(store.getattr(&root)).expect("it is there");
                 assert_eq!(shown.file_system, above.file_system);
                 assert!(numbers.contains(&(directory.as_bytes().to_vec(), shown.file_id)));
-                // Nothing of the mount, and nothing of what it covers.
+                // The placeholder contains neither files of the mount nor files of the covered
+                // directory.
                 for inside in ["file", "covered"] {
                     assert_eq!(world.lookup(id, inside), Err(FsError::NotFound));
                 }
@@ -118,7 +119,7 @@ fn a_mount_is_an_empty_directory_that_nobody_changes() {
     });
 }
 
-/// A listing with attributes has the numbers of one without.
+/// Checks that a listing with attributes has the same numbers as one without.
 fn the_listings_agree(store: &DirStore, numbers: &[(Vec<u8>, FileId)]) {
     let page = list(store, &store.root(), Wanted::Everything);
     for entry in page.entries.iter().filter(|entry| entry.name != b"..") {
@@ -143,7 +144,7 @@ fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
     assert_eq!(written.result.err(), Some(FsError::IsDirectory));
     let renamed = wait(store.rename(&root, world.at("below"), inside));
     assert_eq!(renamed.result, Err(FsError::ReadOnly));
-    // Nor its name.
+    // The name cannot be changed, either.
     let removed = wait(store.rmdir(&root, world.at(directory)));
     assert_eq!(removed.result, Err(FsError::Access));
     let renamed = wait(store.rename(&root, world.at(directory), world.at("elsewhere")));
@@ -154,8 +155,8 @@ fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
     }
 }
 
-/// A client that knows a directory from before looks the name up again when a file system is mounted
-/// on the directory, or on a directory above, and when the mount ends.
+/// A client with the id of a directory looks the name up again when a file system is mounted on the
+/// directory, or on a directory above, and when the mount ends.
 #[test]
 fn a_covered_directory_is_stale() {
     with_own_mounts(|| {
@@ -191,7 +192,7 @@ fn a_covered_directory_is_stale() {
     });
 }
 
-/// Its id holds over a restart, and no longer than the mount.
+/// The id lasts across a restart, and no longer than the mount.
 #[test]
 fn a_placeholder_ends_with_the_mount() {
     with_own_mounts(|| {
@@ -212,7 +213,7 @@ fn a_placeholder_ends_with_the_mount() {
             let covered = world.lookup(a, "b").expect("it is there");
             assert_ne!(covered, b);
             assert!(wait(world.store.getattr(&covered)).is_ok());
-            // A made-up id of a directory that has no mount leads nowhere.
+            // A forged id of a directory without a mount is stale.
             let forged = world.store.volume.handles.placeholder(&root, 7).expect("it is short");
             assert_eq!(wait(world.store.getattr(&forged)), Err(FsError::Stale));
             let forged = world.store.volume.handles.placeholder(&covered, 0).expect("it is short");

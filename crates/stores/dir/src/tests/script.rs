@@ -1,4 +1,4 @@
-//! In the place of the system calls that sync.
+//! A replacement for the system calls that sync.
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::harness::{Make, World};
 use crate::sync::{Extent, Syncer};
 
-/// Takes down what it is asked to sync, and does as it is told.
+/// Records its syncs, and behaves as the test requests.
 #[derive(Clone, Default)]
 pub(super) struct Script(Arc<(Mutex<State>, Condvar)>);
 
@@ -20,12 +20,12 @@ pub(super) struct State {
     told: usize,
     pub(super) is_closed: bool,
     pub(super) is_failing: bool,
-    /// Whether to tell it to write takes long, and fails.
+    /// The first flag delays the requests for write-back; the second makes them fail.
     pub(super) telling_is_held: bool,
     pub(super) telling_fails: bool,
-    /// Whose syncs do not end for now.
+    /// The file whose syncs do not end.
     pub(super) held: Option<&'static str>,
-    /// How long a sync waits for those who were answered to come back.
+    /// The time for which a sync waits for the clients of the last one.
     pub(super) patience: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Script {
         self.0.1.notify_all();
     }
 
-    /// What was synced since the last time.
+    /// Returns the syncs since the last call.
     pub(super) fn take(&self) -> Vec<(Extent, String)> {
         let mut synced = Vec::new();
         self.change(|state| synced = core::mem::take(&mut state.synced));
@@ -43,18 +43,18 @@ impl Script {
         synced
     }
 
-    /// Waits until so many syncs have begun.
+    /// Waits for the start of this number of syncs.
     pub(super) fn wait_for(&self, count: usize) {
         let state = self.0.0.lock().expect("no test panics with it");
         drop(self.0.1.wait_while(state, |state| state.synced.len() < count));
     }
 
-    /// How often the kernel was told to write.
+    /// Returns the number of requests for write-back.
     pub(super) fn told(&self) -> usize {
         self.0.0.lock().expect("no test panics with it").told
     }
 
-    /// Waits until the kernel was told to write so often.
+    /// Waits for this number of requests for write-back.
     pub(super) fn wait_until_told(&self, times: usize) {
         let state = self.0.0.lock().expect("no test panics with it");
         drop(self.0.1.wait_while(state, |state| state.told < times));

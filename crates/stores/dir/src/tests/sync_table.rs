@@ -1,4 +1,4 @@
-//! Which syncs each operation needs, taken down and compared with the table of promises.
+//! The syncs of each operation, recorded and compared with the table in SEMANTICS.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,8 +14,8 @@ use super::harness::{World, name, superuser, wait};
 use super::script::Script;
 use crate::sync::Extent;
 
-/// Where all is done: in a directory that is not the root, so that its syncs and those of the
-/// whole file system are told apart.
+/// The directory of the operations: different from the root, to distinguish its syncs from syncs of
+/// the whole file system.
 const DIRECTORY: &str = "directory";
 const OTHER: &str = "other";
 
@@ -28,7 +28,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// One where directories take their new names' inodes along, or do not.
+    /// Creates a bench in which syncs of directories include the inodes of new names, or do not.
     fn new(syncs_names: bool) -> Self {
         let script = Script::default();
         let mut world = script.world();
@@ -46,7 +46,7 @@ impl Bench {
         Place { directory: self.directory, name: name(path) }
     }
 
-    /// What an operation syncs, in words.
+    /// Returns a text about the syncs of an operation.
     fn synced(&self, operation: impl FnOnce()) -> String {
         self.script.take();
         operation();
@@ -95,7 +95,7 @@ impl Bench {
         assert_eq!(renamed.result, Ok(()));
     }
 
-    /// Every operation with what it syncs.
+    /// Returns every operation with its syncs.
     fn rows(&self) -> Vec<(&'static str, String)> {
         let none = SetAttributes::default();
         let mode = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..none };
@@ -143,7 +143,7 @@ impl Bench {
 }
 
 #[test]
-fn each_operation_syncs_what_the_table_says() {
+fn each_operation_syncs_according_to_the_table() {
     let (along, apart) = (Bench::new(true).rows(), Bench::new(false).rows());
     let mut table = String::from(
         "| operation | synced before it is answered | where a directory takes no inodes along |\n\

@@ -1,4 +1,4 @@
-//! What is synced when, and what a failed sync does.
+//! The times of syncs, and the effects of a failed sync.
 
 use std::sync::Arc;
 use std::thread;
@@ -36,7 +36,7 @@ fn commit(world: &World, file: ObjectId) -> Result<Verifier, FsError> {
 }
 
 #[test]
-fn in_memory_nothing_is_synced() {
+fn a_store_in_memory_syncs_nothing() {
     let script = Script::default();
     let durability = Durability::Memory;
     let syncer = Box::new(script.clone());
@@ -49,10 +49,10 @@ fn in_memory_nothing_is_synced() {
     assert_eq!(script.take(), []);
 }
 
-/// Write gathering: while a sync runs, all that come wait together for the next one, which goes as
-/// far as the one that asks most.
+/// Write gathering: all changes that arrive during a sync share the next one, which has the
+/// greatest requested extent.
 #[test]
-fn all_that_wait_share_a_sync() {
+fn all_waiting_changes_share_a_sync() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -80,10 +80,10 @@ fn all_that_wait_share_a_sync() {
     assert_eq!(script.take(), [of_file(Extent::Data), of_file(Extent::Object)]);
 }
 
-/// Write gathering of clients that each write anew once they are answered: those who came while a
-/// sync ran and those whom it served do not take turns, but share the next.
+/// Write gathering of clients that write again after each reply: the changes that arrived during a
+/// sync and the next changes of its clients do not alternate, but share the next sync.
 #[test]
-fn who_comes_back_shares_a_sync_with_who_waited() {
+fn returning_clients_share_a_sync_with_waiting_changes() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -105,9 +105,9 @@ fn who_comes_back_shares_a_sync_with_who_waited() {
     assert_eq!(script.take().len(), 2);
 }
 
-/// Nobody waits long for clients that have all they wanted.
+/// A sync does not wait long for clients that have finished.
 #[test]
-fn who_does_not_come_back_is_not_waited_for() {
+fn the_wait_for_clients_that_do_not_return_is_short() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -126,9 +126,9 @@ fn who_does_not_come_back_is_not_waited_for() {
     assert_eq!(script.take().len(), 2);
 }
 
-/// Write gathering of what stands in one socket: the sync begins behind all of it.
+/// Write gathering of all requests in one socket: the sync starts after all of them.
 #[test]
-fn what_comes_together_shares_a_sync() {
+fn changes_that_arrive_together_share_a_sync() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -142,8 +142,8 @@ fn what_comes_together_shares_a_sync() {
     assert_eq!(script.take(), [(Extent::Object, "a".to_owned())]);
 }
 
-/// The data of a failed sync is gone, and the kernel would say "done" to the next sync: nothing
-/// that was written before may be called safe.
+/// The data of a failed sync is gone, and the kernel would report success for the next sync: no
+/// earlier data may count as saved.
 #[test]
 fn a_failed_sync_changes_the_verifier() {
     let script = Script::default();
@@ -165,9 +165,9 @@ fn a_failed_sync_changes_the_verifier() {
     assert!(third != committed && third != first.verifier);
 }
 
-/// Who wrote while a sync ran that failed cannot know whether its data went with it.
+/// The data of a WRITE during a failed sync may be lost as well.
 #[test]
-fn a_failed_sync_fails_all_that_had_joined() {
+fn a_failed_sync_fails_all_joined_changes() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -186,10 +186,10 @@ fn a_failed_sync_fails_all_that_had_joined() {
     assert_eq!(script.take().len(), 1, "a second sync would have lied");
 }
 
-/// A file system that gave up says so once, to whoever asks first, and calls done what is asked for
-/// afterwards: who has changed something before must not believe it.
+/// A file system that gave up reports the error once, to the first sync, and success to later
+/// syncs: a change that began before must not rely on this success.
 #[test]
-fn a_failed_sync_fails_what_another_has_called_done_meanwhile() {
+fn a_failed_sync_fails_a_concurrent_successful_one() {
     let script = Script::default();
     let world = script.world();
     let [file, other] = ["a", "b"].map(|name| world.file(name));
@@ -207,7 +207,7 @@ fn a_failed_sync_fails_what_another_has_called_done_meanwhile() {
 }
 
 #[test]
-fn a_failed_sync_of_a_directory_fails_what_changed_it() {
+fn a_failed_sync_of_a_directory_fails_its_changes() {
     let script = Script::default();
     let world = script.world();
     script.change(|state| state.is_failing = true);
@@ -217,9 +217,9 @@ fn a_failed_sync_of_a_directory_fails_what_changed_it() {
     assert!(made.wcc.before.is_some() && made.wcc.after.is_some());
 }
 
-/// So little is left to be written for a COMMIT.
+/// As a result, a COMMIT finds little to write.
 #[test]
-fn the_kernel_is_told_to_write_what_is_much() {
+fn much_written_data_starts_write_back() {
     let script = Script::default();
     let world = script.world();
     let [file, other] = ["a", "b"].map(|name| world.file(name));
@@ -237,15 +237,15 @@ fn the_kernel_is_told_to_write_what_is_much() {
     write_kib(&world, other, 1024);
     assert_eq!(script.told(), 1, "one at a time");
     script.change(|state| state.telling_is_held = false);
-    // Whoever came meanwhile does so again.
+    // Writes that were skipped during the request count again.
     while script.told() == 1 {
         write_kib(&world, other, 1);
     }
 }
 
-/// In memory nobody asked for it, and below a log what it loses would not be heard of.
+/// Memory needs no write-back, and below a write-ahead log the store would not learn of its losses.
 #[test]
-fn only_a_disk_that_is_synced_is_told_to_write() {
+fn only_a_synced_disk_gets_requests_for_write_back() {
     for (durability, told) in [(Durability::Memory, 0), (Durability::Log, 0), (Durability::Disk, 1)]
     {
         let script = Script::default();
@@ -257,9 +257,9 @@ fn only_a_disk_that_is_synced_is_told_to_write() {
     }
 }
 
-/// Where the disk is full, say. The kernel does not tell of it again.
+/// This occurs on a full disk, for example. The kernel does not report the error again.
 #[test]
-fn what_is_lost_while_it_is_written_behind_changes_the_verifier() {
+fn a_loss_during_write_back_changes_the_verifier() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -270,7 +270,7 @@ fn what_is_lost_while_it_is_written_behind_changes_the_verifier() {
     thread::scope(|scope| {
         let committed = scope.spawn(|| commit(&world, file));
         script.wait_for(1);
-        // It is synced, and only the answer could come now.
+        // The sync has ended, and only the reply is missing.
         thread::sleep(Duration::from_millis(20));
         script.change(|state| state.telling_is_held = false);
         assert_eq!(committed.join().expect("it does not panic"), Err(FsError::Io));
@@ -279,9 +279,9 @@ fn what_is_lost_while_it_is_written_behind_changes_the_verifier() {
     assert_ne!(verifier, written.verifier);
 }
 
-/// Its object is closed while the kernel is being told, and nothing is vouched for before it is synced.
+/// The object is closed during the request, and the store gives no verifier before the sync.
 #[test]
-fn what_is_written_behind_is_synced_at_its_close() {
+fn data_in_write_back_is_synced_at_its_close() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
@@ -302,9 +302,10 @@ fn what_is_written_behind_is_synced_at_its_close() {
     assert_ne!(settled, VERIFIER, "it was lost");
 }
 
-/// The kernel tells of lost data whoever had the file open, so it stays open until it is synced.
+/// The kernel reports lost data to every descriptor that was open, so the descriptor stays open
+/// until its sync.
 #[test]
-fn no_descriptor_is_closed_on_data_that_is_not_synced() {
+fn no_descriptor_with_unsynced_data_is_closed() {
     let script = Script::default();
     let syncer = Box::new(script.clone());
     let world = World::make(Make { descriptors_max: 1, syncer, ..Make::default() });
@@ -322,7 +323,7 @@ fn no_descriptor_is_closed_on_data_that_is_not_synced() {
 }
 
 #[test]
-fn the_end_syncs_what_was_written() {
+fn settle_syncs_written_data() {
     let script = Script::default();
     let world = script.world();
     let [file, other, _] = ["a", "b", "c"].map(|name| world.file(name));
@@ -338,21 +339,21 @@ fn the_end_syncs_what_was_written() {
     script.change(|state| state.is_failing = true);
     assert_eq!(world.store.settle(), None);
     script.change(|state| state.is_failing = false);
-    // The kernel holds the data for clean now.
+    // The kernel considers the data clean now.
     let settled = world.store.settle().expect("nothing is to be synced");
     assert_ne!(settled, VERIFIER);
     assert_eq!(commit(&world, file), Ok(settled));
 }
 
 #[test]
-fn the_end_does_not_vouch_for_what_is_still_synced() {
+fn settle_returns_no_verifier_during_a_sync() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");
     write(&world, file, Stability::Unstable).result.expect("it can be written");
     script.take();
     script.change(|state| (state.is_closed, state.is_failing) = (true, true));
-    // Its client is gone, and does not wait for it.
+    // The client is gone, and does not wait for the sync.
     drop(world.store.commit(&superuser(), &file, 0, 0));
     script.wait_for(1);
     assert_eq!(world.store.settle(), None);
@@ -363,9 +364,9 @@ fn the_end_does_not_vouch_for_what_is_still_synced() {
     assert_ne!(world.store.settle(), Some(VERIFIER));
 }
 
-/// A file that lost its last name needs no sync, nor does one that was synced.
+/// A file without a name needs no sync, and a synced file needs no second one.
 #[test]
-fn what_is_safe_or_gone_is_closed_without_a_sync() {
+fn synced_or_removed_files_close_without_a_sync() {
     let script = Script::default();
     let syncer = Box::new(script.clone());
     let world = World::make(Make { descriptors_max: 1, syncer, ..Make::default() });
@@ -409,14 +410,14 @@ fn idle_file_is_closed(world: &World) {
     write(world, file, Stability::FileSync).result.expect("it can be written");
     world.store.close_idle();
     assert_eq!(reach(), Reach::Write, "it was in use");
-    // The thread that synced it may still hold it for a moment.
+    // The thread of its sync may hold it a little longer.
     while reach() == Reach::Write {
         world.store.close_idle();
     }
     assert_eq!(reach(), Reach::Name);
 }
 
-/// A start believes notes of unsynced changes of the server before only if these syncs succeed.
+/// A start trusts records of unsynced changes of the previous server only if these syncs succeed.
 #[test]
 fn earlier_changes_are_stable_only_if_each_sync_succeeds() {
     let script = Script::default();
@@ -429,7 +430,7 @@ fn earlier_changes_are_stable_only_if_each_sync_succeeds() {
 }
 
 #[test]
-fn no_wait_is_handed_over_once_data_is_lost() {
+fn no_wait_is_handed_over_after_a_loss() {
     let script = Script::default();
     let world = script.world();
     let file = world.file("a");

@@ -1,4 +1,5 @@
-//! What is said of an object before an operation: never where a local program came between.
+//! The attributes of an object from before an operation: absent if a local program changed it in
+//! between.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +35,7 @@ impl World {
         removed.wcc
     }
 
-    /// Every operation that changes names in the root, with what it says of the root.
+    /// Returns every operation that changes names in the root, with its attributes of the root.
     fn changes_of_names(&self) -> Vec<(&'static str, Before, Wcc)> {
         let (root, caller) = (self.store.root(), superuser());
         let mut changes = Vec::new();
@@ -72,14 +73,14 @@ impl World {
 }
 
 #[test]
-fn names_are_told_before_and_after_when_nobody_came_between() {
+fn undisturbed_name_changes_return_attributes_from_before() {
     for world in World::all() {
         for (name, before, wcc) in world.changes_of_names() {
             assert_eq!(wcc.before, Some(before), "{name}");
             let after = wcc.after.expect("it is still there").before();
             assert_ne!(after, before, "{name}");
         }
-        // Directories that nobody changes are forgotten, and watched anew when somebody does.
+        // The watch of an idle directory ends, and starts again at its next change.
         world.store.close_idle();
         world.store.close_idle();
         for _ in 0..2 {
@@ -91,14 +92,14 @@ fn names_are_told_before_and_after_when_nobody_came_between() {
 }
 
 #[test]
-fn what_a_local_program_did_shows() {
+fn changes_by_a_local_program_are_detected() {
     for world in World::all() {
         for at in 0..10 {
             let (_, first) = world.node("fifo", &NewNode::Fifo);
             fs::write(world.path(&format!("local {at}")), "").expect("it can be written");
             let second = world.remove("fifo");
             let known = first.after.map(|after| after.before());
-            // Whoever saw it after the first change must not take it for the same.
+            // A client with the attributes after the first change must not find equal ones.
             assert_ne!(second.before, known);
             assert!(second.after.is_some());
         }
@@ -106,7 +107,7 @@ fn what_a_local_program_did_shows() {
 }
 
 #[test]
-fn of_a_file_that_was_changed_nothing_is_told_of_before() {
+fn a_changed_file_has_no_attributes_from_before() {
     for world in World::all() {
         let (caller, file) = (superuser(), world.file("file"));
         let data = Bytes::from_static(b"data");
@@ -119,7 +120,7 @@ fn of_a_file_that_was_changed_nothing_is_told_of_before() {
 }
 
 #[test]
-fn what_was_not_changed_is_told_as_it_is() {
+fn an_unchanged_object_has_equal_attributes_before_and_after() {
     for world in World::all() {
         let (root, caller, file) = (world.store.root(), superuser(), world.file("file"));
         let same = |object: &ObjectId, wcc: Wcc| {
@@ -147,8 +148,8 @@ fn what_was_not_changed_is_told_as_it_is() {
     }
 }
 
-/// A world in the file system in memory, and by how much a name makes a directory larger there:
-/// so whatever else came or went between before and after shows.
+/// Returns a world in the file system in memory, and the growth of a directory there by one name.
+/// So the size reveals any other change of names between before and after.
 fn counted_world() -> (World, u64) {
     const MEMORY: &str = "/dev/shm";
     let directory = tempfile::tempdir_in(MEMORY).expect("there is a file system in memory");
@@ -161,7 +162,8 @@ fn counted_world() -> (World, u64) {
     (World { directory, store }, name_bytes)
 }
 
-/// Each change sees before it what exactly one other saw after it: they form a chain.
+/// The changes form a chain: the attributes before each change equal the attributes after exactly
+/// one other change.
 #[test]
 fn changes_of_one_directory_do_not_overlap() {
     const THREADS: usize = 4;
@@ -190,7 +192,7 @@ fn changes_of_one_directory_do_not_overlap() {
     assert_eq!(afters.len(), THREADS * ROUNDS + 1);
 }
 
-/// Says that a test is done, however it ends.
+/// Sets a flag at the end of a test, even after a panic.
 struct OnDrop<'a>(&'a AtomicBool);
 
 impl Drop for OnDrop<'_> {
@@ -207,7 +209,7 @@ fn no_change_of_a_local_program_is_hidden() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let path = world.path("local");
-            // Pauses, so that there are moments without it.
+            // Pauses create moments without changes by the other program.
             while !done.load(Ordering::Relaxed) {
                 for _ in 0..50 {
                     fs::create_dir(&path).expect("nobody else makes it");
@@ -237,7 +239,7 @@ fn no_change_of_a_local_program_is_hidden() {
     assert!(told >= 1_000 && untold >= 20, "told {told} times, {untold} times not");
 }
 
-/// Whether every change shows in the change time once that has been asked for.
+/// Returns true if every change gets its own change time after a query.
 fn each_change_has_its_time(world: &World) -> bool {
     let root = world.store.root();
     let change = |at: u32| {
@@ -249,9 +251,9 @@ fn each_change_has_its_time(world: &World) -> bool {
     (0..1000).all(change)
 }
 
-/// Twice the same notification in a row is one to the kernel.
+/// The kernel merges two equal consecutive notifications.
 #[test]
-fn no_name_is_hidden_that_a_local_program_took_over() {
+fn a_name_that_a_local_program_took_over_is_not_hidden() {
     const ROUNDS: u32 = 20_000;
     let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
     if !each_change_has_its_time(&world) {
@@ -268,7 +270,8 @@ fn no_name_is_hidden_that_a_local_program_took_over() {
                 let path = other.join("theirs");
                 fs::write(&path, "").expect("it can be written");
                 start.wait();
-                // Now a little earlier, now a little later.
+                // The second rename comes a little earlier in some rounds, and a little later in
+                // others.
                 (0..round % 500).for_each(|_| std::hint::spin_loop());
                 fs::rename(path, world.path("to")).expect("they are on one file system");
                 end.wait();

@@ -585,7 +585,7 @@ fn a_layout_without_a_client_changes_nothing() {
     let told = block_on(store.open_layout(&superuser(), &file, Purpose::Write));
     assert_eq!(told, Ok(None));
     world.tick();
-    // This also holds while only the names of the file are known.
+    // This also holds while an iod is away, and only the metafile is available.
     assert!(block_on(store.getattr(&file)).is_err());
     assert_eq!(changed(&store, &file), before);
     world.set_away(2, false);

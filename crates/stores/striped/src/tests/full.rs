@@ -18,7 +18,7 @@ use crate::{Shape, Striped, Tended};
 /// The bytes of a block of a store in memory.
 const BLOCK: u64 = 4096;
 
-/// A volume whose iods have room for so many blocks.
+/// A volume whose iods have room for `blocks` blocks.
 fn volume(copies: u16, blocks: [u64; 3]) -> Volume {
     let mut volume = Volume::new();
     volume.copies = copies;

@@ -641,7 +641,7 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
             }
             5 if !backups.is_empty() => {
                 let (number, backup) = backups[below(backups.len() as u64)].clone();
-                // Two copies outlive one older iod at a time.
+                // With two copies, data survives one rolled-back iod at a time.
                 let outlives = |store: &Striped| store.older_iods().is_empty() && is_whole(store);
                 if copies == 1 || !is_judged || outlives(&store) {
                     world.restore(number, &backup);
