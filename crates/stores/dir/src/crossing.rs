@@ -207,7 +207,8 @@ impl Shared {
         }
         let Below { durability, descriptors_max, handles, .. } = &self.below;
         let options = Options {
-            // Not the threads that open file systems: the close of a file system waits for its syncs.
+            // Not the threads that open file systems: the close of a file system waits for
+            // its syncs.
             blocking: Arc::clone(&self.root.volume.blocking),
             verifier: self.root.volume.syncs.now(),
             durability: *durability,

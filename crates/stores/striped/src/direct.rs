@@ -57,7 +57,8 @@ pub(crate) fn is_given_out(user: u32) -> bool {
 
 /// Returns the next even or odd number after `owner`.
 fn next(owner: u32, is_odd: bool) -> u32 {
-    // The user number before an odd number belongs to clients that read.
+    // The two smallest numbers own no object: a client that reads may have `OWNERS.start` as its
+    // user (`ClientKey::reader`).
     let least = owner.saturating_add(1).max(OWNERS.start + 2);
     let next = if (least % 2 == 1) == is_odd { least } else { least.saturating_add(1) };
     if next < OWNERS.end { next } else { OWNERS.start + 2 + u32::from(is_odd) }

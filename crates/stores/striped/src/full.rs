@@ -5,8 +5,8 @@
 //!    its room is free again. The threshold keeps an iod from switching to and fro with each file.
 //! 2. New files use the other iods, as long as these can hold all copies.
 //! 3. A copy that lacks data because its iod had no room counts as a copy on a failed iod, provided
-//!    that two iods which the file's layout policy permits have room and are not away; the file then
-//!    moves to these two iods. `copies` has the rules of copies.
+//!    that two iods of the file's layout policy have room and are not away; the file then moves to
+//!    these two iods. `copies` has the rules of copies.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

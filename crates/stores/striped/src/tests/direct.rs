@@ -311,7 +311,7 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
 
 /// After the end of the lease, other clients see all changes that the client ever makes.
 #[test]
-fn no_write_arrives_after_the_fence() {
+fn no_write_takes_effect_after_the_fence() {
     for seed in 0..600 {
         run(seed, false).unwrap_or_else(|broken| panic!("{broken}"));
     }
