@@ -1,8 +1,8 @@
-//! What a metaserver does when it is asked, and when it is answered.
+//! The requests of peers, and the answers to calls.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "an answer of any other kind says nothing of what was asked"
+    reason = "an answer of any other kind is no result of the request"
 )]
 
 use futures_channel::oneshot;
@@ -22,14 +22,15 @@ use crate::message::{Answer, Ask, LISTED_MAX, Listed, Told};
 use crate::metafile::{Metafile, Wrote};
 use crate::node::{Asker, For, Node, Waiter, Why};
 
-/// So many files that were written to elsewhere are noted; with more, all count as such.
+/// The largest number of files that are recorded as written elsewhere. Above it, all files count as
+/// such.
 const ELSEWHERE_MAX: usize = 65_536;
 
-/// The longest content of a metafile.
+/// The largest content of a metafile.
 pub(crate) const CONTENT_BYTES_MAX: u64 = 4096;
 
 impl Node {
-    /// A peer asks; the answer goes to the sender.
+    /// Handles a request of a peer. The answer is sent to `sender`.
     pub(crate) fn receive(
         &mut self,
         caller: Caller,
@@ -67,7 +68,8 @@ impl Node {
                 self.do_peers(effect);
             }
         }
-        // It is not known yet what will be replaced of what it has.
+        // Until the record is stored, it is unknown which objects of the peer are about to be
+        // replaced.
         let known_of = known_of.filter(|_| !self.home.is_storing_over(peer));
         let recovers = self.is_recovering();
         let told = known_of.map_or(Answer::Later, |known| {
@@ -77,7 +79,7 @@ impl Node {
         self.answer(asker, told);
     }
 
-    /// Who asks.
+    /// Returns the metaserver that sent a request.
     pub(crate) fn peer_of(&self, asker: Asker) -> Peer {
         match asker {
             Asker::Peer(peer, _) => peer,
@@ -93,7 +95,7 @@ impl Node {
         self.disk.metafiles.get(&object).is_some_and(|metafile| metafile.stands_at(place))
     }
 
-    /// A peer asks; what it may keep of the answer it has a lease on.
+    /// Handles a request of a peer in strict mode. A cacheable answer carries a lease.
     fn asked_strictly(&mut self, peer: Peer, asker: Asker, ask: Ask) {
         match &ask {
             Ask::Fetch(object, _) => self.ask_leased(peer, asker, *object, ask),
@@ -107,7 +109,7 @@ impl Node {
         }
     }
 
-    /// What is known here of what is fetched or named.
+    /// Returns the local answer to FETCH or NAMED.
     pub(crate) fn known_of(&self, ask: &Ask) -> Answer {
         match ask {
             Ask::Fetch(object, _) if self.yields.hides(*object).is_some() => Answer::Later,
@@ -125,7 +127,7 @@ impl Node {
 
     pub(crate) fn asked(&mut self, asker: Asker, ask: Ask) {
         match ask {
-            // It would wait for ever, one for each time that it is asked for.
+            // The change would wait forever, and each retry would add another.
             _ if self.has_failed && ask.has_effect() => self.leave(asker),
             Ask::Fetch(..) | Ask::Named(_) => self.answer(asker, self.known_of(&ask)),
             Ask::Search(place, behind) => {
@@ -188,7 +190,7 @@ impl Node {
         }
     }
 
-    /// The same of what goes between metaservers with leases.
+    /// Handles the requests that concern leases between metaservers.
     fn asked_of_leases(&mut self, asker: Asker, ask: &Ask) {
         match *ask {
             Ask::Evict(object) => {
@@ -211,7 +213,7 @@ impl Node {
         }
     }
 
-    /// An object is to have a name instead of another, a further one, or one less.
+    /// Handles a request to rename, link or unlink an object.
     fn placed(
         &mut self,
         asker: Asker,
@@ -226,7 +228,7 @@ impl Node {
         let is_directory = metafile.is_directory();
         let has = |to: &Place| is_directory || metafile.stands_at(to);
         if from.is_none() && to.as_ref().is_none_or(has) {
-            // A further name of what has one only, or that it has; or none at all.
+            // A link of a directory, a link under an existing name, or a request without any name.
             let answer = if to.is_some() { Answer::Exists } else { Answer::Gone };
             self.answer(asker, answer);
             return;
@@ -250,7 +252,7 @@ impl Node {
         self.home(home::Event::Change(ticket, change));
     }
 
-    /// What was changed elsewhere, or here, is stored.
+    /// Stores a change of attributes or content that a peer or this metaserver requests.
     fn change(&mut self, asker: Asker, object: FileId, wanted: Setting, wrote: Option<Wrote>) {
         let is_there = self.latest(object).is_some() && self.is_mine(object);
         let most = CONTENT_BYTES_MAX;
@@ -283,7 +285,7 @@ impl Node {
                 }
                 true
             }
-            // Whoever writes here need not have seen what was written there.
+            // The local writer may not have seen the data that another metaserver wrote.
             Asker::Me(_) => {
                 self.elsewhere.contains(&object) || self.elsewhere.len() == ELSEWHERE_MAX
             }
@@ -292,11 +294,12 @@ impl Node {
         self.store(object, For::Asked(asker), |metafile| {
             if let Some(wrote) = wrote {
                 metafile.write(wrote);
-                // Nobody else has written meanwhile, and its client was told this time.
+                // No other metaserver has written since, and the client has received this time.
                 let is_told = is_strict && metafile.attributes.changed == wrote.modified.into();
                 let modified = wrote.modified.max(metafile.attributes.modified.into());
-                // The time is another than any that a writer has seen: what others have written
-                // meanwhile must be found out by all. If nobody has, a COMMIT changes nothing.
+                // The new change time differs from all times that writers have seen, so that every
+                // metaserver notices the other writes. If there were none, a COMMIT changes
+                // nothing.
                 if was_written_elsewhere && !is_told {
                     metafile.change_at(now);
                 }
@@ -330,17 +333,17 @@ impl Node {
         self.answer(asker, Answer::Listed(listed, end));
     }
 
-    /// The note of who has left is looked at, if it is here.
+    /// Checks the reservation of a name that an object has lost, if the directory's home is here.
     pub(crate) fn has_left(&mut self, left: Place, object: FileId) {
         let noted = self.disk.notes.get(&left).map(|note| note.object);
-        // What was to replace it and did not may be noted.
+        // The reservation may belong to an object that was to replace the other one and did not.
         let noted = noted.filter(|noted| self.homes.of(*noted) == self.homes.of(object));
         if let Some(noted) = noted {
             self.names(names::Event::Left(left, noted));
         }
     }
 
-    /// A call has come to its end; without an answer it is to be made again later.
+    /// Handles the end of a call. A call without an answer is reported as [`Answer::Later`].
     pub(crate) fn call_ended(&mut self, call: u64, answer: Result<(Stamp, Answer), NoResults>) {
         let Some(called) = self.calls.remove(&call) else { return };
         self.has_taken(&called, answer != Err(NoResults::Silence));
@@ -364,10 +367,11 @@ impl Node {
             Answer::Epoch(epoch) => {
                 self.peers(peers::Event::Heard(peer, Known { epoch, stamp: Stamp(0) }));
                 if epoch == called.callee_epoch {
-                    // It does not know this epoch: what it knew was lost.
+                    // The peer does not know the current epoch: it has lost its record of this
+                    // metaserver.
                     self.greet(peer);
                 }
-                // It had no effect.
+                // The call had no effect.
                 if called.again {
                     self.answered(called.why, Answer::Later);
                 } else {
@@ -400,7 +404,7 @@ impl Node {
             Why::Leave(ticket) | Why::Claim(ticket) => {
                 self.home(home::Event::Had(ticket, answer.had()));
             }
-            // It does not have the name any more: whoever has is looked for.
+            // The object has lost the name: the operation looks up the current holder.
             Why::Yield(ticket) if answer == Answer::Gone => {
                 self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
             }
@@ -428,7 +432,7 @@ impl Node {
         }
     }
 
-    /// The home has said what it has, or nothing.
+    /// Handles the answer to FETCH.
     fn fetched(&mut self, call: Call, answer: Answer) {
         let event = match answer {
             Answer::Same => copies::Event::Fetched(call, copies::Answer::Same),
@@ -443,7 +447,7 @@ impl Node {
         self.copies(event);
     }
 
-    /// The home has what was changed here, or not.
+    /// Handles the answer to a release of written data.
     fn released(&mut self, call: Call, answer: &Answer) {
         let Some((object, wrote)) = self.releasing.remove(&call) else { return };
         match answer {
@@ -462,11 +466,11 @@ impl Node {
         }
     }
 
-    /// What was changed from here at its home is as new as what is announced; it may stand at
-    /// another place now.
+    /// Treats a change that this metaserver requested like an announcement of the home: the copy
+    /// has a new version, and perhaps a new place.
     pub(crate) fn has_changed(&mut self, object: FileId, version: Stamp, to: Option<Place>) {
         let mut places: Vec<Place> = to.into_iter().collect();
-        // By a lease it is no copy any more.
+        // In strict mode the lease has ended, so there is no copy.
         if self.is_mine(object) || self.options.strict {
             return;
         }

@@ -1,4 +1,4 @@
-//! Changing attributes.
+//! Changes of attributes.
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::permission::{SET_GROUP, without_set_ids};
@@ -7,16 +7,16 @@ use leasehold_wire::nfs3;
 
 use crate::metafile::Metafile;
 
-/// What is to be set, as a message has it.
+/// A requested change of attributes, as a message encodes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) set: nfs3::SetAttributes,
-    /// Whether set-id bits are cleared, unless a mode is set: only the home knows what else the
-    /// mode is by then.
+    /// True if the set-id bits are cleared, unless a mode is set. Only the home has the mode at the
+    /// time of the change.
     pub(crate) clear_set_ids: bool,
 }
 
-/// What is wanted by a caller who may ask for it.
+/// Converts the changes that a permitted caller requests into a [`Setting`].
 pub(crate) fn wanted(attributes: &Attributes, caller: &Caller, changes: &SetAttributes) -> Setting {
     let gid = changes.gid.unwrap_or(attributes.gid);
     let is_member = caller.uid == SUPERUSER || caller.in_group(gid);
@@ -43,7 +43,7 @@ fn time(how: SetTime) -> nfs3::SetTime {
     }
 }
 
-/// Sets what is wanted.
+/// Applies a setting to a metafile.
 pub(crate) fn set(metafile: &mut Metafile, wanted: &Setting, now: FileTime) {
     if *wanted == Setting::default() {
         return;

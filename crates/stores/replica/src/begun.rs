@@ -1,8 +1,9 @@
-//! Changes of names that other homes make in directories that have their home here.
+//! Changes of names that other homes make in directories whose home is here.
 //!
-//! As long as one is under way no other metaserver is granted a cover on the directory, since clients
-//! would cache by it what is about to be another way. It ends by itself after a window: its home stores
-//! it in the first half of that, or not at all.
+//! While such a change is in flight, no other metaserver is granted a delegable lease on the
+//! directory, because its clients would cache names that are about to change. An intent expires
+//! after a staleness window: the changing home stores the change in the first half of the window,
+//! or not at all.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +16,17 @@ use crate::leasing::{Turn, covered, covering};
 use crate::message::{Answer, Begins};
 use crate::node::{Asker, For, Node};
 
-/// How many are under way at most.
+/// The largest number of intents.
 const BEGUN_MAX: usize = 65_536;
 
-/// What others change.
+/// The intents of other homes.
 #[derive(Default)]
 pub(crate) struct Begun(BTreeMap<(Peer, Begins), State>);
 
-/// A change that others make.
+/// An intent of another home.
 struct State {
     ticket: Ticket,
-    /// Who waits until it begins, or until when it lasts.
+    /// The request that waits for the start of the change, or the time at which the intent expires.
     waits: Result<Asker, Time>,
 }
 
@@ -36,7 +37,7 @@ impl Begun {
 }
 
 impl Node {
-    /// Another home is about to change a name, for whom.
+    /// Handles BEGIN: another home is about to change a name, on behalf of the metaserver `by`.
     pub(crate) fn asked_to_begin(&mut self, asker: Asker, naming: Begins, by: Option<Peer>) {
         let (peer, directory) = (self.peer_of(asker), naming.directory);
         let by = by.filter(|by| by.0 < self.options.count);
@@ -54,7 +55,7 @@ impl Node {
             }
             return;
         }
-        // One whose disk has failed could not change the directory's times.
+        // A metaserver with a failed disk could not change the directory's times.
         let is_full = self.leasing.begun.0.len() >= BEGUN_MAX;
         if is_full
             || self.has_failed
@@ -69,7 +70,7 @@ impl Node {
         self.take_turn_as(ticket, on, None, Turn::Begins(peer, naming));
     }
 
-    /// Nobody else has a cover on the directory.
+    /// Starts the change: no other metaserver holds a delegable lease on the directory.
     pub(crate) fn begins(&mut self, peer: Peer, naming: Begins) {
         let until = self.now + self.options.bounds.window;
         let Some(state) = self.leasing.begun.0.get_mut(&(peer, naming)) else { return };
@@ -78,11 +79,11 @@ impl Node {
         }
     }
 
-    /// Another home has changed a name, or will not.
+    /// Handles END: another home has changed a name, or has given up.
     pub(crate) fn asked_to_end(&mut self, asker: Asker, naming: Begins, done: bool) {
         let before = self.leasing.begun.0.remove(&(self.peer_of(asker), naming));
         let Some(State { ticket, waits }) = before else {
-            // It has ended by itself, or this metaserver has started anew since.
+            // The intent has expired, or this metaserver has restarted.
             let directory = naming.directory;
             if done && self.has_directory(directory) {
                 self.changing(None, &[directory], move |node| node.end_by(directory, asker));
@@ -109,14 +110,15 @@ impl Node {
         }
     }
 
-    /// Those of which nothing was heard may have been done.
+    /// Ends the expired intents. Their changes may have been made.
     pub(crate) fn wake_begun(&mut self) {
         let now = self.now;
         let is_over = |state: &State| state.waits.is_err_and(|until| until <= now);
         let over = self.leasing.begun.0.extract_if(.., |_, state| is_over(state));
         for ((_, naming), State { ticket, .. }) in over.collect::<Vec<_>>() {
             let directory = naming.directory;
-            // Before anybody else has a cover, and once more for whom it was done.
+            // The times change before any other lease is granted, and once more for the metaserver
+            // that made the change.
             self.changing_under((directory, ticket), move |node| {
                 node.touch(directory, For::Loss);
                 node.changing(None, &[directory], move |node| {
@@ -126,7 +128,7 @@ impl Node {
         }
     }
 
-    /// The directory has the times of a change that has ended.
+    /// Updates the times of the directory for a change that has ended.
     fn end_by(&mut self, directory: FileId, asker: Asker) {
         if !self.touch(directory, For::End(asker)) {
             self.answer(asker, Answer::Done);

@@ -1,8 +1,8 @@
-//! Changes of objects that have their home here, each of which waits until nobody is in its way.
+//! Changes of objects whose home is here. Each change waits until conflicting leases have ended.
 //!
-//! Those of names wait for directories that have their home elsewhere, too, as clients may cache names
-//! in them: such a change begins there, is stored here, and ends there before it is answered. See
-//! [`crate::begun`] for their homes' side, and rules 28 and 29 of `spec/replica.x`.
+//! A change of names also waits for directories of other homes, because clients may cache names in
+//! them. The change begins there, is stored here, and ends there before it is answered. See
+//! [`crate::begun`] for the side of the directory's home, and rules 28 and 29 of `spec/replica.x`.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -18,61 +18,63 @@ use crate::message::{Answer, Ask, Begins};
 use crate::node::{Node, Waiter, Why};
 use crate::yielding::Asked;
 
-/// What is done once it may be.
+/// The action that runs once the change is permitted.
 type Then = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// A change of some objects.
 pub(crate) struct Change {
     by: Option<Peer>,
-    /// Whether clients that cache what is changed are to know of it.
+    /// True if clients that cache the objects must see the change.
     shows: bool,
-    /// Those that may not be changed yet, the next one last.
+    /// The objects without a guard so far, the next one last.
     to_have: Vec<FileId>,
     had: Vec<(FileId, Ticket)>,
-    /// What there is to a change of names.
+    /// The additional state of a change of names.
     names: Option<Names>,
     then: Then,
 }
 
-/// A change of names.
+/// The additional state of a change of names.
 struct Names {
     ticket: Waiting,
     since: Time,
-    /// The directories.
+    /// The directories whose names change.
     within: Vec<FileId>,
-    /// In which epoch who it is for asked for it.
+    /// The epoch of the requesting metaserver at the time of the request.
     epoch_of_by: u64,
-    /// For whom the turn that comes next was asked for.
+    /// The metaserver for which the next guard was requested.
     asked_by: Option<Peer>,
-    /// Which that is, and until when it is waited for.
+    /// The pending guard on a directory, and its deadline.
     waits: Option<((FileId, Ticket), Time)>,
-    /// Those that have their home elsewhere in which it has not begun, the next one last.
+    /// The directories of other homes where the change has not begun, the next one last.
     to_begin: Vec<FileId>,
     begun: Vec<BegunAt>,
 }
 
-/// Where a change has begun.
+/// A directory of another home where the change has begun.
 #[derive(Clone, Copy)]
 struct BegunAt {
     directory: FileId,
-    /// When that was asked for.
+    /// The time of the BEGIN call.
     asked: Time,
-    /// In which epoch of its home.
+    /// The epoch of the directory's home at that time.
     epoch: u64,
 }
 
-/// Changes of names that are on their way to stable storage, or have not ended in all directories.
+/// Changes of names that are being stored, or that have not ended in all directories.
 #[derive(Default)]
 pub(crate) struct Naming {
     storing: BTreeMap<Waiting, Within>,
-    /// Their versions, and in how many directories elsewhere they have not ended.
+    /// The versions of stored changes, and the number of directories elsewhere where they have not
+    /// ended.
     ending: BTreeMap<Waiting, (Stamp, usize)>,
-    /// Those of which a directory's home has not said that it knows, and when it is told again.
+    /// The changes whose END a directory's home has not acknowledged, and the time of the next
+    /// retry.
     unheard: BTreeMap<Begins, Time>,
 }
 
 impl Naming {
-    /// When a directory's home is told again.
+    /// Returns the time of the next retry of END.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.unheard.values().min().copied()
     }
@@ -81,21 +83,20 @@ impl Naming {
 /// The directories of a change of names that is being stored.
 #[derive(Default)]
 struct Within {
-    /// The turns on those that have their home here.
+    /// The guards on directories of this home.
     here: Vec<(FileId, Ticket)>,
     elsewhere: Vec<FileId>,
 }
 
 impl Change {
-    /// Until when a directory is waited for.
+    /// Returns the deadline of the guard on a directory, if the change waits for one.
     pub(crate) fn waits_until(&self) -> Option<Time> {
         Some(self.names.as_ref()?.waits?.1)
     }
 }
 
 impl Node {
-    /// Changes objects that have their home here, for a metaserver or for none, as soon as nobody else
-    /// has a lease on them.
+    /// Changes objects of this home once no other metaserver than `by` holds a lease on them.
     pub(crate) fn changing(
         &mut self,
         by: Option<Peer>,
@@ -105,7 +106,7 @@ impl Node {
         self.begin_change(by, (objects, None), (true, None), Box::new(then));
     }
 
-    /// Changes what is noted of the names in a directory, which clients are told of by no lease of theirs.
+    /// Changes the reservations of a directory. Leases of clients do not cover reservations.
     pub(crate) fn noting(
         &mut self,
         directory: FileId,
@@ -114,7 +115,8 @@ impl Node {
         self.begin_change(None, (&[directory], None), (false, None), Box::new(then));
     }
 
-    /// Changes a directory on which a turn on the covers is had, which ends with this.
+    /// Changes a directory under an existing guard on its delegable leases. The guard ends with the
+    /// change.
     pub(crate) fn changing_under(
         &mut self,
         (directory, ticket): (FileId, Ticket),
@@ -126,7 +128,7 @@ impl Node {
         self.take_copies(number, (directory, ticket));
     }
 
-    /// For which metaserver a change of names is made, if anybody waits for it.
+    /// Returns the metaserver for which a change of names is made, if it waits for the change.
     pub(crate) fn is_for(&self, ticket: Waiting) -> Option<Peer> {
         Some(match self.waiting.get(&ticket)? {
             Waiter::Asker(asker) => self.peer_of(*asker),
@@ -134,7 +136,7 @@ impl Node {
         })
     }
 
-    /// Changes the names of objects that have their home here.
+    /// Changes the names of objects of this home.
     pub(crate) fn change_names(&mut self, ticket: Waiting, change: home::Change) {
         let by = self.is_for(ticket);
         let from = change.from.iter().map(|(from, _)| from.directory);
@@ -174,8 +176,8 @@ impl Node {
             then(self);
             return;
         }
-        // Directories come behind what has names in them, and of both the lower number first: who waits
-        // for one has none that others wait for who have that.
+        // Guards on objects come before guards on the directories that contain them, and lower
+        // numbers come first. So the holder of a guard never waits for the holder of a later one.
         let is_within =
             |object: FileId| names.as_ref().is_some_and(|names| names.within.contains(&object));
         let mut to_have = objects.to_vec();
@@ -203,7 +205,8 @@ impl Node {
             return;
         };
         if let Some(names) = names {
-            // Who it is for and has begun anew waits for it no more, and keeps nobody from anything.
+            // A requester that has restarted no longer waits for the change, so the change must not
+            // block others.
             let is_for_it = by.is_none_or(|by| self.peers.epoch_of(by) == names.epoch_of_by);
             if !is_for_it || !names.begun.iter().all(|begun| self.still_stands(*begun)) {
                 self.undo(had, &names);
@@ -216,13 +219,13 @@ impl Node {
         }
         self.leasing.under = had.into_iter().collect();
         then(self);
-        // What there was nothing to change of.
+        // The guards of objects that the change did not modify.
         for (object, ticket) in core::mem::take(&mut self.leasing.under) {
             self.has_changed_leased(object, ticket);
         }
     }
 
-    /// The turn on the covers of one of the objects of a change.
+    /// Requests the guard on the delegable leases of one object of a change.
     pub(crate) fn take_covers(&mut self, number: u64, object: FileId) {
         let by = self.change_is_for(number, object);
         let (ticket, until) = (Ticket(self.number()), self.now + self.options.bounds.window);
@@ -237,8 +240,9 @@ impl Node {
         self.take_turn_as(ticket, on, None, Turn::Covers(number));
     }
 
-    /// For whom an object is changed; for nobody where that one may have given up: then its clients are
-    /// not kept from a directory by it any more (`spec/replica.x`, rule 29).
+    /// Returns the metaserver for which an object is changed, and `None` if that metaserver may
+    /// have given up. In that case its clients no longer have access to the directory under this
+    /// guard (`spec/replica.x`, rule 29).
     fn change_is_for(&self, number: u64, object: FileId) -> Option<Peer> {
         let change = self.leasing.changes.get(&number)?;
         let within = change.names.as_ref().filter(|names| names.within.contains(&object));
@@ -246,13 +250,14 @@ impl Node {
         change.by.filter(|_| !within.is_some_and(is_old))
     }
 
-    /// Whether a turn that comes now was asked for by whom the change is still for.
+    /// Returns true if the guard was requested for the metaserver for which the change is still
+    /// made.
     pub(crate) fn is_for_whom_it_was(&self, number: u64, object: FileId) -> bool {
         let names = self.leasing.changes.get(&number).and_then(|change| change.names.as_ref());
         names.is_none_or(|names| names.asked_by == self.change_is_for(number, object))
     }
 
-    /// The turn on the copies of an object, once that on the covers is had.
+    /// Requests the guard on the cached copies of an object, after the one on the delegable leases.
     pub(crate) fn take_copies(&mut self, number: u64, (object, ticket): (FileId, Ticket)) {
         let names = self.leasing.changes.get_mut(&number).and_then(|change| change.names.as_mut());
         names.into_iter().for_each(|names| names.waits = None);
@@ -260,17 +265,18 @@ impl Node {
         self.take_turn_as(ticket, on, None, Turn::Change(number));
     }
 
-    /// A change has its turn on an object.
+    /// Adds a granted guard to a change, and continues the change.
     pub(crate) fn may_change(&mut self, number: u64, had: (FileId, Ticket)) {
         self.leasing.changes.get_mut(&number).into_iter().for_each(|change| change.had.push(had));
         self.change_next(number);
     }
 
-    /// Gives up what waits for clients elsewhere that do not answer, and cache names.
+    /// Gives up changes whose deadline for a guard on a directory has passed, because clients of
+    /// other metaservers hold leases and do not reply.
     pub(crate) fn wake_changing(&mut self) {
         let now = self.now;
         let is_late = |change: &Change| change.waits_until().is_some_and(|until| until <= now);
-        // One by one: what waits behind one that is given up may have its turn then.
+        // One at a time: the removal of one guard may grant the next.
         while let Some((_, Change { had, names: Some(names), .. })) =
             self.leasing.changes.extract_if(.., |_, change| is_late(change)).next()
         {
@@ -282,7 +288,7 @@ impl Node {
         }
     }
 
-    /// Tells homes of directories again what has ended there.
+    /// Repeats END at the homes of directories that have not acknowledged it.
     pub(crate) fn wake_naming(&mut self) {
         let now = self.now;
         let due = self.leasing.naming.unheard.extract_if(.., |_, again| *again <= now);
@@ -304,7 +310,7 @@ impl Node {
         self.call_home(directory, Ask::Begin(naming, by), Why::Begun(number));
     }
 
-    /// The home of a directory has answered.
+    /// Handles the answer to BEGIN.
     pub(crate) fn has_begun(&mut self, number: u64, answer: &Answer) {
         if *answer == Answer::Done {
             self.change_next(number);
@@ -315,7 +321,8 @@ impl Node {
         }
     }
 
-    /// Whether nobody else can have a cover on a directory by now, nor while the change is stored.
+    /// Returns true if no other metaserver can hold a delegable lease on the directory until the
+    /// change is stored.
     fn still_stands(&self, begun: BegunAt) -> bool {
         let epoch = self.homes.of(begun.directory).map(|home| self.peers.epoch_of(home));
         Some(begun.epoch) == epoch && self.now < begun.asked + lasts(self.options.bounds.window)
@@ -332,13 +339,14 @@ impl Node {
         self.home(home::Event::Undone(names.ticket));
     }
 
-    /// A change of an object that was waited for is on stable storage.
+    /// Ends the guards of a change of an object, which is on stable storage.
     pub(crate) fn has_changed_leased(&mut self, object: FileId, ticket: Ticket) {
         self.leases(Event::Done(copied(object), ticket, Outcome::default()));
         self.leases(Event::Done(covered(object), ticket, Outcome::default()));
     }
 
-    /// A change of names is on stable storage: it is answered once it has ended everywhere.
+    /// Handles a change of names that is on stable storage. The answer follows once the change has
+    /// ended everywhere.
     pub(crate) fn has_stored_names(&mut self, ticket: Waiting, version: Stamp) {
         let elsewhere = self.end_within(ticket);
         if elsewhere.is_empty() {
@@ -352,7 +360,7 @@ impl Node {
         }
     }
 
-    /// A change of names came to nothing before it was stored.
+    /// Handles a change of names that failed before it was stored.
     pub(crate) fn not_stored(&mut self, ticket: Waiting) {
         for directory in self.end_within(ticket) {
             let naming = Begins { directory, number: ticket.0 };
@@ -361,7 +369,7 @@ impl Node {
         self.home(home::Event::Undone(ticket));
     }
 
-    /// Ends the turns of a change on directories here, and gives its others.
+    /// Ends the guards on directories of this home, and returns the directories of other homes.
     pub(crate) fn end_within(&mut self, ticket: Waiting) -> Vec<FileId> {
         let Within { here, elsewhere } =
             self.leasing.naming.storing.remove(&ticket).unwrap_or_default();
@@ -371,8 +379,8 @@ impl Node {
         elsewhere
     }
 
-    /// The change has ended in one more directory. If its home does not say so it does by itself; but a home
-    /// that starts anew knows of none, so it is told until it answers.
+    /// Handles the answer to END. Without an acknowledgement the intent expires at that home. A
+    /// home that has restarted has no intent, so END is repeated until the home replies.
     pub(crate) fn has_ended(&mut self, ticket: Waiting, naming: Begins, answer: &Answer) {
         let is_known = matches!(answer, Answer::Done | Answer::Gone);
         if is_known {
@@ -390,13 +398,13 @@ impl Node {
     }
 }
 
-/// How many that end are told again at most.
+/// The largest number of END calls that are repeated.
 const UNHEARD_MAX: usize = 65_536;
 
-/// How long until a directory's home is told again that a change has ended.
+/// The delay before END is repeated.
 const TOLD_AGAIN: Duration = Duration::from_secs(1);
 
-/// For how long after it was asked for a change may still be stored by what it was answered.
+/// Returns the time after BEGIN within which a change may be stored under the reply to BEGIN.
 fn lasts(window: Duration) -> Duration {
     window / 2
 }

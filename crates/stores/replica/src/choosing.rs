@@ -1,7 +1,7 @@
-//! Which metaserver a client is told to go by: the least busy of those that serve.
+//! The choice of a metaserver for a client: the least busy one that serves.
 //!
-//! However many ask, each of the others is asked once in a second, and one that does not answer not at
-//! all before it does again: see [`crate::silence`].
+//! Each peer is asked for its load at most once in a second, however many clients ask. A silent
+//! peer is skipped until it replies: see [`crate::silence`].
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,23 +15,23 @@ use crate::node::{Node, Waiter};
 use crate::silence::AGAIN;
 use crate::{Load, Metaserver};
 
-/// The most clients that wait for what the others say; more are told by what was said last.
+/// The largest number of clients that wait for load reports. Further clients use the last reports.
 const WAITING_MAX: usize = 64;
 
-/// The most hosts that are counted where they were told to go.
+/// The largest number of hosts that are counted at the metaserver that was chosen for them.
 const HOSTS_MAX: usize = 1024;
 
-/// Clients that ask where to go.
+/// The clients that ask for a metaserver.
 #[derive(Default)]
 pub(crate) struct Choosing {
-    /// Those that wait for what the others say.
+    /// The clients that wait for load reports.
     waiting: Vec<Ticket>,
-    /// Which hosts were told to go by whom, since it was last said how busy this one is.
+    /// The hosts that were sent to each metaserver since the last load report of this one.
     told: BTreeMap<u32, BTreeSet<IpAddr>>,
 }
 
 impl Choosing {
-    /// By now it shows in what all say where clients have gone.
+    /// Forgets the choices: the load reports include them.
     pub(crate) fn forget(&mut self) {
         self.told.clear();
     }
@@ -41,7 +41,8 @@ impl Choosing {
         u32::try_from(hosts).expect("they have a limit")
     }
 
-    /// A host counts once, however often it asks: it must not make another look busy to all.
+    /// Counts a host at one metaserver only, however often it asks. Otherwise one host could make a
+    /// metaserver look busy to all others.
     fn tell(&mut self, host: IpAddr, number: u32) {
         for hosts in self.told.values_mut() {
             hosts.remove(&host);
@@ -53,16 +54,16 @@ impl Choosing {
 }
 
 impl Metaserver {
-    /// The least busy of these that serve, itself where it is among them and no other is less so.
-    /// The host that asks counts as a connection there, until this one is said to be so busy anew:
-    /// what is known of the others is as old as that.
+    /// Returns the least busy metaserver of `among` that serves; this metaserver wins a tie. The
+    /// host then counts as a connection of the chosen metaserver until the next load report of this
+    /// one, because the reports of the others are up to that old.
     pub async fn least_busy(&self, among: &[u32], host: IpAddr) -> Option<u32> {
         if among.is_empty() {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
         if self.with(|node| node.ask_all(among, sender)) {
-            // Somebody waits to mount.
+            // A client waits to mount.
             select(receiver, self.shared.outside.sleep(AGAIN)).await;
         }
         self.with(|node| node.choose(among, host))
@@ -70,7 +71,7 @@ impl Metaserver {
 }
 
 impl Node {
-    /// Asks these how busy they are; whether the answers are waited for.
+    /// Asks the metaservers for their loads. Returns true if the caller waits for the replies.
     fn ask_all(&mut self, among: &[u32], sender: oneshot::Sender<Answer>) -> bool {
         among.iter().for_each(|number| self.ask_load(Peer(*number)));
         let waits = self.silence.is_asking() && self.choosing.waiting.len() < WAITING_MAX;
@@ -81,7 +82,7 @@ impl Node {
         waits
     }
 
-    /// Nobody is asked any more.
+    /// Wakes the waiting clients: no load request is pending.
     pub(crate) fn all_have_said(&mut self) {
         let waiting = core::mem::take(&mut self.choosing.waiting);
         waiting.into_iter().for_each(|ticket| self.finish(ticket, Answer::Done));

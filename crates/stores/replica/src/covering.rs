@@ -1,5 +1,6 @@
-//! Covers: the leases of this metaserver on objects, of its own homes and of others, which what clients
-//! may cache hangs on, and what changes data. `core::replica::covers` has the rules.
+//! Delegable leases (covers) that this metaserver holds on objects of all homes. A client may cache
+//! an object, and an operation may change data, only under such a lease. `core::replica::covers`
+//! contains the rules.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -23,57 +24,60 @@ use crate::store::AGAIN;
 use crate::using::{id, object};
 use crate::{Metaserver, PATIENCE};
 
-/// How long until a peer is asked again whether it still recovers.
+/// The delay before a recovering peer is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long until clients are asked again to give up.
+/// The delay before clients are asked again to return their leases.
 const EVICT_AGAIN: Duration = Duration::from_millis(200);
 
-/// How many covers are had: as many as can be told to a home that starts, in one message.
+/// The largest number of delegable leases that this metaserver holds: all of them fit into one
+/// message to a home that starts.
 pub(crate) const COVERS_MAX: usize = 1 << 16;
 const COVER_BYTES: usize = 16;
-/// What a home that starts is told besides: what is replaced (`spec/replica.x`, 32), with a name each.
+/// The size of one replaced name in the same message (`spec/replica.x`, 32), with its longest name.
 const REPLACED_BYTES: usize = 8 + 4 + 256 + 8 + 8;
 const REPLACED_MAX: usize = home::REPLACES_MAX + home::LATELY_MAX;
 const _: () = assert!(
     COVERS_MAX * COVER_BYTES + REPLACED_MAX * REPLACED_BYTES + 1024 < MESSAGE_BYTES_MAX,
-    "all are told"
+    "one message holds all of them"
 );
 
-/// For how long it is tried to get a cover before a lease is granted that may not be cached.
+/// The longest time for which a delegable lease is requested before the client receives a lease
+/// that it may not cache under.
 const LEND_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who grants clients leases on what is covered here.
+/// The lease server for clients of this metaserver.
 pub trait Lender: Send + Sync {
-    /// Whether clients may hold leases of before that are not known yet.
+    /// Returns true if clients may hold leases of an earlier epoch that they have not reclaimed.
     fn is_recovering(&self) -> bool;
 
-    /// Has clients give up what they hold on an object; true when none of them has anything by it any
-    /// more, be it a layout.
+    /// Recalls the leases of all clients on an object. Returns true once no client holds a lease or
+    /// a layout of the object.
     fn evict(&self, object: ObjectId) -> Later<bool>;
 
-    /// What clients hold on an object is over.
+    /// Drops the leases of clients on an object, because their terms are over.
     fn lost(&self, object: ObjectId);
 }
 
-/// Who lends, and who may have lent before.
+/// The lender, and the peers that recover.
 #[derive(Default)]
 pub(crate) struct Lending {
     lender: Option<Arc<dyn Lender>>,
-    /// Peers whose clients may hold leases that are not known yet.
+    /// Peers whose clients may hold leases that they have not reclaimed.
     recovering: BTreeMap<Peer, Recovering>,
 }
 
 /// A peer that recovers.
 #[derive(Clone, Copy)]
 struct Recovering {
-    /// When it is asked again.
+    /// The time of the last question, or of the next one.
     asked: Time,
-    /// When all that its clients may have held before it started is over, should it be heard of no more.
+    /// The time at which all leases that its clients held before its start are over, if it stays
+    /// silent.
     until: Time,
 }
 
-/// A cover that is used, or waited for.
+/// A delegable lease in use, or the wait for one.
 struct Use {
     metaserver: Metaserver,
     object: FileId,
@@ -91,7 +95,7 @@ impl Drop for Use {
 }
 
 impl Metaserver {
-    /// Has clients be granted leases by this one from now on.
+    /// Sets the lender that grants leases to clients.
     pub fn lend_by(&self, lender: Arc<dyn Lender>) {
         self.with(|node| node.lending.lender = Some(lender));
     }
@@ -100,7 +104,7 @@ impl Metaserver {
         self.with(|node| node.lending.lender.clone())
     }
 
-    /// What is waited for with a ticket, if it comes before a client is told to come again.
+    /// Waits for an answer, and returns [`Answer::Later`] after the timeout of a client.
     pub(crate) async fn soon(&self, mut receiver: oneshot::Receiver<Answer>) -> Answer {
         if let Ok(Some(answer)) = receiver.try_recv() {
             return answer;
@@ -127,7 +131,8 @@ impl Metaserver {
         (Use { metaserver: self.clone(), object, ticket }, receiver)
     }
 
-    /// Covers what clients are to be let cache of an object, if that can be had soon.
+    /// Acquires a delegable lease so that clients may cache the object. Fails with `Later` if that
+    /// takes too long, or if it needs a call and the request is opportunistic.
     pub(crate) async fn lend(
         &self,
         of: &ObjectId,
@@ -148,7 +153,7 @@ impl Metaserver {
         }
         let is_leased = match self.good(object).await?.seen().file_type {
             FileType::Regular => true,
-            // What is in one is changed by no client under a lease.
+            // Clients change names in a directory without a write lease.
             FileType::Directory => kind == Kind::Read,
             FileType::BlockDevice
             | FileType::CharacterDevice
@@ -172,7 +177,8 @@ impl Metaserver {
         }
     }
 
-    /// Keeps all others, and the clients of this one, from a file while it is changed.
+    /// Acquires exclusive access to a file for a change: no other metaserver and no client holds a
+    /// lease that permits caching.
     pub(crate) async fn keep_alone(&self, of: &ObjectId) -> Result<Alone, FsError> {
         if !self.shared.options.strict {
             return Ok(Alone::default());
@@ -184,13 +190,13 @@ impl Metaserver {
             let (used, receiver) = self.need(object, Kind::Write, Purpose::Use);
             if self.soon(receiver).await == Answer::Done {
                 let Serial(number) = self.with(|node| node.covers.serial(object));
-                // It may be over by now.
+                // The lease may have ended in the meantime.
                 if number > 0 {
                     return Ok(Alone::until(number, move || drop(used)));
                 }
             }
             drop(used);
-            // If it is gone, or of no home at all, that is found out.
+            // This also detects an object that is gone or that has no home.
             if self.good(object).await?.seen().file_type != FileType::Regular {
                 return Ok(Alone::default());
             }
@@ -201,7 +207,7 @@ impl Metaserver {
         }
     }
 
-    /// Has clients give up what they hold on an object.
+    /// Recalls the leases of clients on an object, and reports the return to the state machine.
     pub(crate) fn vacate(&self, of: FileId) {
         let this = self.clone();
         spawn(async move {
@@ -214,7 +220,7 @@ impl Metaserver {
         });
     }
 
-    /// What clients hold on an object is over.
+    /// Drops the leases of clients on an object, because their terms are over.
     pub(crate) fn lost(&self, of: FileId) {
         if let Some(lender) = self.lender() {
             lender.lost(id(of));
@@ -243,7 +249,7 @@ impl Node {
         }
     }
 
-    /// Whether a cover that is lent is had, or can be without a word to anybody.
+    /// Returns true if a delegable lease for clients exists, or can be granted without a call.
     fn can_lend(&self, object: FileId, kind: Kind) -> bool {
         let me = self.me();
         let is_free = || match kind {
@@ -254,7 +260,7 @@ impl Node {
             || self.is_mine(object) && !self.is_held_off(me, object, kind) && is_free()
     }
 
-    /// A home has granted a cover, or not.
+    /// Handles the answer to COVER.
     pub(crate) fn has_cover(&mut self, call: Call, answer: &Answer) {
         self.covers(if let Answer::Covered(serial, kind, term) = *answer {
             covers::Event::Granted(call, kind, serial, term)
@@ -263,10 +269,10 @@ impl Node {
         });
     }
 
-    /// A home takes a cover back.
+    /// Handles UNCOVER: a home recalls a delegable lease.
     pub(crate) fn asked_to_uncover(&mut self, asker: Asker, object: FileId, serial: Serial) {
         if self.is_recovering() {
-            // Clients may hold what they were granted by it before the start.
+            // Clients may hold leases that were granted under it before the start.
             self.answer(asker, Answer::Later);
             return;
         }
@@ -274,21 +280,22 @@ impl Node {
         self.covers(covers::Event::Evicted(ticket, object, serial));
     }
 
-    /// Whether clients of this metaserver may hold leases that it does not know of yet.
+    /// Returns true if clients of this metaserver may hold leases that they have not reclaimed.
     pub(crate) fn is_recovering(&self) -> bool {
         let lender = self.lending.lender.as_ref();
         self.options.lends && lender.is_none_or(|lender| lender.is_recovering())
     }
 
-    /// What is had of a peer that starts.
+    /// Returns the delegable leases from a home that starts.
     pub(crate) fn covered_by(&self, home: Peer) -> Vec<(FileId, Kind)> {
         let is_its = |(object, _): &(FileId, Kind)| self.homes.of(*object) == Some(home);
         self.covers.had().filter(is_its).collect()
     }
 
-    /// Whether what a metaserver asks for has to wait until others know what their clients hold. Not
-    /// until it knows that of its own: it lets them do only what is in the way of none, and has not
-    /// recovered before what is late of theirs is in.
+    /// Returns true if a request of a metaserver has to wait until other metaservers have recovered
+    /// the leases of their clients. While this metaserver itself recovers, all peers wait too. A
+    /// recovering metaserver permits only operations that conflict with no lease, and it stays in
+    /// recovery until the late writes of its clients have arrived.
     pub(crate) fn is_held_off(&self, peer: Peer, object: FileId, kind: Kind) -> bool {
         let others_recover = || {
             let mine = peer != self.me() && self.is_recovering();
@@ -297,13 +304,14 @@ impl Node {
         if !self.options.lends || !others_recover() {
             return false;
         }
-        // Names in a directory are only read under leases.
+        // Leases on a directory permit only reads of its names.
         let is_there = self.disk.metafiles.contains_key(&object);
         let matters = is_there && (kind == Kind::Write || !self.has_directory(object));
         matters && !self.leasing.is_covered_by(object, peer, kind)
     }
 
-    /// The same where it only looks: who recovers has to, before it can reclaim.
+    /// Returns the same for a request that only reads. A recovering metaserver may read, since it
+    /// has to read before its clients can reclaim.
     pub(crate) fn is_kept_from(&self, peer: Peer, object: FileId) -> bool {
         let recovers = match peer == self.me() {
             true => self.is_recovering(),
@@ -312,7 +320,7 @@ impl Node {
         !recovers && self.is_held_off(peer, object, Kind::Read)
     }
 
-    /// A peer says whether its clients may hold leases that it does not know of yet.
+    /// Records whether the clients of a peer may hold leases that they have not reclaimed.
     pub(crate) fn recovers(&mut self, peer: Peer, recovers: bool) {
         if recovers {
             let (asked, until) =

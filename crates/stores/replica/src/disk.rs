@@ -1,4 +1,4 @@
-//! What a metaserver has on stable storage, as it is in memory.
+//! The content of stable storage, as a structure in memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,43 +16,43 @@ use crate::record::Record;
 /// The root: the first id of the first metaserver.
 pub(crate) const ROOT: FileId = FileId(1 << 48 | 1);
 
-/// The cookies that stand for `.` and `..`; those of names come behind.
+/// The cookies of `.` and `..`. The cookies of names are larger.
 pub(crate) const THIS: u64 = 1;
 pub(crate) const PARENT: u64 = 2;
 
-/// What is on stable storage.
+/// The content of stable storage.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
-    /// The epoch before this one, and the last stamp that was given.
+    /// The epoch before this one, and the last version number.
     pub(crate) known: Known,
     pub(crate) ids: u64,
     pub(crate) heard: BTreeMap<Peer, Noted>,
     pub(crate) leave: Option<Move>,
-    /// Objects by which others lose names that have other homes, and have not yet.
+    /// Objects that have replaced an object of another home, which has not lost its name yet.
     pub(crate) replacing: BTreeMap<FileId, (Place, FileId)>,
     pub(crate) metafiles: BTreeMap<FileId, Metafile>,
-    /// Which objects stand where.
+    /// An index of the objects by place.
     at: BTreeSet<(Place, FileId)>,
     pub(crate) notes: BTreeMap<Place, Note>,
-    /// The names that have notes, by directory and cookie.
+    /// The reserved names, by directory and cookie.
     pub(crate) order: BTreeMap<(FileId, u64), Vec<u8>>,
     last_cookie: u64,
-    /// Names whose notes were dropped last, with their cookies: one that is replaced stays where
-    /// it is in a listing.
+    /// The names whose reservations were removed last, with their cookies. A name that is replaced
+    /// keeps its position in a listing.
     dropped: VecDeque<(Place, u64)>,
 }
 
-/// How many of them are remembered.
+/// The largest number of removed reservations that are remembered.
 const DROPPED_MAX: usize = 256;
 
-/// Who has claimed a name, and where a listing goes on behind it.
+/// A reservation of a name: the object, and the cookie of the name in listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) object: FileId,
     pub(crate) cookie: u64,
 }
 
-/// The root's metafile before the first change.
+/// Returns the metafile of the root before its first change.
 pub(crate) fn root(now: nfs3::Time, owner: &Owner) -> Metafile {
     let attributes = nfs3::Attributes {
         file_type: nfs3::FileType::Directory,
@@ -74,7 +74,7 @@ pub(crate) fn root(now: nfs3::Time, owner: &Owner) -> Metafile {
 }
 
 impl Disk {
-    /// What these records come to.
+    /// Replays records into a structure.
     pub(crate) fn of(records: &[impl AsRef<[u8]>]) -> Result<Self, Error> {
         let mut disk = Self {
             known: Known::default(),
@@ -95,7 +95,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Takes a record that is on stable storage.
+    /// Applies a record that is on stable storage.
     pub(crate) fn take(&mut self, record: Record) {
         match record {
             Record::Put(metafile) => self.put(metafile),
@@ -132,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// As few records as say all.
+    /// Returns the smallest sequence of records with this state.
     pub(crate) fn records(self) -> impl Iterator<Item = Record> {
         let known = [Record::Epoch(self.known.epoch), Record::Ids(self.ids)];
         let last = Record::Gone(FileId(0), self.known.stamp);
@@ -163,12 +163,13 @@ impl Disk {
         }
     }
 
-    /// The object at home here that stands at a place.
+    /// Returns an object of this home that has the name at a place.
     pub(crate) fn standing_at(&self, place: &Place) -> Option<FileId> {
         first_at(&self.at, place)
     }
 
-    /// The cookie of a name that is noted or was just now, or the next.
+    /// Returns the cookie of a name that is reserved, or whose reservation was removed recently.
+    /// Otherwise returns the next cookie.
     pub(crate) fn cookie(&mut self, place: &Place) -> u64 {
         if let Some(note) = self.notes.get(place) {
             return note.cookie;
@@ -181,7 +182,7 @@ impl Disk {
         self.last_cookie
     }
 
-    /// Who has claimed names in a directory.
+    /// Returns the reservations in a directory.
     pub(crate) fn inside(&self, directory: FileId) -> impl Iterator<Item = (&Place, &Note)> {
         let first = Place { directory, name: Vec::new() };
         let inside = self.notes.range(first..);
@@ -189,7 +190,7 @@ impl Disk {
     }
 }
 
-/// An object that stands at a place by this index.
+/// Returns the first object at a place in an index.
 pub(crate) fn first_at(index: &BTreeSet<(Place, FileId)>, place: &Place) -> Option<FileId> {
     let found = index.range((place.clone(), FileId(0))..).next();
     found.filter(|(there, _)| there == place).map(|(_, object)| *object)

@@ -1,4 +1,4 @@
-//! What the machines of a metaserver ask it to do.
+//! The effects of the state machines, and their execution.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,8 @@ impl Node {
                     self.home(home::Event::Restarted(peer));
                     self.has_restarted(peer);
                 }
-                // It is for who comes back with an old backup: the last second of it may be lost.
+                // This record detects a peer that is restored from an old backup. A crash may lose
+                // its last second.
                 self.append(&[Record::Heard(peer, noted)], Urgency::Soon, None);
             }
             peers::Effect::Open => {
@@ -57,7 +58,7 @@ impl Node {
         }
     }
 
-    /// Asks a peer what it knows of this metaserver.
+    /// Requests from a peer its record of this metaserver.
     pub(crate) fn greet(&mut self, peer: Peer) {
         let hello = Ask::Hello(self.stored, self.options.strict);
         self.call(peer, hello, Why::Hello);
@@ -115,7 +116,7 @@ impl Node {
         effects.into_iter().for_each(|effect| self.do_home(effect));
     }
 
-    /// Asks for a name, unless another stands there that has its home here and is not replaced.
+    /// Reserves a name, unless another object of this home has it and is not replaced.
     fn claim(&mut self, ticket: Ticket, object: FileId, place: Place, over: Option<FileId>) {
         let there = self.disk.standing_at(&place).filter(|one| *one != object);
         if there.is_some_and(|one| Some(one) != over) {
@@ -189,7 +190,7 @@ impl Node {
         }
     }
 
-    /// Tells all others that an object has lost a name.
+    /// Announces to all peers that an object has lost a name.
     pub(crate) fn announce(&mut self, object: FileId, version: Stamp, left: Place) {
         let metafile = self.disk.metafiles.get(&object);
         let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
@@ -209,12 +210,12 @@ impl Node {
         let replaced = there.map(|(place, over, _)| (place, over));
         let home::Change { object, from, to, .. } = change;
         if self.latest(object).is_none() {
-            // Who was to have it made has given up.
+            // The operation that creates the object has given up.
             self.not_stored(ticket);
             return;
         }
-        // A name that is had is noted before, by its directory's home, which without leases has the times
-        // changed then.
+        // A new name was reserved at the directory's home before. Without leases that home changes
+        // the directory's times with the reservation.
         let had = to.iter().filter(|_| self.options.strict).map(|to| to.directory);
         let lost = from.iter().map(|(from, _)| from.directory);
         let within: BTreeSet<FileId> = had.chain(lost).filter(|it| self.is_mine(*it)).collect();
@@ -222,7 +223,8 @@ impl Node {
             within.into_iter().filter_map(|it| self.touched(it, For::Loss)).collect();
         let place = to.clone();
         let what_for = For::Names(ticket, replaced.clone());
-        // The later stamp is that of what is replaced: its announcement has the earlier.
+        // The replaced object receives the later version number, and its announcement the earlier
+        // one.
         changes.extend(self.prepare(object, what_for, |metafile| {
             if let Some((from, _)) = &from {
                 metafile.places.retain(|place| place != from);
@@ -257,7 +259,7 @@ impl Node {
                         let (cookie, directory) = (node.disk.cookie(&place), place.directory);
                         let what_for = For::Note(place, object, cookie);
                         if node.options.strict {
-                            // Its times are changed with the names.
+                            // The times change together with the names.
                             node.store(directory, what_for, |_| true);
                         } else {
                             node.touch(directory, what_for);
@@ -268,7 +270,7 @@ impl Node {
                     let object = self.disk.notes.get(&place).map(|note| note.object);
                     self.disk.take(Record::NoNote(place.clone()));
                     if self.options.strict || object.is_some_and(|object| self.is_mine(object)) {
-                        // The directory was changed when the name was lost.
+                        // The times of the directory changed when the name was lost.
                         self.append(&[Record::NoNote(place)], Urgency::Soon, None);
                     } else {
                         self.touch(place.directory, For::NoNote(place));
@@ -284,13 +286,14 @@ impl Node {
         }
     }
 
-    /// Names in a directory are changed now, if it is there.
+    /// Updates the times of a directory whose names change. Returns false if there is no such
+    /// directory.
     pub(crate) fn touch(&mut self, directory: FileId, what_for: For) -> bool {
         let now = self.outside.wall();
         self.store(directory, what_for, |metafile| metafile.touch_at(now))
     }
 
-    /// The same with other changes.
+    /// Prepares the same update as a part of a larger change.
     fn touched(&mut self, directory: FileId, what_for: For) -> Option<(Changing, Record)> {
         let now = self.outside.wall();
         self.prepare(directory, what_for, |metafile| metafile.touch_at(now))

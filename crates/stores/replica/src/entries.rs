@@ -1,8 +1,8 @@
-//! Listing directories.
+//! Listing of directories.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "an answer of any other kind says nothing of what was asked"
+    reason = "an answer of any other kind is no result of the request"
 )]
 
 use futures_util::future::join_all;
@@ -17,7 +17,7 @@ use crate::message::{Answer, Ask, Listed};
 use crate::metafile::Metafile;
 use crate::using::{id, object};
 
-/// How many names are asked for at once.
+/// The number of names in one LIST call.
 const NAMES_AT_ONCE: u32 = 64;
 
 impl Metaserver {
@@ -39,7 +39,7 @@ impl Metaserver {
         if !has.read {
             return Err(FsError::Access);
         }
-        // Who may not search a directory learns names, but nothing of what they lead to.
+        // Without search permission a caller receives names, but no attributes or handles.
         let everything = wanted == Wanted::Everything && has.execute;
         let mut entries = Entries::default();
         let above = metafile.parent();
@@ -48,7 +48,7 @@ impl Metaserver {
             if !budget.take(name) {
                 return full(entries, attributes);
             }
-            // Who lists them asks for them by themselves.
+            // A client that needs the parent's attributes requests them separately.
             let this = (everything && file_id == directory).then_some(attributes);
             let object = this.map(|_| id(directory));
             let cookie = Cookie(dot);
@@ -81,7 +81,7 @@ impl Metaserver {
         }
     }
 
-    /// What is listed, if it stands there.
+    /// Returns the metafile of a listed object if the object has the name.
     async fn standing(
         &self,
         directory: FileId,
@@ -89,20 +89,21 @@ impl Metaserver {
     ) -> Result<Option<Metafile>, FsError> {
         let place = Place { directory, name: listed.name.clone() };
         let found = match self.good(listed.object).await {
-            // It is not where its directory's home has it: the copy may be old.
+            // The object does not have the name that the directory's home has reserved: the copy
+            // may be old.
             Ok(found) if !found.stands_at(&place) => self.fresh(listed.object).await,
             found => found,
         };
         match found {
             Ok(found) if found.stands_at(&place) => Ok(Some(found)),
-            // Another that has its home there may have the name.
+            // Another object of the same home may have the name.
             Ok(_) | Err(FsError::Stale) => self.find_by(listed.object, &place).await,
             Err(error) => Err(error),
         }
     }
 }
 
-/// The entries that there is room for.
+/// Returns the entries that fit into the budget.
 fn full(entries: Entries, attributes: leasehold_fs::Attributes) -> Result<Page, FsError> {
     if entries.is_empty() {
         return Err(FsError::TooSmall);

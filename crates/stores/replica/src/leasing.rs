@@ -1,13 +1,16 @@
-//! Leases that a strict metaserver grants others on what has its home here, and what waits for them.
+//! Leases that a strict metaserver grants to metaservers on objects of its home, and the requests
+//! that wait for them.
 //!
-//! There are two of each object. That on copies is on a metafile, or on all names in a directory: both
-//! have one number. Whatever changes an object here is a call without such a lease of its own, and takes
-//! back those of all others first; none outlives an epoch of its holder or of this metaserver. That on
-//! covers is of what clients of its holder may cache, or change: see [`crate::covering`].
-//! `core::leases` says who is in whose way. Turns on covers come before those on copies.
+//! There are two leases for each object. The lease on copies covers a metafile, or all names in a
+//! directory: both have one number. A change of an object is a call without a lease of its own. It
+//! recalls the leases of all holders first. No lease on copies outlives an epoch of its holder or
+//! of this metaserver. The lease on covers is the delegable lease: it permits the clients of its
+//! holder to cache or change the object, see [`crate::covering`]. `core::leases` defines the
+//! conflicts. The guard on covers is always acquired before the guard on copies.
 //!
-//! Where several want covers at one time each has its turn: what was granted is not taken back before who
-//! asked for it is told, and who asks again, because a call may not last as long, keeps its turn.
+//! If several metaservers request delegable leases at the same time, they take turns. A granted
+//! lease is recalled only after its holder has received the grant. A request that is repeated
+//! because its call has timed out keeps its place in the queue.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,20 +28,22 @@ use crate::changing::{Change, Naming};
 use crate::message::{Answer, Ask, Begins};
 use crate::node::{Asker, Node, Why};
 
-/// How long a cover lasts by which clients are let cache. A metaserver that is gone keeps others from
-/// what its clients had for that long at most, and one that goes on asks once a minute for each.
+/// The term of a delegable lease under which clients may cache. It bounds the time for which an
+/// unreachable metaserver blocks others. A live metaserver renews each lease once a minute.
 pub(crate) const COVER: Duration = Duration::from_secs(180);
 
-/// How long what clients are granted lasts at most: a term, and what is waited out of late WRITEs.
+/// Returns the longest lifetime of a client's lease: its term, clock drift, and the slack for late
+/// WRITEs.
 pub(crate) fn lent() -> Duration {
     let Terms { longest_term, drift_ppm, slack_max, .. } = Terms::DEFAULT;
     longest_term + longest_term * drift_ppm / 1_000_000 + slack_max
 }
 
-/// Numbers of holders of covers begin here. Each is of a metaserver, whatever its epoch.
+/// The first holder number for delegable leases. Such a number belongs to a metaserver in all its
+/// epochs.
 const COVERED: u32 = 1 << 31;
 
-/// A lease that is to be given back.
+/// A lease that is recalled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evicted {
     holder: Client,
@@ -46,47 +51,48 @@ pub(crate) struct Evicted {
     serial: Serial,
 }
 
-/// What waits until nobody is in its way.
+/// A request that waits for conflicting leases to end.
 pub(crate) enum Turn {
-    /// A peer's question, which asks for a lease as well: its turn on the covers.
+    /// A peer's request for a copy and a lease on it, which waits for the guard on the covers.
     Before(Peer, Asker, Ask),
-    /// And on the copies; with what it has on the covers until then.
+    /// The same request, which waits for the guard on the copies. The last field is the guard and
+    /// the lease on the covers until then.
     Ask(Peer, Asker, Ask, Option<(Ticket, Serial)>),
-    /// This metaserver looks.
+    /// A read by this metaserver.
     Look(Waiting),
-    /// A cover that is asked for, by whom.
+    /// A request for a delegable lease.
     Cover(Peer, Asker),
-    /// The same, granted, until nobody has a copy.
+    /// A granted delegable write lease, which waits until there are no copies.
     Alone(Peer, Asker, Grant),
-    /// A part of a change: its turn on the covers, by whom.
+    /// A part of a change, which waits for the guard on the covers.
     Covers(u64),
-    /// And on the copies.
+    /// The same part, which waits for the guard on the copies.
     Change(u64),
-    /// A change of a name that another home makes.
+    /// A change of a name by another home.
     Begins(Peer, Begins),
 }
 
-/// Who has leases on what has its home here.
+/// The leases on objects of this home.
 pub(crate) struct Leasing {
     table: Table,
-    /// The number of each peer in its epoch.
+    /// The holder number of each peer in its current epoch.
     holders: BTreeMap<Peer, Client>,
     last_holder: u32,
     pub(crate) turns: BTreeMap<Ticket, (FileId, Turn)>,
-    /// Who waits for covers, and for which.
+    /// The waiting requests for delegable leases.
     asking: BTreeMap<(FileId, Peer), (Ticket, Kind, Purpose)>,
-    /// Leases of which their holders are not told yet.
+    /// Leases whose grants have not been sent to their holders.
     untold: BTreeSet<Serial>,
     pub(crate) changes: BTreeMap<u64, Change>,
-    /// What may be changed now, and the calls that end when that is stored.
+    /// The objects that may be changed now, and the guards that end when the change is stored.
     pub(crate) under: BTreeMap<FileId, Ticket>,
     pub(crate) naming: Naming,
-    /// What others change in directories here.
+    /// The changes of names that other homes make in directories of this home.
     pub(crate) begun: Begun,
 }
 
 impl Leasing {
-    /// Nobody has a lease.
+    /// Creates an empty lease table.
     pub(crate) fn new(bounds: Bounds, peers: usize, epoch: u64) -> Self {
         let leases_max = bounds.most.saturating_mul(peers).saturating_mul(2);
         Self {
@@ -109,7 +115,7 @@ impl Leasing {
         next.into_iter().flatten().chain(changes).min()
     }
 
-    /// How many wait, and how many of them for covers.
+    /// Returns the number of waiting requests, and how many of them request delegable leases.
     #[cfg(test)]
     pub(crate) fn turns(&self) -> (usize, usize) {
         let is_cover = |turn: &&(FileId, Turn)| matches!(turn.1, Turn::Cover(..));
@@ -123,20 +129,21 @@ impl Leasing {
         })
     }
 
-    /// Whether another than this one may let its clients write an object, or writes it.
+    /// Returns true if another metaserver than `peer` holds a delegable write lease on an object.
     pub(crate) fn is_written_by_others(&self, object: FileId, peer: Peer) -> bool {
         let leases = self.table.leases(covered(object)).iter();
         leases.into_iter().any(|it| it.kind == Kind::Write && it.client != covering(peer))
     }
 
-    /// Whether others than this one have a copy of an object, or a cover on it.
+    /// Returns true if another metaserver than `peer` holds a copy of an object or a delegable
+    /// lease on it.
     pub(crate) fn is_known_to_others(&self, object: FileId, peer: Peer) -> bool {
         let covers = self.table.leases(covered(object)).iter();
         let is_covered = covers.into_iter().any(|it| it.client != covering(peer));
         is_covered || !self.table.leases(copied(object)).is_empty()
     }
 
-    /// What a metaserver still has of a cover that is taken back from it, and for how long.
+    /// Returns the remaining term of a delegable lease that is being recalled from a metaserver.
     fn left_of_cover(
         &self,
         now: Time,
@@ -151,22 +158,22 @@ impl Leasing {
         Some((lease.serial, lease.kind, left.saturating_sub(drift)))
     }
 
-    /// Whether a lease is there that is to be taken back now.
+    /// Returns true if the lease exists and its recall may be sent now.
     fn is_evicted(&self, Evicted { holder, object, serial }: Evicted) -> bool {
         let is_it = |it: &Lease| it.client == holder && it.serial == serial && it.evicted;
         !self.untold.contains(&serial) && self.table.leases(object).iter().any(is_it)
     }
 
-    /// Whether a metaserver has a cover on an object, to do this.
+    /// Returns true if a metaserver holds a delegable lease of at least this kind.
     pub(crate) fn is_covered_by(&self, object: FileId, peer: Peer, kind: Kind) -> bool {
         let leases = self.table.leases(covered(object)).iter();
         leases.into_iter().any(|it| it.client == covering(peer) && it.kind >= kind)
     }
 }
 
-/// A lease on copies is over when a copy is that was had by it. What is wanted back is asked for again
-/// before the call that does has ended, after most of a window: who gives it later than that has nobody
-/// to answer, and is not heard before the next.
+/// Returns the terms of the lease table. A lease on copies ends with the staleness window of the
+/// copy. A recall is repeated after half a window, before its call times out: a holder that returns
+/// the lease after the timeout can only report it in the answer to the next recall.
 const fn terms(bounds: Bounds) -> Terms {
     Terms {
         default_term: bounds.window,
@@ -179,13 +186,14 @@ const fn terms(bounds: Bounds) -> Terms {
     }
 }
 
-/// How long the longest lease is waited out: one on copies, or a cover where clients have leases.
+/// Returns the longest term of a lease: of a copy, or of a delegable lease if clients have leases.
 pub(crate) fn waited(bounds: Bounds, lends: bool) -> Duration {
     let term = if lends { COVER } else { bounds.window };
     term + term * Terms::DEFAULT.drift_ppm / 1_000_000
 }
 
-/// The same for all objects here: ids say which of a volume they are.
+/// Returns the lease table's object for copies. The file system number is constant, because ids are
+/// unique within a volume; it distinguishes copies (0) from covers (1).
 pub(crate) const fn copied(file: FileId) -> Object {
     Object { file_system: FileSystemId(0), file }
 }
@@ -194,7 +202,7 @@ pub(crate) const fn covered(file: FileId) -> Object {
     Object { file_system: FileSystemId(1), file }
 }
 
-/// A metaserver as it holds covers.
+/// Returns the holder number of a metaserver for delegable leases.
 pub(crate) const fn covering(peer: Peer) -> Client {
     Client(COVERED | peer.0)
 }
@@ -204,12 +212,13 @@ const fn wish(kind: Kind, term: Duration) -> Wish {
 }
 
 impl Node {
-    /// A peer asks for something that it may keep.
+    /// Handles a request for an answer that the peer may cache.
     pub(crate) fn ask_leased(&mut self, peer: Peer, asker: Asker, object: FileId, ask: Ask) {
         if self.is_kept_from(peer, object) {
             self.answer(asker, Answer::Later);
         } else if self.leasing.is_written_by_others(object, peer) {
-            // By a lease of its own, so that whoever is to write next comes after it.
+            // The request has its own lease on the covers, so that the next writer queues behind
+            // it.
             let (at, by) = (covered(object), Some(covering(peer)));
             let wish = Some(wish(Kind::Read, self.options.bounds.window));
             self.take_turn(at, by, Access::Read, wish, Turn::Before(peer, asker, ask));
@@ -229,13 +238,13 @@ impl Node {
         self.take_turn(copied(object), by, Access::Read, Some(wish), turn);
     }
 
-    /// Looks at an object as soon as nobody else writes it.
+    /// Reads an object once no other metaserver writes it.
     pub(crate) fn look(&mut self, ticket: Waiting, object: FileId) {
         let by = Some(covering(self.me()));
         self.take_turn(covered(object), by, Access::Read, None, Turn::Look(ticket));
     }
 
-    /// A metaserver, or this one, asks for a cover.
+    /// Handles COVER: a metaserver, which may be this one, requests a delegable lease.
     pub(crate) fn asked_to_cover(
         &mut self,
         peer: Peer,
@@ -261,7 +270,8 @@ impl Node {
             let given = Event::Returned(covering(peer), covered(object), serial, Open::No);
             self.leases(given);
         }
-        // It has started again and gives nothing back yet, so this is no cover that it has just given.
+        // A holder that has restarted returns no lease during its recovery, so this lease was not
+        // just returned.
         let left = self.leasing.left_of_cover(self.now, (object, peer), kind);
         if let Some((serial, kind, term)) = left.filter(|_| reclaims) {
             self.answer(asker, Answer::Covered(serial, kind, term));
@@ -276,7 +286,8 @@ impl Node {
         self.take_turn_as(ticket, on, Some(wish(kind, term)), Turn::Cover(peer, asker));
     }
 
-    /// Whether who asks for a cover waits for it already, its last call for it having come to its end.
+    /// Returns true if the same metaserver already waits for this lease, after its previous call
+    /// has timed out.
     fn goes_on_waiting(
         &mut self,
         peer: Peer,
@@ -291,7 +302,7 @@ impl Node {
             let before = core::mem::replace(waits, asker);
             self.answer(before, Answer::Later);
         }
-        // One that is to be lent is for what is done soon, too.
+        // A lease for clients also permits operations that end soon.
         let is_enough = kind == wanted.0 && purpose >= wanted.1;
         if !is_enough {
             self.leasing.asking.remove(&(object, peer));
@@ -301,14 +312,14 @@ impl Node {
         is_enough
     }
 
-    /// A peer had these covers when this metaserver started.
+    /// Adds the delegable leases that a peer reports when this metaserver starts.
     pub(crate) fn had_covers(&mut self, peer: Peer, covers: &[(FileId, Kind)]) {
         for &(object, kind) in covers {
             let ticket = Ticket(self.number());
             let (client, ask) = (Some(covering(peer)), Some(wish(kind, COVER)));
             let (object, access, under) = (covered(object), Access::Nothing, None);
             let call = Call { ticket, object, client, access, under, ask };
-            // They went together before, so none waits for another.
+            // The leases were compatible before the start, so no call waits for another.
             let mut effects = Vec::new();
             self.leasing.table.step(self.now, Event::Call(call), &mut effects);
             let runs = effects.iter().any(|effect| matches!(effect, Effect::Run(_)));
@@ -349,7 +360,7 @@ impl Node {
             match effect {
                 Effect::Run(run) => self.runs(run),
                 Effect::Evict(holder, object, serial) => self.evict(holder, object, serial),
-                // There is no recovery, and nobody knows better by a lease.
+                // The table has no recovery period, and no holder has newer attributes.
                 Effect::Later(_) | Effect::Inquire(..) => {}
             }
         }
@@ -404,7 +415,8 @@ impl Node {
                 self.answer(asker, answer);
                 self.leases(ended(copied(object), void));
                 if let Some((ticket, serial)) = before {
-                    // Who writes next takes the copy back, and need not ask for what nobody knows of.
+                    // The next writer recalls the copy, and does not have to recall a lease without
+                    // a holder.
                     let over = Outcome { used: 0, void: true };
                     self.leases(Event::Done(covered(object), ticket, over));
                     self.has_told(covering(peer), object, serial);
@@ -440,7 +452,7 @@ impl Node {
         }
     }
 
-    /// What is shown here of an object that has its home here.
+    /// Returns an object of this home as clients see it.
     fn shown(&self, object: FileId) -> Answer {
         match self.yields.hides(object) {
             Some(_) => Answer::Later,
@@ -452,23 +464,23 @@ impl Node {
         self.answer(asker, Answer::Covered(grant.serial, grant.kind, grant.term));
     }
 
-    /// A holder is told of its lease, which may be wanted back by now.
+    /// Marks a grant as sent to its holder. A recall that was delayed until then is sent.
     fn has_told(&mut self, holder: Client, object: FileId, serial: Serial) {
         self.leasing.untold.remove(&serial);
         self.evict(holder, covered(object), serial);
     }
 
-    /// What a peer is told that may keep it.
+    /// Returns a cacheable answer for a peer.
     fn leased(&self, object: FileId, ask: &Ask) -> Answer {
         if let Ask::Search(place, _) = ask {
-            // If it does not stand there, another has come to while this one's turn came.
+            // If the object has lost the name, another object has received it in the meantime.
             let stands = self.stands(object, place);
             return if stands { self.known_of(&Ask::Fetch(object, None)) } else { Answer::Later };
         }
         self.known_of(ask)
     }
 
-    /// A peer has dropped what it had by a lease, if that is what it answers.
+    /// Handles the answer to a recall.
     pub(crate) fn evicted(&mut self, evicted: Evicted, answer: &Answer) {
         let Evicted { holder, object, serial } = evicted;
         if *answer == Answer::Done {
@@ -476,8 +488,8 @@ impl Node {
         }
     }
 
-    /// A peer has begun another epoch: it has no copies, and what came from it is good no more. Covers
-    /// stay, as its clients and this metaserver's may still go by them.
+    /// Handles a new epoch of a peer: its copies are gone, and copies from it are void. Delegable
+    /// leases stay, because clients of the peer and of this metaserver may still use them.
     pub(crate) fn has_restarted(&mut self, peer: Peer) {
         if !self.options.strict {
             return;

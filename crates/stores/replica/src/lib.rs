@@ -1,12 +1,14 @@
-//! A store of metafiles that several metaservers keep, each object at home at one of them.
+//! A store of metafiles that several metaservers keep. Each object has its home at one metaserver.
 //!
-//! It has the names, owners, modes and times of files, and up to 4096 bytes of content each, which
-//! say where the data lies; a store of stripes over it has the data. `core::replica` has the rules,
-//! `spec/replica.x` what metaservers say to each other: [`Metaserver::answer`] serves that program,
-//! and [`Outside`] calls it. `docs/design/0016-metaservers.md` says why it is so.
+//! The store keeps the names, owners, modes and times of files, and up to 4096 bytes of content for
+//! each file. The content describes where the data lies; a striped store above this one stores the
+//! data. `core::replica` contains the rules, and `spec/replica.x` defines the program that
+//! metaservers call at each other. [`Metaserver::answer`] serves that program, and [`Outside`]
+//! calls it. `docs/design/0016-metaservers.md` gives the reasons for the design.
 //!
-//! All metafiles that have their home here are in memory, and on stable storage as a sequence of
-//! [records](compacted) that a start reads. A change is told to nobody before it is stored.
+//! All metafiles that have their home at this metaserver are in memory. On stable storage they are
+//! a sequence of [records](compacted), which the start of the program reads. No client and no peer
+//! receives a change before the change is on stable storage.
 
 mod asked;
 mod attributes;
@@ -58,52 +60,56 @@ pub use leasehold_session::Traffic;
 pub use leasehold_wire::replica::PROGRAM;
 pub use outside::{Later, NoResults, Outside, Urgency};
 
-/// The largest size of a file: what a signed 64-bit offset can name, as on disks.
+/// The largest size of a file: the largest signed 64-bit offset, as on disks.
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// How long a client waits before it is told to come again: a Linux client then sleeps. It waits for
-/// longer where a home may still do what it was asked for.
+/// The longest time for which an operation waits before its client receives NFS3ERR_JUKEBOX, on
+/// which a Linux client sleeps. An operation waits longer while a home may still be executing its
+/// request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// To whom a new file system belongs, and what number it has.
+/// The owner of the root of a new file system, and the number of the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The root's owner.
+    /// The user id of the root directory.
     pub uid: u32,
-    /// The root's group.
+    /// The group id of the root directory.
     pub gid: u32,
-    /// The root's permission bits.
+    /// The permission bits of the root directory.
     pub mode: u32,
     /// The number of the file system.
     pub file_system: u64,
 }
 
-/// What a metaserver is given.
+/// The parameters of a metaserver.
 pub struct Options {
-    /// Its number on the administrator's list.
+    /// The number of this metaserver in the administrator's list.
     pub me: Peer,
-    /// How many there are on the list.
+    /// The number of metaservers in the list.
     pub count: u32,
-    /// Those that are not waited for at the start.
+    /// The metaservers that the start does not wait for.
     pub without: Vec<Peer>,
-    /// Whom is asked for a name that is not here.
+    /// The order in which peers are searched for a name that is not cached here.
     pub order: Order,
-    /// Whether copies are had by leases that their homes grant, so that nothing old is shown, and a
-    /// WRITE is known at the home before it is answered. Names are looked for by [`Order::Constant`].
+    /// True if a home grants leases on cached copies, so that no client sees old data, and a WRITE
+    /// reaches the home before its reply is sent. Names are then searched for by
+    /// [`Order::Constant`].
     pub strict: bool,
-    /// Whether clients are granted leases on files, by whom [`Metaserver::lend_by`] says.
+    /// True if clients are granted leases on files, by the lender that [`Metaserver::lend_by`]
+    /// sets.
     pub lends: bool,
-    /// How long copies are good, and what goes with that.
+    /// The staleness bound of cached copies, and the limits that depend on it.
     pub bounds: Bounds,
-    /// How long a home may be silent before what needs it fails. Until then it is to come again.
+    /// The longest time for which a home may be silent before operations that need it fail with an
+    /// I/O error. Until then they fail with NFS3ERR_JUKEBOX.
     pub give_up: Duration,
-    /// To whom the root belongs when it is made.
+    /// The owner of the root when the root is created.
     pub owner: Owner,
-    /// Different at each start.
+    /// The write verifier. It differs at each start.
     pub verifier: Verifier,
-    /// What a new file has as its content.
+    /// Returns the initial content of a new file.
     pub content: Box<dyn Fn() -> Bytes + Send + Sync>,
-    /// By which peers of one file system know each other.
+    /// The shared secret by which metaservers of one file system authenticate each other.
     pub word: String,
 }
 
@@ -113,56 +119,57 @@ impl Options {
     }
 }
 
-/// How busy a metaserver is; the less busy comes first.
+/// The load of a metaserver. A lower value sorts first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
-    /// How much of its time it had something to do lately, in tenths.
+    /// The recent busy time of the metaserver, in tenths of the elapsed time.
     pub busy_tenths: u32,
-    /// Its open connections.
+    /// The number of open connections.
     pub connections: u32,
 }
 
 impl Load {
-    /// What one says before it knows that of itself: as if it were busy all the time, so that nobody is
-    /// sent to who has just started.
+    /// The load that a metaserver reports before its first measurement: fully busy, so that no
+    /// client is sent to a metaserver that has just started.
     pub const UNKNOWN: Self = Self { busy_tenths: 10, connections: 0 };
 }
 
-/// What an administrator is to know.
+/// An event that is reported to the administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// All peers have answered: this metaserver serves.
+    /// All peers have replied: this metaserver serves clients.
     Open,
-    /// A peer knows more of this metaserver than is stored here, so that serves nobody.
+    /// A peer has recorded later state of this metaserver than its stable storage contains, so this
+    /// metaserver refuses to serve.
     Older {
-        /// The peer.
+        /// The number of the peer.
         peer: u32,
-        /// The epoch and stamp that it knows.
+        /// The epoch and version number that the peer has recorded.
         known: (u64, u64),
-        /// Those that are stored.
+        /// The epoch and version number on stable storage.
         stored: (u64, u64),
     },
-    /// A peer knows a later epoch of this metaserver: another has taken its place, and this one serves
-    /// nobody any more.
+    /// A peer has recorded a later epoch of this metaserver: this metaserver is superseded, and it
+    /// refuses to serve.
     Over {
-        /// The peer.
+        /// The number of the peer.
         peer: u32,
-        /// The epoch that it knows.
+        /// The epoch that the peer has recorded.
         known: u64,
-        /// That of this one.
+        /// The epoch of this metaserver.
         this: u64,
     },
-    /// A peer is strict and this metaserver is not, or the other way round, so that this one serves
-    /// nobody.
+    /// Exactly one of the peer and this metaserver is in strict mode, so this metaserver refuses to
+    /// serve.
     Unlike {
-        /// The peer.
+        /// The number of the peer.
         peer: u32,
-        /// Whether this one is strict.
+        /// True if this metaserver is in strict mode.
         strict: bool,
     },
 }
 
-/// A metaserver among others. Clones are the same.
+/// A handle to a metaserver. Clones refer to the same metaserver.
 #[derive(Clone)]
 pub struct Metaserver {
     shared: Arc<Shared>,
@@ -174,43 +181,45 @@ struct Shared {
     node: Mutex<Node>,
     seen: Mutex<Seen>,
     placing: Placing,
-    /// When it is woken next.
+    /// The time of the earliest wake-up that is scheduled.
     armed: Mutex<Option<Time>>,
 }
 
-/// The fewest records that say all that these say.
+/// Returns the smallest sequence of records with the same state.
 ///
 /// # Errors
-/// When one cannot be read.
+/// Fails if a record cannot be decoded.
 pub fn compacted(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
     Ok(Disk::of(records)?.records().map(|record| record.encode()).collect())
 }
 
-/// The same for a home that goes on elsewhere. Its next epoch is later than the next here, so what is
-/// started from a copy of these, when the other has begun, is known for an older one.
+/// Returns the compacted records for a home that moves to another machine. The stored epoch is one
+/// higher than here, so a metaserver that is later started from the old records is recognised as
+/// rolled back.
 ///
 /// # Errors
-/// When one cannot be read.
+/// Fails if a record cannot be decoded.
 pub fn moved(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
     let mut disk = Disk::of(records)?;
     disk.known.epoch += 1;
     Ok(disk.records().map(|record| record.encode()).collect())
 }
 
-/// Why a metaserver cannot be one among others.
+/// The reason for which [`Metaserver::open`] fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// A record cannot be read.
+    /// A record cannot be decoded.
     Damaged,
-    /// The records are those of the metaserver with another number, if it is on the list.
+    /// The records belong to the metaserver with another number. `None` if that number is not in
+    /// the list.
     OfAnother(Option<u32>),
 }
 
 impl Metaserver {
-    /// Begins an epoch over the records that are stored. `random` is different at each start.
+    /// Starts an epoch over the records from stable storage. `random` must differ at each start.
     ///
     /// # Errors
-    /// As [`OpenError`] says.
+    /// Fails as [`OpenError`] describes.
     pub fn open(
         mut options: Options,
         records: &[Bytes],
@@ -218,7 +227,8 @@ impl Metaserver {
         random: u64,
     ) -> Result<Self, OpenError> {
         if options.strict {
-            // The notes of homes are what leases on names are about.
+            // Leases on names protect the reservations at the directory's home, which only this
+            // order reads.
             options.order = Order::Constant;
         }
         options.lends &= options.strict;
@@ -248,55 +258,57 @@ impl Metaserver {
         Ok(metaserver)
     }
 
-    /// Its number, and how many there are.
+    /// Returns the number of this metaserver, and the number of metaservers in the list.
     #[must_use]
     pub fn number(&self) -> (u32, u32) {
         (self.shared.options.me.0, self.shared.options.count)
     }
 
-    /// Its epoch: greater with each start.
+    /// Returns the epoch of this metaserver, which grows with each start.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.node().epoch()
     }
 
-    /// Whether clients are granted leases on what it serves.
+    /// Returns true if clients are granted leases on files of this metaserver.
     #[must_use]
     pub fn lends(&self) -> bool {
         self.shared.options.lends
     }
 
-    /// How many calls were made to other metaservers.
+    /// Returns the number of calls to other metaservers so far.
     #[must_use]
     pub fn messages(&self) -> u64 {
         self.node().messages
     }
 
-    /// Whether it serves.
+    /// Returns true if this metaserver serves clients.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.node().peers.is_open()
     }
 
-    /// Takes note of how busy it is.
+    /// Records the current load of this metaserver.
     pub fn is_busy(&self, load: Load) {
         let mut node = self.node();
         node.load = load;
         node.choosing.forget();
     }
 
-    /// How busy one on the list is, itself or another; none of one that does not serve this one now.
+    /// Returns the load of a metaserver in the list, which may be this one. `None` if that
+    /// metaserver does not serve, or does not reply.
     pub async fn load_of(&self, number: u32) -> Option<Load> {
         let Answer::Load(load) = self.ask(Peer(number), Ask::Load).await else { return None };
         Some(load)
     }
 
     fn node(&self) -> MutexGuard<'_, Node> {
-        // A panic in a machine is a bug that every later step would meet again.
+        // A poisoned lock is ignored: every later step would meet the same bug of the state
+        // machine.
         self.shared.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and then does what follows from it.
+    /// Runs a change of the state, and then executes its effects.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Node) -> T) -> T {
         let mut node = self.node();
         node.now = self.shared.outside.now();
@@ -320,14 +332,14 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let results = reply.await;
-                    // What cannot be read is an answer, too.
+                    // A reply that cannot be decoded counts as a refusal.
                     let read =
                         |results: Bytes| ask.answer(&results).map_err(|_| NoResults::Refused);
                     let answer = results.and_then(read);
                     this.with(|node| node.call_ended(call, answer));
                 });
             }
-            // Who waited may be gone.
+            // The receiver may have been dropped.
             Out::Tell(sender, stamp, answer) => drop(sender.send((stamp, answer))),
             Out::Leave(sender) => drop(sender),
             Out::Operation(sender, answer) => drop(sender.send(answer)),
@@ -345,7 +357,7 @@ impl Metaserver {
         }
     }
 
-    /// Has the machines woken at a time, unless that is done earlier anyway.
+    /// Schedules a wake-up of the state machines, unless an earlier one is scheduled.
     fn arm(&self, wake: Time) {
         let mut armed = self.shared.armed.lock().unwrap_or_else(PoisonError::into_inner);
         if armed.is_some_and(|armed| armed <= wake) {

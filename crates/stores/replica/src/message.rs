@@ -1,4 +1,4 @@
-//! What metaservers say to each other: as values, and as the bytes of `spec/replica.x`.
+//! The messages between metaservers: as values, and in the encoding of `spec/replica.x`.
 
 use core::time::Duration;
 
@@ -19,20 +19,20 @@ use crate::Load;
 use crate::attributes::Setting;
 use crate::metafile::{Metafile, Wrote, place, wire_place};
 
-/// The most names of a LIST.
+/// The largest number of names in the reply to LIST.
 pub(crate) const LISTED_MAX: u32 = 256;
 
-/// What is asked of a peer.
+/// A request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// With what is found on stable storage, and whether this one is strict.
+    /// The epoch and version number found on stable storage, and true if the caller is strict.
     Hello(Known, bool),
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    /// With what loses the name to it.
+    /// The place, the object, and the object that loses the name to it.
     Claim(Place, FileId, Option<FileId>),
-    /// With who claims the name and has it.
+    /// The place, the object, and the object that reserves the name and has it.
     Stands(Place, FileId, Option<FileId>),
     Change {
         object: FileId,
@@ -40,7 +40,7 @@ pub(crate) enum Ask {
         wrote: Option<Wrote>,
     },
     Place {
-        /// The same where it is asked for again.
+        /// The number of the change. A retry has the same number.
         number: u64,
         object: FileId,
         from: Option<Place>,
@@ -61,41 +61,45 @@ pub(crate) enum Ask {
         count: u32,
     },
     Evict(FileId),
-    /// With the number of the cover that is given for it, and whether clients had leases by it before.
+    /// The object, the kind, the purpose, the number of the delegable lease that is returned for
+    /// it, and true if clients held leases under it before a restart.
     Cover(FileId, Kind, Purpose, Option<Serial>, bool),
     Uncover(FileId, Serial),
     Load,
-    /// A name in a directory is about to be changed, for whom.
+    /// A name in a directory is about to change. The second field is the metaserver that requested
+    /// it.
     Begin(Begins, Option<Peer>),
-    /// It was, or will not be.
+    /// The change was made, or was given up.
     End(Begins, bool),
-    /// What has its home at the callee is about to lose a name to one of the caller's, for whom.
+    /// An object of the callee is about to lose a name to an object of the caller. The second field
+    /// is the metaserver that requested the change.
     Yield(Yield, Option<Peer>),
-    /// It has, by this version of the other; or will not.
+    /// The object loses the name, by this version of the other object. `None` if the change was
+    /// given up.
     Replaced(Yield, Option<Peer>, Option<Stamp>),
 }
 
-/// A change of a name, in a directory that has its home elsewhere.
+/// A change of a name in a directory of another home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Begins {
     pub(crate) directory: FileId,
-    /// Its number, at who changes the name.
+    /// The number of the change at the home that makes it.
     pub(crate) number: u64,
 }
 
-/// What a peer knows of one that starts.
+/// The state that a peer reports to a metaserver that starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) known: Known,
-    /// Whether its clients may have leases that it does not know of yet.
+    /// True if clients of the peer may hold leases that they have not reclaimed.
     pub(crate) recovers: bool,
-    /// What it has covers on that the one that starts granted.
+    /// The delegable leases of the peer that the starting metaserver granted.
     pub(crate) covered: Vec<(FileId, Kind)>,
-    /// What has its home at the one that starts and is to lose names.
+    /// The objects of the starting metaserver that are about to lose names.
     pub(crate) replaced: Vec<Yield>,
 }
 
-/// A name that is listed.
+/// A name in the reply to LIST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) cookie: u64,
@@ -103,15 +107,15 @@ pub(crate) struct Listed {
     pub(crate) object: FileId,
 }
 
-/// What a peer answers.
+/// An answer of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Its epoch, and what it knew.
+    /// The epoch of the peer, and the state that it reports.
     Known(u64, Told),
-    /// A cover, for how long.
+    /// A delegable lease, and its term.
     Covered(Serial, Kind, Duration),
     Metafile(Metafile),
-    /// The version is the one that is known.
+    /// The caller's version is current.
     Same,
     Nowhere,
     Named(Option<FileId>),
@@ -127,12 +131,12 @@ pub(crate) enum Answer {
     Full,
     Loop,
     Mode,
-    /// Nobody says that: nothing came in time, and what was asked for may be done all the same.
+    /// No peer sends this. No reply arrived in time, and the request may have been executed.
     Silence,
 }
 
 impl Answer {
-    /// Whether what was asked for is had, where that is all there is to say.
+    /// Returns success or the refusal, for requests without any other result.
     pub(crate) const fn had(&self) -> Result<(), Refusal> {
         match self {
             Self::Done => Ok(()),
@@ -157,19 +161,19 @@ impl Answer {
         }
     }
 
-    /// Whether an object stands at a place, where that was asked.
+    /// Returns the result of STANDS.
     pub(crate) const fn stands(&self) -> Stands {
         if matches!(self, Self::Is(true)) {
             Stands::Yes
         } else if matches!(self, Self::Is(false) | Self::Gone) {
-            // Of an id that nobody gave nothing stands.
+            // An id outside all ranges has no object.
             Stands::No
         } else {
             Stands::Unknown
         }
     }
 
-    /// Writes the results of a call.
+    /// Encodes the results of a call.
     pub(crate) fn encode(&self, stamp: Stamp, to: &mut Writer) {
         let refused = match self {
             Self::Epoch(now) => {
@@ -263,7 +267,7 @@ impl Answer {
     }
 }
 
-/// Bytes that are encoded already.
+/// Bytes in wire format.
 struct Raw(Vec<u8>);
 
 impl Encode for Raw {
@@ -273,7 +277,7 @@ impl Encode for Raw {
 }
 
 impl Ask {
-    /// Whether it is to be done once, also where it comes twice.
+    /// Returns true if a retransmission of the request must not run it a second time.
     pub(crate) const fn has_effect(&self) -> bool {
         match self {
             Self::Claim(..)
@@ -299,7 +303,7 @@ impl Ask {
         }
     }
 
-    /// The number of its procedure.
+    /// Returns the procedure number of the request.
     pub(crate) const fn procedure(&self) -> u32 {
         match self {
             Self::Hello(..) => replica::hello::NUMBER,
@@ -325,7 +329,7 @@ impl Ask {
         }
     }
 
-    /// Writes its arguments.
+    /// Encodes the arguments of the request.
     pub(crate) fn encode(&self, caller: replica::Caller, to: &mut Writer) {
         match self {
             Self::Hello(stored, strict) => replica::hello::Args {
@@ -436,7 +440,7 @@ impl Ask {
         }
     }
 
-    /// Reads the arguments of a call.
+    /// Decodes the arguments of a call.
     pub(crate) fn decode(
         procedure: u32,
         from: &mut Reader<'_>,
@@ -575,7 +579,7 @@ impl Ask {
         Self::Change { object: FileId(it.object), wanted, wrote }
     }
 
-    /// Reads the results of this call, with the last stamp of who answers.
+    /// Decodes the results of this call, and the last version number of the peer.
     pub(crate) fn answer(&self, results: &[u8]) -> Result<(Stamp, Answer), Error> {
         let from = &mut Reader::of_part(results);
         let nothing = |it: Option<Metafile>, otherwise| it.map_or(otherwise, Answer::Metafile);

@@ -1,4 +1,4 @@
-//! The metafile of an object: all that is known of it but its data.
+//! The metafile of an object: its names, attributes and content, but not its data.
 
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_base::xdr::{Encode as _, Writer};
@@ -7,21 +7,22 @@ use leasehold_fs::{Attributes, Device, FileType, Mode};
 use leasehold_wire::list::{List, ListOf};
 use leasehold_wire::{nfs3, replica};
 
-/// All that is known of an object but its data.
+/// The metafile of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Metafile {
     pub(crate) object: FileId,
     pub(crate) version: Stamp,
-    /// Its names.
+    /// The names of the object.
     pub(crate) places: Vec<Place>,
-    /// The size is that of the content. In its place is the verifier that an exclusive creation
-    /// came with, until the first change; there is one if `used` is 1.
+    /// The attributes. `size` is not the size of the file, which is the length of the content. From
+    /// an exclusive creation until the first change, `used` is 1 and `size` is the verifier of the
+    /// creation.
     pub(crate) attributes: nfs3::Attributes,
-    /// Where its data lies, or what a symbolic link holds.
+    /// The location of the data, or the target of a symbolic link.
     pub(crate) content: Vec<u8>,
 }
 
-/// What WRITEs left in a content that its home does not have yet.
+/// The part of a content that WRITEs have changed and that its home does not have yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrote {
     pub(crate) offset: u64,
@@ -30,17 +31,17 @@ pub(crate) struct Wrote {
 }
 
 impl Metafile {
-    /// Whether it is a directory.
+    /// Returns true if the object is a directory.
     pub(crate) fn is_directory(&self) -> bool {
         self.attributes.file_type == nfs3::FileType::Directory
     }
 
-    /// Whether the object has a name.
+    /// Returns true if the object has the name.
     pub(crate) fn stands_at(&self, place: &Place) -> bool {
         self.places.contains(place)
     }
 
-    /// Counts its names, and says whether there is one.
+    /// Updates the link count, and returns true if the object has a name.
     pub(crate) fn has_names(&mut self) -> bool {
         if !self.is_directory() {
             let names = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
@@ -49,12 +50,12 @@ impl Metafile {
         !self.places.is_empty()
     }
 
-    /// The directory that it stands in; the root stands in itself.
+    /// Returns the directory of the first name. The parent of the root is the root.
     pub(crate) fn parent(&self) -> FileId {
         self.places.first().map_or(self.object, |place| place.directory)
     }
 
-    /// What WRITEs did.
+    /// Applies the effect of WRITEs.
     pub(crate) fn write(&mut self, wrote: &Wrote) {
         let start = usize::try_from(wrote.offset).expect("it was checked to fit");
         let end = start + wrote.data.len();
@@ -67,38 +68,39 @@ impl Metafile {
         self.attributes.modified = self.attributes.changed;
     }
 
-    /// Takes note of the verifier that it was made with.
+    /// Stores the verifier of an exclusive creation.
     pub(crate) const fn keep_verifier(&mut self, verifier: [u8; 8]) {
         self.attributes.used = 1;
         self.attributes.size = u64::from_be_bytes(verifier);
     }
 
-    /// It is no new file any more.
+    /// Removes the verifier: the object has changed since its creation.
     pub(crate) const fn forget_verifier(&mut self) {
         self.attributes.used = 0;
         self.attributes.size = 0;
     }
 
-    /// Whether it was made with this verifier, and not changed since.
+    /// Returns true if the object was created with this verifier and has not changed since.
     pub(crate) const fn has_verifier(&self, verifier: [u8; 8]) -> bool {
         self.attributes.used == 1 && self.attributes.size == u64::from_be_bytes(verifier)
     }
 
-    /// Takes note of when it was changed: later than any change before.
+    /// Sets the change time. It is later than any earlier change time.
     pub(crate) fn change_at(&mut self, now: FileTime) {
         let last = FileTime::from(self.attributes.changed);
         let next = if now > last { now } else { just_behind(last) };
         self.attributes.changed = next.into();
     }
 
-    /// The same of a directory in which a name was changed; it is there afterwards.
+    /// Sets the times of a directory in which a name changes. Returns true, so that the directory
+    /// stays.
     pub(crate) fn touch_at(&mut self, now: FileTime) -> bool {
         self.change_at(now);
         self.attributes.modified = self.attributes.changed;
         true
     }
 
-    /// The attributes as clients see them.
+    /// Returns the attributes as clients see them.
     pub(crate) fn seen(&self) -> Attributes {
         let of = &self.attributes;
         let size = if self.is_directory() { 4096 } else { self.content.len() as u64 };
@@ -109,7 +111,7 @@ impl Metafile {
             uid: of.uid,
             gid: of.gid,
             size,
-            // What a file has besides its data lies in the file of all metafiles.
+            // The metadata of a file is in the records and uses no blocks of its own.
             used: if of.file_type == nfs3::FileType::Regular { 0 } else { 4096 },
             device: Device { major: of.device.major, minor: of.device.minor },
             file_system: of.file_system,
@@ -120,7 +122,7 @@ impl Metafile {
         }
     }
 
-    /// As a message has it.
+    /// Encodes the metafile as a part of a message.
     pub(crate) fn encode(&self, writer: &mut Writer) {
         self.object.0.encode(writer);
         self.version.0.encode(writer);
@@ -129,7 +131,7 @@ impl Metafile {
         replica::Content(&self.content).encode(writer);
     }
 
-    /// From a message.
+    /// Converts a metafile from a message.
     pub(crate) fn of(from: &replica::Metafile<'_>) -> Self {
         let List(places) = &from.places;
         Self {
@@ -142,17 +144,17 @@ impl Metafile {
     }
 }
 
-/// A place as a message has it.
+/// Converts a place for a message.
 pub(crate) fn wire_place(place: &Place) -> replica::Place<'_> {
     replica::Place { directory: place.directory.0, name: nfs3::Name(&place.name) }
 }
 
-/// A place from a message.
+/// Converts a place from a message.
 pub(crate) fn place(from: &replica::Place<'_>) -> Place {
     Place { directory: FileId(from.directory), name: from.name.0.to_vec() }
 }
 
-/// The next time that can be told from one.
+/// Returns the next later time that the resolution permits.
 fn just_behind(time: FileTime) -> FileTime {
     match time.nanoseconds {
         999_999_999 => FileTime { seconds: time.seconds + 1, nanoseconds: 0 },
@@ -160,7 +162,7 @@ fn just_behind(time: FileTime) -> FileTime {
     }
 }
 
-/// The kind of an object as messages have it.
+/// Converts a file type for a message.
 pub(crate) const fn wire_type(file_type: FileType) -> nfs3::FileType {
     match file_type {
         FileType::Regular => nfs3::FileType::Regular,

@@ -1,8 +1,8 @@
-//! Making, removing and giving names.
+//! Creation, removal, rename and link.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "an answer of any other kind says nothing of what was asked"
+    reason = "an answer of any other kind is no result of the request"
 )]
 
 use leasehold_base::units::{FileId, FileSystemId};
@@ -25,14 +25,14 @@ use crate::{FILE_BYTES_MAX, Metaserver};
 /// The largest number of names of one object.
 pub(crate) const LINK_MAX: u32 = 1000;
 
-/// How often it is tried to give a name that others want as well.
+/// The number of attempts to set a name that others set at the same time.
 const TRIES: usize = 5;
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 const SYMLINK_MODE: u32 = 0o777;
 
-/// What is to be made.
+/// The parameters of a new object.
 struct New<'a> {
     file_type: FileType,
     mode: u32,
@@ -46,7 +46,7 @@ pub(crate) fn found(metafile: &Metafile) -> Found {
     Found { object: id(metafile.object), attributes: metafile.seen(), directory: None }
 }
 
-/// The place of a name.
+/// Returns the place of a name.
 pub(crate) fn at(place: Place<'_>) -> Result<At, FsError> {
     let name = place.name.as_bytes().to_vec();
     if name.len() > crate::store::NAME_BYTES_MAX as usize {
@@ -56,7 +56,7 @@ pub(crate) fn at(place: Place<'_>) -> Result<At, FsError> {
 }
 
 impl Metaserver {
-    /// A directory that a caller may search.
+    /// Returns the attributes of a directory that the caller may search.
     pub(crate) async fn searched(
         &self,
         caller: &Caller,
@@ -71,14 +71,15 @@ impl Metaserver {
         if may { Ok(attributes) } else { Err(FsError::Access) }
     }
 
-    /// A directory that a caller may change names in.
+    /// Returns the attributes of a directory in which the caller may change names.
     async fn changeable(&self, caller: &Caller, directory: FileId) -> Result<Attributes, FsError> {
         let attributes = self.searched(caller, directory).await?;
         let may = access(&attributes, rights(&attributes, caller)).modify;
         if may { Ok(attributes) } else { Err(FsError::Access) }
     }
 
-    /// What is known of a directory after names in it were changed, where that is known for sure.
+    /// Returns the attributes of a directory after a change of names, if this metaserver is its
+    /// home.
     fn directory_after(&self, directory: FileId) -> Wcc {
         let mine = self.with(|node| node.is_mine(directory).then(|| node.view(directory)));
         Wcc { before: None, after: mine.flatten().map(|metafile| metafile.seen()) }
@@ -138,7 +139,7 @@ impl Metaserver {
         Err(FsError::Later)
     }
 
-    /// What is known here to stand at a place, without a call.
+    /// Returns the object that has the name according to local state, without a call.
     fn known(&self, at: &At) -> Option<FileId> {
         self.with(|node| node.disk.standing_at(at).or_else(|| node.kept_at(at)))
     }
@@ -220,7 +221,7 @@ impl Metaserver {
         self.enter(caller, &directory, &at, new).await
     }
 
-    /// Makes an object that has its home here, under a name that nobody has.
+    /// Creates an object of this home under a free name.
     async fn enter(
         &self,
         caller: &Caller,
@@ -275,9 +276,9 @@ impl Metaserver {
             node.view(object)
         });
         match answer {
-            // Another client may have removed the object since. The object was made all the same: a
-            // client that hears of a failure makes another object, and other clients see one object
-            // more than the program has made.
+            // Another client may have removed the object since. The creation succeeded all the
+            // same: a client that receives an error creates another object, and other clients see
+            // one object more than the program has created.
             Answer::Version(version) => {
                 Ok(made.unwrap_or(Metafile { version, places: vec![at.clone()], ..born }))
             }
@@ -287,7 +288,7 @@ impl Metaserver {
         }
     }
 
-    /// What a name leads to that the caller may take out of a directory.
+    /// Returns the object of a name that the caller may remove from a directory.
     async fn removable(&self, caller: &Caller, at: &At) -> Result<Metafile, FsError> {
         self.searched(caller, at.directory).await?;
         let there = self.find(at).await?.ok_or(FsError::NotFound)?;
@@ -338,7 +339,7 @@ impl Metaserver {
         let (from, to) = (at(from)?, at(to)?);
         let source = self.removable(caller, &from).await?;
         self.changeable(caller, to.directory).await?;
-        // A directory that moves is itself changed: its `..` is another one.
+        // A directory that moves is itself changed: its `..` refers to another parent.
         let moves = source.is_directory() && from.directory != to.directory;
         if moves && !rights(&source.seen(), caller).write {
             return Err(FsError::Access);
@@ -359,7 +360,7 @@ impl Metaserver {
                 if source.is_directory() && self.is_within(to.directory, source.object).await? {
                     return Err(FsError::Invalid);
                 }
-                // An empty directory loses nothing in between.
+                // An empty directory has no contents to lose between the two changes.
                 if !source.is_directory() || self.has_one_home(source.object, replaced.object) {
                     over = Some(replaced.object);
                 } else {
@@ -377,13 +378,13 @@ impl Metaserver {
         Err(FsError::Later)
     }
 
-    /// Whether one home has both, which can replace one by the other in one moment.
+    /// Returns true if one home has both objects and can replace one by the other in one change.
     fn has_one_home(&self, one: FileId, other: FileId) -> bool {
         self.with(|node| node.homes.of(one) == node.homes.of(other))
     }
 
-    /// Whether a directory is another one or lies below it, as far as is known here: leave to move
-    /// says it for sure.
+    /// Returns true if a directory is `above` or lies below it, according to local state. The
+    /// permission for the move verifies this later.
     async fn is_within(&self, mut directory: FileId, above: FileId) -> Result<bool, FsError> {
         for _ in 0..DEPTH_MAX {
             if directory == above {
@@ -415,7 +416,7 @@ impl Metaserver {
                 return Err(FsError::TooManyLinks);
             }
             self.place(target, None, Some(&at), None).await.map_err(|error| match error {
-                // The object, or the directory.
+                // Either the object or the directory is gone.
                 FsError::NotFound => FsError::Stale,
                 error => error,
             })
@@ -425,7 +426,7 @@ impl Metaserver {
         Linked { result, attributes, directory: self.changed(place, Ok(())).wcc }
     }
 
-    /// Has the home set attributes of an object, and gives what it has then.
+    /// Requests a change of attributes from the object's home, and returns the new metafile.
     pub(crate) async fn set_at_home(
         &self,
         object: FileId,

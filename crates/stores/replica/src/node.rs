@@ -1,4 +1,4 @@
-//! A metaserver: the machines of `core::replica`, what they are about, and what drives them.
+//! A metaserver: the state machines of `core::replica`, their data, and the code that drives them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,65 +32,66 @@ use crate::silence::Silence;
 use crate::yielding::Yielding;
 use crate::{Load, Notice, Options};
 
-/// So many names are told of a path at most: more than programs can use in one.
+/// The largest number of names in a path that is reported: more than programs can use in one path.
 const DEPTH_MAX: usize = 4096;
 
-/// What waits until it is on stable storage.
+/// An action that waits for stable storage.
 #[derive(Clone, Debug)]
 pub(crate) enum Chore {
-    /// Metafiles that were changed in one moment.
+    /// Metafiles that one change has modified together.
     Metafiles(Vec<Changing>),
-    /// Who has leave.
+    /// The permission for a directory move is recorded.
     Leave,
 }
 
-/// A change of a metafile that is on its way to stable storage.
+/// A change of a metafile that is being written to stable storage.
 #[derive(Clone, Debug)]
 pub(crate) struct Changing {
     pub(crate) object: FileId,
     pub(crate) version: Stamp,
-    /// None where the object is to be gone.
+    /// `None` if the change removes the object.
     pub(crate) metafile: Option<Metafile>,
     pub(crate) what_for: For,
-    /// What others wait for who want a lease.
+    /// The operation guard that ends when the change is stored. Lease requests wait for it.
     pub(crate) lease: Option<leases::Ticket>,
 }
 
-/// What a change is for.
+/// The purpose of a change.
 #[derive(Clone, Debug)]
 pub(crate) enum For {
-    /// Names of an object; with what loses one to it that has another home.
+    /// A change of an object's names. The second field is the place and the object of another home
+    /// that loses its name there, if there is one.
     Names(Ticket, Option<(Place, FileId)>),
-    /// A name that was yielded, and is lost.
+    /// An object loses a name that it has prepared to give up.
     Yielded(Asker, Place),
-    /// Who claims a place in it.
+    /// A reservation of a name in the directory: the place, the object and the cookie.
     Note(Place, FileId, u64),
-    /// A note that is dropped.
+    /// The removal of a reservation.
     NoNote(Place),
-    /// A name in a directory that is about to be lost.
+    /// A change of a directory's times, because a name in the directory changes.
     Loss,
-    /// What was changed elsewhere, or here.
+    /// A change of attributes or content that a peer or this metaserver requests.
     Asked(Asker),
-    /// The times of a directory, which another home has changed a name in.
+    /// A change of a directory's times, because another home has changed a name in the directory.
     End(Asker),
 }
 
-/// Whom an answer goes to.
+/// The destination of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asker {
-    /// A peer, and a number of its call.
+    /// A peer, and the number of its pending request.
     Peer(Peer, u64),
-    /// This metaserver itself, by the number of its call.
+    /// This metaserver, and the number of its own call.
     Me(u64),
 }
 
-/// Who waits for a ticket.
+/// The party that waits for a ticket.
 pub(crate) enum Waiter {
     Operation(oneshot::Sender<Answer>),
     Asker(Asker),
 }
 
-/// Why a call was made.
+/// The reason for a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Why {
     Hello,
@@ -111,12 +112,12 @@ pub(crate) enum Why {
     Change(Call),
     Evicted(Evicted),
     Cover(Call),
-    /// Whether a peer is there at all.
+    /// A health check of a peer.
     There(Peer),
     Operation(Ticket),
 }
 
-/// A call that is under way.
+/// A call without a reply so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) peer: Peer,
@@ -124,51 +125,52 @@ pub(crate) struct Called {
     pub(crate) callee_epoch: u64,
     pub(crate) ask: Ask,
     pub(crate) why: Why,
-    /// Whether it was made before, in another epoch.
+    /// True if the call was sent before, with an older epoch.
     pub(crate) again: bool,
 }
 
-/// What comes of a step, for who drives it.
+/// An effect of a step, which the owner of the node executes.
 pub(crate) enum Out {
-    /// A peer is called.
+    /// Call a peer.
     Call { call: u64, peer: Peer, caller: Caller, ask: Ask },
-    /// Somebody is told.
+    /// Send an answer to the waiting request.
     Tell(oneshot::Sender<(Stamp, Answer)>, Stamp, Answer),
-    /// Somebody will not be told.
+    /// Drop the waiting request without an answer.
     Leave(oneshot::Sender<(Stamp, Answer)>),
-    /// An operation goes on.
+    /// Resume an operation with an answer.
     Operation(oneshot::Sender<Answer>, Answer),
-    /// This goes on when that is on stable storage.
+    /// Continue with the chore once the records are on stable storage.
     Await(oneshot::Receiver<()>, Chore),
-    /// Clients are to give up what they hold on an object.
+    /// Recall all leases of clients on an object.
     Vacate(FileId),
-    /// What they hold is over.
+    /// Drop the leases of clients on an object, because their terms are over.
     Lost(FileId),
 }
 
-/// A message to this metaserver itself.
+/// A message of this metaserver to itself.
 pub(crate) enum Own {
     Ask(u64, Ask),
     Answer(u64, Answer),
 }
 
-/// A metaserver.
+/// The state of a metaserver.
 pub(crate) struct Node {
     pub(crate) options: Arc<Options>,
     pub(crate) outside: Arc<dyn Outside>,
     pub(crate) homes: Homes,
     pub(crate) now: Time,
     pub(crate) disk: Disk,
-    /// What is found at the start.
+    /// The epoch and version number that the start found on stable storage.
     pub(crate) stored: Known,
-    /// The last stamp whose change is on stable storage.
+    /// The last version number whose change is on stable storage.
     pub(crate) durable: Stamp,
-    /// Metafiles with changes that are on their way to stable storage.
+    /// Metafiles with changes that are being written to stable storage.
     pub(crate) pending: BTreeMap<FileId, (Stamp, Option<Metafile>)>,
     pub(crate) peers: Peers,
-    /// Whether what is stored cannot be served, or changed: nobody is told how busy this one is then.
+    /// True if this metaserver must not serve its stored state. It then reports no load.
     pub(crate) refuses: bool,
-    /// Whether something could not be stored. What is asked for from then on is not done.
+    /// True if a write to stable storage has failed. Later requests with an effect are not
+    /// executed.
     pub(crate) has_failed: bool,
     pub(crate) copies: Copies,
     pub(crate) changes: Changes,
@@ -180,36 +182,36 @@ pub(crate) struct Node {
     pub(crate) leasing: Leasing,
     pub(crate) covers: Covers,
     pub(crate) lending: Lending,
-    /// Until when those that are not waited for may have leases of before.
+    /// The time until which peers in `without` may hold leases of the previous epoch.
     pub(crate) alone_from: Option<Time>,
     pub(crate) ids: Ids,
-    /// The copies, and where they stand.
+    /// The cached copies, and an index of them by place.
     pub(crate) kept: BTreeMap<FileId, Metafile>,
     pub(crate) kept_at: BTreeSet<(Place, FileId)>,
-    /// Copies of which it is known here that they are old.
+    /// Cached copies that are known to be out of date.
     pub(crate) suspects: BTreeSet<FileId>,
-    /// What a call of `copies` has brought.
+    /// The metafile in the reply to a call of `copies`. [`Node::copies`] takes it.
     pub(crate) brought: Option<Metafile>,
-    /// What is to be released, and what is on its way to the home.
+    /// Written data that the homes do not have: not sent, and sent without a reply so far.
     pub(crate) dirty: BTreeMap<FileId, Wrote>,
     pub(crate) releasing: BTreeMap<Call, (FileId, Wrote)>,
-    /// Objects of this home that were written to elsewhere, until they are gone. When it is full,
-    /// all count as such.
+    /// Objects of this home that another metaserver has written to, until they are removed. When
+    /// the set is full, all objects count as such.
     pub(crate) elsewhere: BTreeSet<FileId>,
-    /// What is about to be made.
+    /// Objects that are being created.
     pub(crate) births: BTreeMap<FileId, Metafile>,
     pub(crate) searches: BTreeMap<u64, Searching>,
     pub(crate) distances: Distances,
     pub(crate) calls: BTreeMap<u64, Called>,
     pub(crate) askers: BTreeMap<u64, oneshot::Sender<(Stamp, Answer)>>,
     pub(crate) waiting: BTreeMap<Ticket, Waiter>,
-    /// Which change waits for a directory's end.
+    /// The change that waits for the closing of a directory, by the ticket of the closing.
     pub(crate) closing: BTreeMap<Ticket, Ticket>,
     pub(crate) own: VecDeque<Own>,
     pub(crate) outs: Vec<Out>,
-    /// Calls to others so far.
+    /// The number of calls to other metaservers so far.
     pub(crate) messages: u64,
-    /// How busy this metaserver is.
+    /// The load of this metaserver.
     pub(crate) load: Load,
     pub(crate) choosing: Choosing,
     pub(crate) silence: Silence,
@@ -217,7 +219,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Begins an epoch over what is stored. `start` is a number of 31 bits at random.
+    /// Starts an epoch over the stored state. `start` is a random number of 31 bits.
     pub(crate) fn new(
         options: Arc<Options>,
         mut disk: Disk,
@@ -272,7 +274,8 @@ impl Node {
             load: Load::UNKNOWN,
             choosing: Choosing::default(),
             silence: Silence::default(),
-            // An old backup has an epoch again, but no answer of then is for a call of now.
+            // A metaserver restored from an old backup repeats an epoch. The random start prevents
+            // that an answer to an earlier call matches a call of this run.
             last: u64::from(start) << 32,
             options,
             outside,
@@ -282,7 +285,8 @@ impl Node {
         node
     }
 
-    /// Says who is not waited for, and asks all others what they know.
+    /// Excludes the peers in `without` from the wait, and requests from all other peers their
+    /// record of this metaserver.
     pub(crate) fn begin(&mut self) {
         let waits = !self.options.without.is_empty() && self.options.strict;
         self.alone_from = waits.then(|| self.now + waited(self.options.bounds, self.options.lends));
@@ -293,7 +297,7 @@ impl Node {
         self.moves(moves::Event::Tick);
     }
 
-    /// Goes on without those that are not waited for.
+    /// Stops waiting for the peers in `without`.
     fn go_alone(&mut self) {
         for peer in self.options.without.clone() {
             self.peers(peers::Event::Away(peer));
@@ -312,19 +316,20 @@ impl Node {
         self.homes.of(object) == Some(self.me())
     }
 
-    /// A number that was never given before, in any epoch.
+    /// Returns a number that is unique across all epochs.
     pub(crate) const fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// The next of a slot: the numbers of one leave the same when they are divided by their count.
+    /// Returns the next number of a slot. The numbers of a slot have the same remainder modulo
+    /// `SLOTS`.
     pub(crate) const fn number_in(&mut self, slot: u64) -> u64 {
         self.last = (self.last / SLOTS + 1) * SLOTS + slot;
         self.last
     }
 
-    /// Calls the home of an object; one of an id that nobody gave is gone.
+    /// Calls the home of an object. An id outside all ranges is answered with [`Answer::Gone`].
     pub(crate) fn call_home(&mut self, object: FileId, ask: Ask, why: Why) {
         match self.homes.of(object) {
             Some(home) => self.call(home, ask, why),
@@ -362,14 +367,14 @@ impl Node {
         }
     }
 
-    /// A ticket for who waits.
+    /// Returns a new ticket for a waiter.
     pub(crate) fn ticket(&mut self, waiter: Waiter) -> Ticket {
         let ticket = Ticket(self.number());
         self.waiting.insert(ticket, waiter);
         ticket
     }
 
-    /// Tells who waits, wherever that is.
+    /// Sends the answer to the waiter of a ticket.
     pub(crate) fn finish(&mut self, ticket: Ticket, answer: Answer) {
         if let Some(change) = self.closing.remove(&ticket) {
             self.home(home::Event::Had(change, answer.had()));
@@ -382,7 +387,7 @@ impl Node {
         }
     }
 
-    /// Brings what this metaserver says to itself to its end.
+    /// Executes the messages of this metaserver to itself until there are none.
     pub(crate) fn settle(&mut self) {
         while let Some(own) = self.own.pop_front() {
             match own {
@@ -432,7 +437,7 @@ impl Node {
         self.wake_silence();
     }
 
-    /// Adds records, in the order of the calls to this.
+    /// Appends records to stable storage, in the order of the calls.
     pub(crate) fn append(&mut self, records: &[Record], urgency: Urgency, chore: Option<Chore>) {
         let bytes = records.iter().map(Record::encode).collect();
         let stored = self.outside.append(bytes, urgency);
@@ -441,7 +446,7 @@ impl Node {
         }
     }
 
-    /// A metafile as it will be when all is stored that is on its way.
+    /// Returns the metafile with all changes that are being written to stable storage.
     pub(crate) fn latest(&self, object: FileId) -> Option<&Metafile> {
         match self.pending.get(&object) {
             Some((_, metafile)) => metafile.as_ref(),
@@ -449,8 +454,9 @@ impl Node {
         }
     }
 
-    /// Changes a metafile, with the next stamp; false of `change` ends the object. Nobody is told
-    /// of it before it is stored. False when there is none.
+    /// Changes a metafile and gives it the next version number. If `change` returns false, the
+    /// object is removed. No other party receives the change before it is stored. Returns false if
+    /// there is no such object.
     pub(crate) fn store(
         &mut self,
         object: FileId,
@@ -472,8 +478,9 @@ impl Node {
         true
     }
 
-    /// Changes metafiles in one moment: nobody sees one without the others. A crash finds the last two
-    /// records both done or none, and the others done where those are.
+    /// Stores several changes of metafiles as one: no operation sees a part of them. After a crash
+    /// the last two records are both present or both absent, and if they are present the others are
+    /// too.
     pub(crate) fn store_all(&mut self, changes: Vec<(Changing, Record)>, last: Option<Record>) {
         let (changes, mut records): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
         records.extend(last);
@@ -485,7 +492,7 @@ impl Node {
         self.append(&records, Urgency::Now, Some(Chore::Metafiles(changes)));
     }
 
-    /// A change of a metafile, with the next stamp, and what is to be stored of it.
+    /// Prepares a change of a metafile with the next version number, and the record to store.
     pub(crate) fn prepare(
         &mut self,
         object: FileId,
@@ -506,7 +513,7 @@ impl Node {
         Some((Changing { object, version, metafile, what_for, lease }, record))
     }
 
-    /// Something is on stable storage.
+    /// Handles the completion of a write to stable storage.
     pub(crate) fn stored(&mut self, chore: Chore) {
         match chore {
             Chore::Leave => self.moves(moves::Event::Noted),
@@ -521,7 +528,7 @@ impl Node {
         let Changing { object, version, metafile, .. } = changing;
         let (object, version, metafile) = (*object, *version, metafile.clone());
         self.durable = self.durable.max(version);
-        // What is stored later may have been told first.
+        // A later change may have been stored first, and its completion reported first.
         if let Some((last, _)) = self.pending.get(&object) {
             if *last == version {
                 self.pending.remove(&object);
@@ -554,7 +561,8 @@ impl Node {
         lease.into_iter().for_each(|ticket| self.has_changed_leased(object, ticket));
     }
 
-    /// What was to be on stable storage never will be: nobody is served any more, and nothing is changed.
+    /// Handles a failed write to stable storage: from here on this metaserver refuses to serve and
+    /// to change anything.
     pub(crate) fn fail(&mut self, chore: &Chore) {
         (self.refuses, self.has_failed) = (true, true);
         if let Chore::Metafiles(changes) = chore {
@@ -566,12 +574,12 @@ impl Node {
                     For::Names(ticket, _) => drop(self.end_within(ticket)),
                     For::Note(..) | For::NoNote(_) | For::Loss => {}
                 }
-                // What is there is shown, as before a change that is under way.
+                // The guard ends: clients see the metafile without the failed change.
                 let lease = changing.lease.into_iter();
                 lease.for_each(|ticket| self.has_changed_leased(changing.object, ticket));
             }
         }
-        // Who waits goes on where it is told, which is not in here.
+        // A waiter resumes outside of this method, through `outs`.
         for waiter in core::mem::take(&mut self.waiting).into_values() {
             match waiter {
                 Waiter::Operation(sender) => {
@@ -582,8 +590,8 @@ impl Node {
         }
     }
 
-    /// Nobody knows what came of what was asked for, so a peer is not answered: to be told to come again is
-    /// to be told that nothing was done.
+    /// Drops a request whose result is unknown. A peer receives no answer, because
+    /// [`Answer::Later`] would claim that the request had no effect.
     pub(crate) fn leave(&mut self, asker: Asker) {
         match asker {
             Asker::Me(_) => self.answer(asker, Answer::Later),
@@ -593,13 +601,13 @@ impl Node {
         }
     }
 
-    /// A metafile as clients of this metaserver see it: with what they wrote.
+    /// Returns a metafile as clients of this metaserver see it, including their own writes.
     pub(crate) fn view(&self, object: FileId) -> Option<Metafile> {
         let of = if self.is_mine(object) { &self.disk.metafiles } else { &self.kept };
         Some(self.with_dirty(of.get(&object)?.clone()))
     }
 
-    /// A metafile with what clients of this metaserver wrote.
+    /// Returns the metafile with the writes of this metaserver's clients applied.
     pub(crate) fn with_dirty(&self, mut metafile: Metafile) -> Metafile {
         let object = metafile.object;
         let sent = self.releasing.values().filter(|(of, _)| *of == object).map(|(_, wrote)| wrote);
@@ -611,12 +619,13 @@ impl Node {
         metafile
     }
 
-    /// A path to an object from the root, if all on the way has its home here.
+    /// Returns the path of an object from the root, or `None` if an object on the path has another
+    /// home.
     pub(crate) fn path(&self, object: FileId) -> Option<Vec<u8>> {
         let (mut names, mut at) = (Vec::new(), object);
         while at != ROOT {
             let place = self.disk.metafiles.get(&at)?.places.first()?;
-            // While directories are moved about, one may stand below itself for a moment.
+            // While directories are renamed, a directory may temporarily be its own descendant.
             if names.len() >= DEPTH_MAX {
                 return None;
             }
@@ -627,7 +636,7 @@ impl Node {
         Some(names.join(&b'/'))
     }
 
-    /// A copy that stands at a place.
+    /// Returns the object whose cached copy has the name at a place.
     pub(crate) fn kept_at(&self, place: &Place) -> Option<FileId> {
         first_at(&self.kept_at, place)
     }
@@ -648,28 +657,29 @@ impl Node {
         }
     }
 
-    /// An id for what is about to be made; none until more are stored, which is under way.
+    /// Returns an id for a new object. `None` until the next block of ids is stored, which this
+    /// call starts.
     pub(crate) fn new_id(&mut self) -> Option<FileId> {
         if let Some(ids) = self.ids.to_store() {
-            // What is given of these is named only by records behind this one.
+            // A record that names one of these ids always follows this record.
             self.append(&[Record::Ids(ids)], Urgency::Soon, None);
             self.ids.stored(ids);
         }
         self.ids.take()
     }
 
-    /// Says what an administrator is to know.
+    /// Reports an event to the administrator.
     pub(crate) fn notice(&mut self, notice: &Notice) {
         self.outside.notice(notice);
     }
 }
 
-/// Which metaserver is the home of what.
+/// Returns the mapping from objects to their homes.
 pub(crate) fn homes(options: &Options) -> Homes {
     Homes::new(options.peers().map(|peer| (range_of(peer), peer)).collect())
 }
 
-/// The range of ids that a metaserver is the home of.
+/// Returns the range of ids whose home is a metaserver.
 const fn range_of(peer: Peer) -> u64 {
     peer.0 as u64 + 1
 }

@@ -1,4 +1,4 @@
-//! What a metaserver needs of the world.
+//! The interface between a metaserver and its environment.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -10,50 +10,50 @@ use leasehold_base::units::{FileTime, Time};
 
 use crate::{Notice, Traffic};
 
-/// Something that ends later.
+/// A boxed future.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// How soon a record is to be on stable storage.
+/// The deadline for a record to reach stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// With the next that is, or within a second.
+    /// With the next urgent record, or within a second.
     Soon,
-    /// At once: somebody waits.
+    /// Immediately, because an operation waits.
     Now,
 }
 
-/// Why a call has no results.
+/// The reason for which a call has no results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoResults {
-    /// The peer did not run the procedure, or answered what nobody can read.
+    /// The peer did not run the procedure, or its reply cannot be decoded.
     Refused,
-    /// Nothing came of it in time.
+    /// No reply arrived in time.
     Silence,
 }
 
-/// What a metaserver needs of the world.
+/// The environment of a metaserver: clocks, calls to peers, and stable storage.
 pub trait Outside: Send + Sync {
-    /// The time.
+    /// Returns the monotonic time.
     fn now(&self) -> Time;
 
-    /// The time of day.
+    /// Returns the time of day.
     fn wall(&self) -> FileTime;
 
-    /// Waits so long.
+    /// Waits for a time span.
     fn sleep(&self, span: Duration) -> Later<()>;
 
-    /// Calls a procedure of a peer with these arguments; gives its results, if there are any within
-    /// the time that a call may take, less than a window.
+    /// Calls a procedure of a peer with encoded arguments, and returns its encoded results. A call
+    /// times out in less than a staleness window.
     fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Result<Bytes, NoResults>>;
 
-    /// What has gone to and from a peer so far. It is asked for within a step: it must neither wait nor
-    /// call the metaserver.
+    /// Returns the traffic to and from a peer so far. The caller holds the state's lock: an
+    /// implementation must neither wait nor call the metaserver.
     fn traffic(&self, peer: u32) -> Traffic;
 
-    /// Adds records behind all that were added before. It is told when they are on stable storage;
-    /// if they cannot be it is never.
+    /// Appends records after all earlier records. The receiver fires when they are on stable
+    /// storage; it never yields a value if they cannot be stored.
     fn append(&self, records: Vec<Vec<u8>>, urgency: Urgency) -> oneshot::Receiver<()>;
 
-    /// Says what an administrator is to know.
+    /// Reports an event to the administrator.
     fn notice(&self, notice: &Notice);
 }

@@ -1,9 +1,10 @@
-//! How many changes of names other homes are asked for at one time.
+//! Limits on concurrent requests to other homes for changes of names.
 //!
-//! A change may wait for minutes at its home, where clients hold leases. All that while it keeps a
-//! place of the only connection to that home, which answers 128 calls at one time and reads no further
-//! one: not that it is asked again, nor whether it is there, nor what is released to it. It keeps one of
-//! its client's connection, too, or of a socket of all who come by datagrams.
+//! A change may wait for minutes at its home while clients hold leases. For that time it occupies a
+//! slot of the only connection to that home. A home runs at most 128 calls of a connection at one
+//! time and reads no further call, so without a limit neither retries, nor health checks, nor
+//! released writes would get through. The change also occupies a slot of its client's connection,
+//! or of the socket that all UDP clients share.
 
 use core::pin::pin;
 use std::sync::{Mutex, PoisonError};
@@ -16,29 +17,29 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::node::Node;
 use crate::{Metaserver, PATIENCE};
 
-/// Changes that one other home is asked for at one time: a fourth of the calls that it answers, and half
-/// of those that a session sends.
+/// The number of changes that one other home is asked for at one time: a fourth of the calls that a
+/// home runs at once, and half of the calls that a session sends at once.
 pub(crate) const SLOTS: u64 = 32;
 
-/// Those that all other homes are asked for: half of the calls that a client's connection, and so any
-/// socket, may have waiting.
+/// The number of changes that all other homes together are asked for: half of the waiting calls
+/// that a client's connection, and so any socket, may have.
 const ALL_MAX: usize = 64;
 
-/// What is free.
+/// The free slots.
 pub(crate) struct Placing {
     homes: Vec<Home>,
     all: Semaphore,
 }
 
 struct Home {
-    /// The slots that are free: as many as there are permits, or more for a moment.
+    /// The free slots: as many as there are permits, or temporarily more.
     free: Mutex<Vec<u64>>,
     permits: Semaphore,
 }
 
-/// Leave to ask a home for a change.
+/// The permission to ask a home for a change.
 pub(crate) struct Placed<'a> {
-    /// The change's number.
+    /// The number of the change.
     pub(crate) number: u64,
     _slot: Option<Slot<'a>>,
 }
@@ -46,7 +47,7 @@ pub(crate) struct Placed<'a> {
 struct Slot<'a> {
     home: &'a Home,
     slot: u64,
-    // They go when the slot is free.
+    // The permits are released after the slot is free.
     _permits: [SemaphorePermit<'a>; 2],
 }
 
@@ -68,7 +69,8 @@ impl Placing {
     /// Waits for a slot of a home.
     async fn slot(&self, peer: Peer) -> Option<Slot<'_>> {
         let home = self.homes.get(usize::try_from(peer.0).ok()?)?;
-        // Who waits for one home keeps nobody from another.
+        // A request takes the permit of its home first, so waiting for one home does not block
+        // others.
         let one = home.permits.acquire().await.ok()?;
         let all = self.all.acquire().await.ok()?;
         let slot = home.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
@@ -77,8 +79,8 @@ impl Placing {
 }
 
 impl Metaserver {
-    /// Waits until the home of an object may be asked for a change of its names; none where that takes
-    /// longer than a client waits. What has its home here takes no place of any connection to it.
+    /// Waits until the home of an object may be asked for a change of its names. `None` if that
+    /// takes longer than a client waits. An object of this home needs no slot.
     pub(crate) async fn may_place(&self, object: FileId) -> Option<Placed<'_>> {
         let home = self.with(|node| node.homes.of(object).filter(|home| *home != node.me()));
         let Some(home) = home else {

@@ -1,4 +1,4 @@
-//! The replica program, as it is served.
+//! The server of the replica program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{MutexGuard, PoisonError};
@@ -16,24 +16,25 @@ use crate::Metaserver;
 use crate::message::{Answer, Ask};
 use crate::placing::SLOTS;
 
-/// How many answers to calls without numbers are remembered, so that one that comes twice is done once.
+/// The largest number of cached replies to calls without change numbers. The cache is a duplicate
+/// request cache: a retransmitted call runs once.
 const SEEN_MAX: usize = 4096;
 
-/// Waits for an answer.
+/// The receiver of an answer.
 type Answering = oneshot::Receiver<(Stamp, Answer)>;
 
-/// Who waits is told by this.
+/// The sender of an answer to the waiting call.
 type Telling = oneshot::Sender<(Stamp, Answer)>;
 
-/// By what a call is known where it is made again.
+/// The identification of a call that is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Same {
     Xid(u32),
-    /// It may have another xid.
+    /// A retry of the change may have another xid.
     Number(u64),
 }
 
-/// Which of its slots a caller numbered a call in.
+/// A caller, and the slot in which it numbered a change.
 type Slot = (u32, u64);
 
 fn slot(key: &Key) -> Option<Slot> {
@@ -43,45 +44,47 @@ fn slot(key: &Key) -> Option<Slot> {
     }
 }
 
-/// A call that has an effect: by caller, the epochs of both, and what it is known by.
+/// The key of a call that has an effect: the caller, the epochs of both sides, and the
+/// identification.
 type Key = (u32, u64, u64, Same);
 
-/// What a call that was remembered is answered.
+/// The state of a call in the cache.
 enum Kept {
-    /// It is under way.
+    /// The call is running.
     Waiting(Telling),
     Answered(Stamp, Answer),
 }
 
-/// What there was of a call before.
+/// The cache entry that an arriving call finds.
 enum Before {
     Nothing,
-    /// It is under way, and who waited for it does no longer.
+    /// The call is running; the sender for its previous transmission is no longer needed.
     UnderWay(Telling),
     Answered,
-    /// There was a later one in its slot: nobody waits for it.
+    /// A later call used the same slot: no operation waits for this call.
     Over,
 }
 
-/// Calls that have an effect, with their answers.
+/// The duplicate request cache: calls that have an effect, with their answers.
 #[derive(Default)]
 pub(crate) struct Seen {
     calls: BTreeMap<Key, Kept>,
-    /// Those that are answered and have no number, the oldest first.
+    /// The answered calls without change numbers, the oldest first.
     answered: VecDeque<Key>,
-    /// The last of each slot. Who asks has one at a time in a slot, so its answer is kept until the next
-    /// comes there, whatever else is answered meanwhile and however long it is asked for.
+    /// The last call of each slot. A caller has one call at a time in a slot, so the answer stays
+    /// until the next call in the slot arrives, however many other calls are answered and however
+    /// long the caller retries.
     last: BTreeMap<Slot, Key>,
 }
 
 impl Seen {
-    /// How many are remembered.
+    /// Returns the number of calls in the cache.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Waits for the answer to a call.
+    /// Returns a receiver for the answer to a call, and the entry that the call found.
     fn wait(&mut self, key: Key) -> (Answering, Before) {
         let (sender, answering) = oneshot::channel();
         if let Some(slot) = slot(&key)
@@ -97,7 +100,7 @@ impl Seen {
         let before = match self.calls.get_mut(&key) {
             Some(Kept::Waiting(last)) => Before::UnderWay(core::mem::replace(last, sender)),
             Some(Kept::Answered(stamp, answer)) => {
-                // The other end is here.
+                // This function holds the receiver, so the send succeeds.
                 let _ = sender.send((*stamp, answer.clone()));
                 Before::Answered
             }
@@ -109,9 +112,9 @@ impl Seen {
         (answering, before)
     }
 
-    /// Takes note of an answer, and gives who waits for it.
+    /// Stores an answer, and returns the sender for the waiting call.
     fn answered(&mut self, key: Key, (stamp, answer): (Stamp, Answer)) -> Option<Telling> {
-        // Nobody asks for it any more if it is not there.
+        // Without an entry the caller no longer needs the answer.
         let kept = self.calls.get_mut(&key)?;
         let before = core::mem::replace(kept, Kept::Answered(stamp, answer));
         if slot(&key).is_none() {
@@ -125,7 +128,8 @@ impl Seen {
         if let Kept::Waiting(telling) = before { Some(telling) } else { None }
     }
 
-    /// The same of a call that had no effect, and is done if it is made again.
+    /// Removes a call that had no effect, so that a retry runs it. Returns the sender for the
+    /// waiting call.
     fn forget(&mut self, key: Key) -> Option<Telling> {
         let kept = self.calls.remove(&key)?;
         if let Kept::Waiting(telling) = kept { Some(telling) } else { None }
@@ -133,8 +137,8 @@ impl Seen {
 }
 
 impl Metaserver {
-    /// Answers one RPC message, which a stream carried; with nothing, when it is none or must not
-    /// be answered.
+    /// Answers one RPC message of a stream. The response is `None` if the message is not a call or
+    /// must not be answered.
     pub fn answer(&self, message: &Bytes, writer: Writer) -> Response<'static, Option<Message>> {
         let mut reader = Reader::new(message);
         let call = match Call::decode(&mut reader) {
@@ -155,7 +159,7 @@ impl Metaserver {
         };
         let answering = self.answering(caller, xid.0, ask);
         Response::later(async move {
-            // It was made again, and that is answered; or nobody knows any more what came of it.
+            // A later transmission of the call receives the answer, or the result is unknown.
             let Ok((stamp, answer)) = answering.await else { return None };
             let mut writer = writer;
             Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
@@ -164,7 +168,7 @@ impl Metaserver {
         })
     }
 
-    /// What is called; nothing where that is NULL.
+    /// Decodes a call. Returns `None` for the NULL procedure.
     fn call(
         &self,
         call: &Call<'_>,
@@ -212,11 +216,11 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let Ok(answer) = receiver.await else {
-                        // Nobody will be told.
+                        // The call will not be answered.
                         drop(this.seen().forget(key));
                         return;
                     };
-                    // Who is told of another epoch asks again by it, and may mean the same one.
+                    // The caller retries with the current epoch, perhaps as the same call.
                     let is_void = matches!(answer.1, Answer::Epoch(_));
                     let telling = if is_void {
                         this.seen().forget(key)
@@ -224,7 +228,7 @@ impl Metaserver {
                         this.seen().answered(key, answer.clone())
                     };
                     if let Some(telling) = telling {
-                        // Who asked may be gone.
+                        // The receiver may have been dropped.
                         let _ = telling.send(answer);
                     }
                 });
@@ -240,7 +244,7 @@ impl Metaserver {
     }
 }
 
-/// Whether two words are the same, in a time that does not say where they differ.
+/// Compares two secrets in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
     one.len() == other.len() && differences == 0
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_another_epoch_is_done_when_it_comes_again() {
+    fn a_call_of_another_epoch_runs_when_it_is_retried() {
         let mut seen = Seen::default();
         for same in [Same::Xid(1), Same::Number(1)] {
             let (_answering, before) = seen.wait(key(same));
@@ -274,17 +278,17 @@ mod tests {
         }
     }
 
-    /// Has a new call answered.
+    /// Runs and answers a new call.
     fn run(seen: &mut Seen, key: Key) {
         let (_answering, before) = seen.wait(key);
         assert!(matches!(before, Before::Nothing));
         assert!(seen.answered(key, told(1)).is_some());
     }
 
-    /// A change waits for minutes where clients hold leases, and may be asked for still when it is done:
-    /// others are done meanwhile, those of other slots and those without numbers.
+    /// A change may wait for minutes while clients hold leases, and its caller may still retry when
+    /// it is done. Other calls are answered in the meantime, in other slots and without numbers.
     #[test]
-    fn what_is_asked_for_is_not_forgotten_however_many_are_answered() {
+    fn a_numbered_call_stays_cached_however_many_others_are_answered() {
         let mut seen = Seen::default();
         let first = key(Same::Number(SLOTS));
         let mut rounds = 2..;
@@ -300,7 +304,7 @@ mod tests {
         others(&mut seen);
         let (mut again, before) = seen.wait(first);
         assert!(matches!(before, Before::UnderWay(_)));
-        let telling = seen.answered(first, told(7)).expect("somebody waits");
+        let telling = seen.answered(first, told(7)).expect("a call waits");
         assert_eq!(telling.send(told(7)), Ok(()));
         assert_eq!(again.try_recv(), Ok(Some(told(7))));
         others(&mut seen);
@@ -309,7 +313,7 @@ mod tests {
         assert_eq!(once_more.try_recv(), Ok(Some(told(7))));
     }
 
-    /// Who asks in a slot asks for nothing any more that it asked for there before.
+    /// A new call in a slot shows that the caller no longer retries the earlier one.
     #[test]
     fn a_slot_has_one_call() {
         let mut seen = Seen::default();
@@ -318,13 +322,13 @@ mod tests {
         run(&mut seen, two);
         assert!(given_up.try_recv().is_err(), "it is not answered");
         assert!(seen.answered(one, told(7)).is_none());
-        // What was long on its way is not done again.
+        // A delayed retransmission does not run again.
         let (mut late, before) = seen.wait(one);
         assert!(matches!(before, Before::Over));
         assert!(late.try_recv().is_err());
         assert!(matches!(seen.wait(two).1, Before::Answered));
         assert_eq!((seen.calls.len(), seen.last.len()), (1, 1));
-        // Numbers of a later epoch may be lower.
+        // Numbers may restart lower in a later epoch.
         run(&mut seen, (1, 3, 3, Same::Number(0)));
         assert_eq!(seen.calls.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! What a metaserver has on stable storage: a sequence of records, the last of a kind counting.
+//! The records on stable storage. A later record of a kind supersedes an earlier one.
 
 use leasehold_base::units::FileId;
 use leasehold_base::xdr::{Decode, Encode as _, Error, Reader, Writer};
@@ -9,32 +9,33 @@ use leasehold_wire::replica;
 
 use crate::metafile::{self, Metafile, wire_place};
 
-/// One change of what is stored.
+/// One change of the stored state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// An object has this metafile.
+    /// The object has this metafile.
     Put(Metafile),
-    /// An object is gone, by this change.
+    /// The object is removed, by the change with this version number.
     Gone(FileId, Stamp),
-    /// An object has claimed a place, which has this cookie.
+    /// The object has reserved a name, which has this cookie in listings.
     Note(Place, FileId, u64),
-    /// Nobody has claimed a place.
+    /// The name is not reserved.
     NoNote(Place),
-    /// An epoch was begun.
+    /// An epoch has started.
     Epoch(u64),
-    /// Ids below this are given.
+    /// All ids below this one may be in use.
     Ids(u64),
-    /// What is known of a peer.
+    /// The recorded state of a peer.
     Heard(Peer, Noted),
-    /// Which move has leave.
+    /// The directory move that has permission.
     Leave(Option<Move>),
-    /// What an object has replaced that has another home, and where, if that has not lost the name yet.
+    /// The place and the object of another home that this object replaces. `None` once that object
+    /// has lost the name.
     Replaces(FileId, Option<(Place, FileId)>),
-    /// Two that count together, or not at all.
+    /// Two records that take effect together, or not at all.
     Both(Box<[Self; 2]>),
 }
 
-/// The number of a record that is two.
+/// The type number of [`Record::Both`].
 const BOTH: u32 = 9;
 
 impl Record {
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn records_decode_as_they_were_encoded() {
         let place = Place { directory: FileId(7), name: b"name".to_vec() };
         let elsewhere = place.clone();
         let given = Move { home: Peer(2), number: 3, directory: FileId(4), parent: FileId(5) };

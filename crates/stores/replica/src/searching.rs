@@ -1,8 +1,8 @@
-//! Searches of a metaserver, its own and as a part of another's.
+//! Searches for a name: this metaserver's own, and its part in the search of a peer.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "an answer of any other kind says nothing of what was asked"
+    reason = "an answer of any other kind is no result of the request"
 )]
 
 use leasehold_core::replica::distances;
@@ -13,26 +13,26 @@ use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
 use crate::node::{Asker, Called, Node, Why};
 
-/// Whom the search is for.
+/// The requester of a search.
 #[derive(Clone, Copy, Debug)]
 enum Of {
     Copies(Call),
     Asker(Asker),
 }
 
-/// A search that is under way.
+/// A running search.
 #[derive(Clone, Debug)]
 pub(crate) struct Searching {
     search: Search,
     place: Place,
     of: Of,
     found: Option<Metafile>,
-    /// Whether an object has claimed the name.
+    /// True if an object has reserved the name.
     is_claimed: bool,
 }
 
 impl Node {
-    /// Searches for a name for `copies`.
+    /// Searches for a name on behalf of `copies`.
     pub(crate) fn search(&mut self, call: Call, place: Place) {
         let Some(home) = self.homes.of(place.directory) else {
             self.copies(copies::Event::Nowhere(call));
@@ -45,7 +45,7 @@ impl Node {
         self.measure(distances::Event::Search);
     }
 
-    /// Takes note of what tells how far others are, where the nearest is asked first.
+    /// Records an event that measures the distance of peers, if the nearest peer is asked first.
     fn measure(&mut self, event: distances::Event) {
         if self.options.order != Order::Nearest {
             return;
@@ -57,8 +57,8 @@ impl Node {
         }
     }
 
-    /// A call has come to its end, with an answer or without. What may wait at the peer tells
-    /// nothing of the way there.
+    /// Records the duration of a call that has ended. Calls that may wait at the peer are not
+    /// counted, because their duration is not the distance.
     pub(crate) fn has_taken(&mut self, called: &Called, is_answered: bool) {
         let waits_for_nothing = match &called.ask {
             Ask::Hello(..) | Ask::Load => true,
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Searches for another peer among those behind this one.
+    /// Continues the search of another peer among the peers that it delegates to this one.
     pub(crate) fn search_behind(&mut self, asker: Asker, place: Place, behind: &[Peer]) {
         let all: Vec<Peer> = self.options.peers().collect();
         let behind: Vec<Peer> = behind
@@ -102,7 +102,7 @@ impl Node {
                     self.call(peer, Ask::Search(place, behind), Why::Search(id));
                 }
                 search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
-                // The note may be of another that has its home there too.
+                // The reservation may be of another object of the same home.
                 search::Effect::Fetch(object) => {
                     let search = Ask::Search(place, Vec::new());
                     self.call_home(object, search, Why::SearchFetch(id));
@@ -118,7 +118,7 @@ impl Node {
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
         let Searching { of, found, is_claimed, place, .. } = searching;
-        // Others were asked, and something may have come to stand at home meanwhile.
+        // An object may have received the name here during the search.
         let may_stand =
             self.disk.standing_at(&place).is_some() || self.yields.was_lost(self.now, &place);
         let is_nowhere = *effect == search::Effect::Nowhere && !may_stand;
@@ -132,17 +132,18 @@ impl Node {
                 self.brought = Some(found);
                 self.copies(copies::Event::Found(call, object, version));
             }
-            // Whoever claimed it may stand there any time, and no lease says when.
+            // The object that has reserved the name may receive it at any time, and no lease
+            // announces that.
             (Of::Copies(call), None) if is_nowhere && is_claimed && self.options.strict => {
                 self.copies(copies::Event::Vacant(call));
             }
             (Of::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
-            // What stands at home is found the next time.
+            // The next attempt finds the object at this home.
             (Of::Copies(call), _) => self.copies(copies::Event::Failed(call)),
         }
     }
 
-    /// An answer for the search, of a call that asked who has the name.
+    /// Handles the answer to a call of a search.
     pub(crate) fn searched(&mut self, why: Why, answer: Answer) {
         let (Why::Search(id) | Why::Named(id) | Why::SearchFetch(id)) = why else { return };
         let Some(searching) = self.searches.get_mut(&id) else { return };

@@ -1,16 +1,18 @@
-//! Peers that are away: what needs one is waited for, is told to come again, and has failed in the end.
+//! The failure detector: operations that need an unreachable peer fail with NFS3ERR_JUKEBOX at
+//! first, and with an I/O error after a longer silence.
 //!
 //! Rules:
-//! 1. What was not done may only wait for others where it was asked for. So the home of all that it
-//!    needed is asked how busy it is, which is answered at once: once in a second, and by one call at a
-//!    time.
-//! 2. A peer that does not say that is silent from when it was asked, until it does. It is asked again
-//!    each second meanwhile, whether anybody needs it or not: what ended unseen would count as if it
-//!    had lasted.
-//! 3. Silent is not slow: a peer on the way to or from which something moves is there, see
-//!    [`Traffic::moves`]. So is one that refuses the call. One that answers that it serves nobody is not.
-//! 4. What was not done is to come again, and has failed where the home of anything that it needs has
-//!    been silent for [`Options::give_up`](crate::Options::give_up) the last time that it was asked.
+//! 1. A failed operation may only have waited for a third metaserver. So each home that it needed
+//!    receives a health check, which is answered at once: LOAD, at most once in a second, with one
+//!    call in flight for each peer.
+//! 2. A peer that does not answer is silent from the time of the check until it answers. Meanwhile
+//!    the check is repeated each second even if no operation needs the peer. Otherwise an outage
+//!    that ended unnoticed would count as if it had lasted.
+//! 3. A slow peer is not silent: a peer with traffic in flight is reachable, see
+//!    [`Traffic::moves`]. A peer that refuses the call is reachable too. A peer that answers that
+//!    it does not serve is not.
+//! 4. An operation fails with NFS3ERR_JUKEBOX. It fails with an I/O error if a home that it needs
+//!    has been silent for [`Options::give_up`](crate::Options::give_up) at the last check.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,38 +27,38 @@ use crate::message::{Answer, Ask};
 use crate::node::{Node, Why};
 use crate::{Load, Metaserver, NoResults, Traffic};
 
-/// How long until a peer is asked again how busy it is.
+/// The interval between health checks of a peer.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is known of whether peers are there.
+/// The health of the peers.
 #[derive(Default)]
 pub(crate) struct Silence {
     peers: BTreeMap<Peer, Looked>,
 }
 
-/// A peer that was asked how busy it is.
+/// The last health check of a peer.
 struct Looked {
-    /// When that was last.
+    /// The time of the check.
     asked: Time,
-    /// Whether that call has not ended.
+    /// True if the check has not ended.
     is_under_way: bool,
-    /// What it has said, if it did the last time.
+    /// The load in the reply, if the last check had one.
     load: Option<Load>,
     silent: Option<Silent>,
-    /// What had gone over its connections when it was asked, or was last found silent.
+    /// The traffic of the peer at the time of the check, or when the peer was last found silent.
     seen: Traffic,
 }
 
-/// A peer that is silent.
+/// The silence of a peer.
 #[derive(Clone, Copy)]
 struct Silent {
     since: Time,
-    /// When it was last asked in vain.
+    /// The time of the last check without an answer.
     until: Time,
 }
 
 impl Looked {
-    /// When it is asked again although nobody needs it.
+    /// Returns the time of the next check of a silent peer, even if no operation needs the peer.
     fn next_wake(&self) -> Option<Time> {
         (self.silent.is_some() && !self.is_under_way).then(|| self.asked + AGAIN)
     }
@@ -67,20 +69,21 @@ impl Silence {
         self.peers.values().filter_map(Looked::next_wake).min()
     }
 
-    /// How busy a peer has said that it is, but for one that is asked anew and takes long to answer.
+    /// Returns the last reported load of a peer. `None` if a newer check has been pending for a
+    /// second.
     pub(crate) fn load_of(&self, peer: Peer, now: Time) -> Option<Load> {
         let looked = self.peers.get(&peer)?;
         looked.load.filter(|_| !looked.is_under_way || now < looked.asked + AGAIN)
     }
 
-    /// Whether any peer is being asked that is not known to be silent.
+    /// Returns true if a check of a peer that is not silent is pending.
     pub(crate) fn is_asking(&self) -> bool {
         self.peers.values().any(|looked| looked.is_under_way && looked.silent.is_none())
     }
 }
 
 impl Node {
-    /// Asks a peer how busy it is, unless it was asked a moment ago.
+    /// Checks a peer, unless the last check is pending or less than a second old.
     pub(crate) fn ask_load(&mut self, peer: Peer) {
         if peer == self.me() {
             return;
@@ -102,7 +105,7 @@ impl Node {
         self.call(peer, Ask::Load, Why::There(peer));
     }
 
-    /// A peer was asked how busy it is.
+    /// Handles the end of a health check.
     pub(crate) fn has_looked(&mut self, peer: Peer, told: Result<&Answer, NoResults>) {
         let traffic = self.outside.traffic(peer.0);
         let Some(looked) = self.silence.peers.get_mut(&peer) else { return };
@@ -122,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Asks again those that are silent.
+    /// Repeats the checks of silent peers that are due.
     pub(crate) fn wake_silence(&mut self) {
         let now = self.now;
         let peers = self.silence.peers.iter();
@@ -131,25 +134,25 @@ impl Node {
         due.into_iter().for_each(|peer| self.ask_load(peer));
     }
 
-    /// Whether a peer has been silent for so long that what needs it fails.
+    /// Returns true if a peer has been silent for so long that operations that need it fail.
     fn is_gone(&self, peer: Peer) -> bool {
         let silent = self.silence.peers.get(&peer).and_then(|looked| looked.silent);
         silent.is_some_and(|it| it.until.since(it.since) >= self.options.give_up)
     }
 
-    /// What is said of what was not done, and needed these peers.
+    /// Returns the error of an operation that failed and needed these peers, and checks the peers.
     fn not_done(&mut self, needed: BTreeSet<Peer>) -> FsError {
         let is_any_gone = needed.iter().any(|peer| self.is_gone(*peer));
         needed.into_iter().for_each(|peer| self.ask_load(peer));
         if is_any_gone { FsError::Io } else { FsError::Later }
     }
 
-    /// The homes of these.
+    /// Returns the homes of some objects.
     fn homes_of(&self, objects: impl IntoIterator<Item = FileId>) -> BTreeSet<Peer> {
         objects.into_iter().filter_map(|object| self.homes.of(object)).collect()
     }
 
-    /// The homes that have a part in giving an object other names.
+    /// Returns the homes that take part in a rename, link or unlink.
     fn needed_to_place(
         &self,
         object: FileId,
@@ -157,12 +160,14 @@ impl Node {
         over: Option<FileId>,
     ) -> BTreeSet<Peer> {
         let directories = from.into_iter().chain(to).map(|place| place.directory);
-        // What goes must be empty, as the homes say of all that is noted in it.
+        // An object that is removed must be empty, so the homes of all objects reserved in it take
+        // part.
         let goes = to.is_none().then_some(object).into_iter().chain(over);
         let inside = goes.flat_map(|goes| self.disk.inside(goes)).map(|(_, note)| note.object);
         let moves = from.zip(to).is_some_and(|(from, to)| from.directory != to.directory)
             && self.view(object).is_some_and(|metafile| metafile.is_directory());
-        // It does not leave a place before what it replaced there has lost it.
+        // An object does not leave a place before the object that it replaced there has lost the
+        // name.
         let replaced = [Some(object), over].into_iter().flatten();
         let replaced = replaced.filter_map(|it| Some(self.disk.replacing.get(&it)?.1));
         let needed = [object].into_iter().chain(over).chain(directories).chain(inside);
@@ -172,7 +177,7 @@ impl Node {
 }
 
 impl Metaserver {
-    /// What is said of what was not done, and needed the homes of these.
+    /// Returns the error of an operation that failed and needed the homes of these objects.
     pub(crate) fn not_yet(&self, needed: &[FileId]) -> FsError {
         self.with(|node| {
             let needed = node.homes_of(needed.iter().copied());
@@ -180,7 +185,7 @@ impl Metaserver {
         })
     }
 
-    /// What is said where an object was not given other names.
+    /// Returns the error of a rename, link or unlink that failed.
     pub(crate) fn not_placed_yet(
         &self,
         object: FileId,
@@ -193,18 +198,19 @@ impl Metaserver {
         })
     }
 
-    /// What is said of a name that was looked for.
+    /// Returns the error of a lookup that failed.
     pub(crate) async fn not_found_yet(&self, place: &Place) -> FsError {
         match self.shared.options.order {
             Order::Constant => self.not_named_yet(place).await,
-            // All of them had to be asked.
+            // These orders ask all peers.
             Order::Sequential | Order::Nearest | Order::Tree => {
                 self.with(|node| node.not_done(node.options.peers().collect()))
             }
         }
     }
 
-    /// What is said of a name that is at the directory's home, and perhaps another object's.
+    /// Returns the error of a lookup that needed the directory's home, and perhaps the home of the
+    /// object that has reserved the name.
     pub(crate) async fn not_named_yet(&self, place: &Place) -> FsError {
         let named = self.ask_home(place.directory, Ask::Named(place.clone())).await;
         let named = if let Answer::Named(named) = named { named } else { None };

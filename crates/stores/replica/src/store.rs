@@ -1,4 +1,4 @@
-//! The store's operations.
+//! The operations of the store.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -22,16 +22,16 @@ use leasehold_fs::{
     WriteDone,
 };
 
-/// The longest name: what directories of systems hold.
+/// The longest name, as on common file systems.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
 
-/// How long until something is tried again that came to nothing.
+/// The delay before a failed attempt is repeated.
 pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 
-/// Files that there can be, for those who ask: more than there will be.
+/// The reported number of free files: more than there will be.
 const FILES_MAX: u64 = 1 << 40;
 
-/// Tries until something is done, or a client has waited long enough.
+/// Repeats an operation until it succeeds, fails for good, or reaches the timeout of a client.
 macro_rules! patiently {
     ($this:ident, $try:expr) => {
         Response::later(async move {
@@ -62,7 +62,7 @@ impl Metaserver {
         let set = async {
             let object = object(of)?;
             let metafile = match guard {
-                // What it is compared with must be true now.
+                // The comparison needs the current change time.
                 Some(_) => self.fresh(object).await?,
                 None => self.good(object).await?,
             };
@@ -135,7 +135,8 @@ impl Metaserver {
         count: u32,
     ) -> Result<ReadDone, FsError> {
         let metafile = self.file(of).await?;
-        // Whoever may run a program may read it: a client pages it in with READ (RFC 1813 4.4).
+        // Execute permission suffices for READ, because a client pages in a program with READ (RFC
+        // 1813 4.4).
         let attributes = checked(&metafile, caller, |rights| rights.read || rights.execute)?;
         let length = metafile.content.len();
         let start = usize::try_from(offset).unwrap_or(length).min(length);
@@ -199,7 +200,7 @@ impl Metaserver {
         }
     }
 
-    /// Waits until what was written here is at the object's home.
+    /// Waits until the object's home has the data that was written here.
     pub(crate) async fn released(&self, object: FileId) -> Result<(), FsError> {
         let commit = self.run(|node, ticket| {
             node.changes(changes::Event::Commit(ticket, object));
@@ -230,7 +231,8 @@ impl Metaserver {
     }
 }
 
-/// What WRITEs have left in a content: the last, and those before it that are not released.
+/// Returns the range of a content that WRITEs have changed: the last one, and earlier ones that are
+/// not released.
 fn whole(metafile: &Metafile, before: Option<&Wrote>, last: Range<u64>) -> Wrote {
     let before = before.map(|it| it.offset..it.offset + it.data.len() as u64);
     let before = before.unwrap_or(last.clone());
@@ -240,7 +242,8 @@ fn whole(metafile: &Metafile, before: Option<&Wrote>, last: Range<u64>) -> Wrote
     Wrote { offset, data, modified: metafile.attributes.changed.into() }
 }
 
-/// The attributes of a file, of a caller who has the right or owns it: its program opened it once.
+/// Returns the attributes of a file. The caller needs the right, or must own the file, since its
+/// program may have opened the file before a change of mode.
 fn checked(
     metafile: &Metafile,
     caller: &Caller,
@@ -256,7 +259,8 @@ impl Store for Metaserver {
         id(ROOT)
     }
 
-    /// Told where all that is on the way has its home here: a copy may be late.
+    /// Returns a path only if all objects on it have their home here, because a copy may be out of
+    /// date.
     fn path(&self, of: &ObjectId) -> Option<Vec<u8>> {
         let of = object(of).ok()?;
         self.with(|node| node.path(of))

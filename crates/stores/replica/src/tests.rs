@@ -1,4 +1,4 @@
-//! Metaservers in one process, whose calls cost no time and whose clock is told.
+//! Metaservers in one process. Calls take no time, and the tests set the clock.
 
 mod conformance;
 mod covers;

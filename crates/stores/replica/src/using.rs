@@ -1,9 +1,8 @@
-//! What operations are made of: an object that may be used, a name that is found, a call that is
-//! made.
+//! The building blocks of operations: acquiring an object, finding a name, and calling a home.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "an answer of any other kind says nothing of what was asked"
+    reason = "an answer of any other kind is no result of the request"
 )]
 
 use futures_channel::oneshot;
@@ -18,21 +17,21 @@ use crate::metafile::Metafile;
 use crate::node::{Node, Waiter, Why};
 use crate::store::AGAIN;
 
-/// How often a name is looked for before its client is told to come again.
+/// The number of lookups of a name before its client receives NFS3ERR_JUKEBOX.
 const ROUNDS_MAX: usize = 5;
 
-/// The id that a store has of an object.
+/// Returns the store's id of an object.
 pub(crate) fn id(object: FileId) -> ObjectId {
     ObjectId::new(&object.0.to_be_bytes()).expect("eight bytes are few")
 }
 
-/// The object of an id of this store's.
+/// Returns the object of a store's id.
 pub(crate) fn object(id: &ObjectId) -> Result<FileId, FsError> {
     let bytes = id.as_bytes().try_into().map_err(|_| FsError::Stale)?;
     Ok(FileId(u64::from_be_bytes(bytes)))
 }
 
-/// Whether an operation came to nothing only because something was under way, or somebody away.
+/// True if an operation failed only because of a change in progress or an unreachable peer.
 pub(crate) trait ComesAgain {
     fn comes_again(&self) -> bool;
 }
@@ -61,7 +60,7 @@ impl ComesAgain for Linked {
     }
 }
 
-/// Where a name may be found.
+/// The location of a name.
 enum Where {
     Home(Metafile),
     Copy(FileId),
@@ -70,7 +69,7 @@ enum Where {
 }
 
 impl Metaserver {
-    /// Begins something that is waited for with a ticket.
+    /// Starts an action with a new ticket, and waits for its answer.
     async fn wait(&self, begin: impl FnOnce(&mut Node, Ticket)) -> Answer {
         let (sender, receiver) = oneshot::channel();
         self.with(|node| {
@@ -80,7 +79,7 @@ impl Metaserver {
         receiver.await.unwrap_or(Answer::Later)
     }
 
-    /// Fails unless this metaserver serves.
+    /// Returns an error unless this metaserver serves.
     pub(crate) fn serves(&self) -> Result<(), FsError> {
         self.with(|node| {
             if node.refuses {
@@ -93,12 +92,12 @@ impl Metaserver {
         })
     }
 
-    /// The metafile of an object, if it may be used: an acquire where that is due.
+    /// Returns the metafile of an object, after an acquire from its home if the copy is too old.
     pub(crate) async fn good(&self, object: FileId) -> Result<Metafile, FsError> {
         self.acquired(object, false).await
     }
 
-    /// The same, after its home was asked at once.
+    /// Returns the metafile of an object, after an acquire from its home in all cases.
     pub(crate) async fn fresh(&self, object: FileId) -> Result<Metafile, FsError> {
         self.acquired(object, true).await
     }
@@ -135,7 +134,7 @@ impl Metaserver {
         }
     }
 
-    /// The metafile of an object that has its home here, once nobody elsewhere writes it.
+    /// Returns the metafile of an object of this home once no other metaserver writes it.
     async fn looked(&self, object: FileId) -> Result<Metafile, FsError> {
         let (sender, receiver) = oneshot::channel();
         self.with(|node| {
@@ -153,7 +152,7 @@ impl Metaserver {
         }
     }
 
-    /// The object that stands at a place.
+    /// Returns the metafile of the object that has a name.
     pub(crate) async fn find(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
         self.serves()?;
         let mut is_checked = false;
@@ -163,7 +162,7 @@ impl Metaserver {
                 Where::Nowhere => return Ok(None),
                 Where::Copy(object) => match self.acquired(object, is_checked).await {
                     Ok(found) if found.stands_at(place) => return Ok(Some(found)),
-                    // A note may be of another that has its home there too, or old.
+                    // The reservation may be old, or of another object of the same home.
                     Ok(_) | Err(FsError::Stale) if is_checked => {
                         return self.find_by(object, place).await;
                     }
@@ -188,7 +187,7 @@ impl Metaserver {
         Err(FsError::Later)
     }
 
-    /// The same, asking the homes whatever is known here.
+    /// Returns the same, from the homes and not from cached copies.
     pub(crate) async fn find_anew(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
         let answer = self.ask_home(place.directory, Ask::Named(place.clone())).await;
         let object = match answer {
@@ -199,14 +198,15 @@ impl Metaserver {
         self.find_by(object, place).await
     }
 
-    /// What stands at a place that has its home where an object has its, as a note says.
+    /// Returns the metafile of the object that has a name. The home of `object` has it, according
+    /// to a reservation.
     pub(crate) async fn find_by(
         &self,
         object: FileId,
         place: &Place,
     ) -> Result<Option<Metafile>, FsError> {
         match self.ask_home(object, Ask::Search(place.clone(), Vec::new())).await {
-            // An answer may be overtaken by an announcement, which copies know of.
+            // An announcement may overtake the answer; only the copies record announcements.
             Answer::Metafile(found) => match self.fresh(found.object).await {
                 Ok(found) if found.stands_at(place) => Ok(Some(found)),
                 Ok(_) | Err(FsError::Stale) => Err(FsError::Later),
@@ -217,24 +217,24 @@ impl Metaserver {
         }
     }
 
-    /// Asks the home of an object.
+    /// Calls the home of an object.
     pub(crate) async fn ask_home(&self, object: FileId, ask: Ask) -> Answer {
         self.wait(|node, ticket| node.call_home(object, ask, Why::Operation(ticket))).await
     }
 
-    /// Asks a peer.
+    /// Calls a peer.
     pub(crate) async fn ask(&self, peer: Peer, ask: Ask) -> Answer {
         self.wait(|node, ticket| node.call(peer, ask, Why::Operation(ticket))).await
     }
 
-    /// Begins something of the machines of this metaserver's own.
+    /// Starts an action of this metaserver's own state machines.
     pub(crate) async fn run(&self, begin: impl FnOnce(&mut Node, Ticket)) -> Answer {
         self.wait(begin).await
     }
 
-    /// Has the home give an object another name, a further one, or none in place of one. It is asked
-    /// until it answers, or has been silent for too long: who is told to come again knows that nothing
-    /// was done.
+    /// Asks the home of an object to rename, link or unlink it. The request is repeated until the
+    /// home answers or has been silent for too long, so that a client receives NFS3ERR_JUKEBOX only
+    /// if the request had no effect.
     pub(crate) async fn place(
         &self,
         object: FileId,
@@ -279,15 +279,16 @@ impl Metaserver {
 }
 
 impl Node {
-    /// An object was changed from here at its home: a copy of it is old.
+    /// Marks a copy as out of date after a change at its home.
     pub(crate) fn suspect(&mut self, object: FileId) {
-        // A copy that is had by a lease is never old.
+        // A copy under a lease is never out of date.
         if self.kept.contains_key(&object) && !self.options.strict {
             self.suspects.insert(object);
         }
     }
 
-    /// The metafile of an object that has its home here, if nobody elsewhere may write it.
+    /// Returns the metafile of an object of this home, or `None` if another metaserver may write
+    /// it.
     fn seen_at_once(&self, object: FileId) -> Option<Option<Metafile>> {
         let me = self.me();
         let waits = self.options.strict
@@ -308,7 +309,7 @@ impl Node {
         if let Some(object) = self.kept_at(place) {
             return Where::Copy(object);
         }
-        // The notes of a directory's home say all that its home would be asked for.
+        // The reservations of the directory's home are complete for this order.
         let by_notes = self.options.strict || self.options.order == Order::Constant;
         if by_notes && self.is_mine(place.directory) {
             let note = self.disk.notes.get(place);

@@ -1,6 +1,8 @@
-//! A name that one object takes from another of another home: rules 30 to 34 of `spec/replica.x`.
+//! A rename over an object of another home, which prepares by hiding its name: rules 30 to 34 of
+//! `spec/replica.x`.
 //!
-//! `core::replica::home` says what the home of the one does, `core::replica::yields` that of the other.
+//! `core::replica::home` contains the rules for the home of the renamed object,
+//! `core::replica::yields` those for the home of the replaced one.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +17,24 @@ use crate::node::{Asker, For, Node, Why};
 use crate::outside::Urgency;
 use crate::record::Record;
 
-/// Who waits until nobody else has leases on what is to yield a name, and then on what is to lose it.
+/// The changes that wait until the leases of others on the renamed object, and then on the replaced
+/// one, have ended.
 #[derive(Default)]
 pub(crate) struct Yielding {
-    /// The turns of changes by which something else is to yield, on what is changed.
+    /// The guards on the objects that are renamed over an object of another home.
     turns: BTreeMap<Ticket, First>,
     yields: BTreeMap<FileId, (Asker, Yield, Option<Peer>)>,
     loses: BTreeMap<FileId, Asker>,
 }
 
-/// A turn that is taken before the rest of a change, as that may take long.
+/// A guard that is acquired before the rest of a change, because it may take long.
 pub(crate) struct First {
     pub(crate) object: FileId,
     pub(crate) turn: Turn,
     pub(crate) asked: Asked,
 }
 
-/// Since when a change has been asked for, and in which epoch of whom it is for.
+/// The time of a request, and the epoch of the metaserver that made it.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) since: Time,
@@ -47,14 +50,15 @@ impl Node {
         }
     }
 
-    /// Nobody else has leases on what is to have a name, from before that is yielded until it has.
+    /// Acquires the guard on the renamed object, before the replaced one prepares, and until the
+    /// change is stored.
     pub(crate) fn takes_turn_first(&mut self, ticket: Ticket, object: FileId) {
         let (by, asked) = (self.is_for(ticket), self.asked_now(ticket));
         self.changing(by, &[object], move |node| {
             if !node.home.is_moving(ticket) {
                 return;
             }
-            // Who has begun anew waits for it no more, and nothing is yielded for it.
+            // A requester that has restarted no longer waits, so no name is prepared for it.
             if node.asked_now(ticket).epoch_of_by != asked.epoch_of_by {
                 node.home(home::Event::Had(ticket, Err(home::Refusal::Later)));
                 return;
@@ -66,26 +70,27 @@ impl Node {
         });
     }
 
-    /// What a change is that is asked for now.
+    /// Returns the request time and epoch for a change that is requested now.
     pub(crate) fn asked_now(&self, ticket: Ticket) -> Asked {
         let by = self.is_for(ticket);
         let epoch_of_by = by.map_or(0, |by| self.peers.epoch_of(by));
         Asked { since: self.now, epoch_of_by }
     }
 
-    /// The turn that was taken first.
+    /// Takes the guard that was acquired first.
     pub(crate) fn turn_had(&mut self, ticket: Ticket) -> Option<First> {
         self.yielding.turns.remove(&ticket)
     }
 
-    /// It will not have the name.
+    /// Releases the guard of a change that is refused.
     pub(crate) fn gives_turn_back(&mut self, ticket: Ticket) {
         if let Some(First { object, turn, .. }) = self.turn_had(ticket) {
             self.has_changed_leased(object, turn);
         }
     }
 
-    /// Another home is to have a name of what has its home here.
+    /// Handles YIELD: an object of another home is about to take the name of an object of this
+    /// home.
     pub(crate) fn asked_to_yield(&mut self, asker: Asker, it: Yield, by: Option<Peer>) {
         let (peer, over) = (self.peer_of(asker), it.over);
         let by = by.filter(|by| by.0 < self.options.count);
@@ -97,15 +102,15 @@ impl Node {
         } else if self.is_held_off(by.unwrap_or(peer), over, Kind::Write) {
             self.answer(asker, Answer::Later);
         } else if let Some((before, ..)) = self.yielding.yields.insert(over, (asker, it, by)) {
-            // Who asks again keeps its turn.
+            // A retry keeps its place in the queue.
             self.answer(before, Answer::Later);
         } else {
-            // Nobody shows a copy of it from then on.
+            // From the grant of the guard on, no metaserver has a cached copy of the object.
             self.changing(by, &[over], move |node| node.may_yield(over, by));
         }
     }
 
-    /// It has the turn of a change for that metaserver, which still has what it had.
+    /// Prepares the object to lose its name: the guard for the change is acquired.
     fn may_yield(&mut self, over: FileId, turn_for: Option<Peer>) {
         let Some((asker, it, by)) = self.yielding.yields.remove(&over) else { return };
         if by != turn_for {
@@ -132,7 +137,7 @@ impl Node {
         (!is_free).then_some(Answer::Later)
     }
 
-    /// Another home has the name, by this version, or will not.
+    /// Handles REPLACED: the other object has the name in this version, or the change was given up.
     pub(crate) fn asked_to_lose(
         &mut self,
         asker: Asker,
@@ -157,7 +162,7 @@ impl Node {
             return;
         };
         let by = by.filter(|by| by.0 < self.options.count);
-        // It is for who comes back with an old backup, as what it answers would be.
+        // The record detects a caller that is restored from an old backup, like any reply of it.
         let epoch = self.peers.epoch_of(peer);
         self.peers(peers::Event::Heard(peer, Known { epoch, stamp }));
         if !self.stands(over, &it.place) {
@@ -165,7 +170,8 @@ impl Node {
         } else if !self.yields.has_to(over, &it.place, it.to)
             || self.is_held_off(by.unwrap_or(peer), over, Kind::Write)
         {
-            // It came late, or what was yielded was forgotten: then it is asked to yield again.
+            // The call is late, or this metaserver has forgotten the preparation. The caller then
+            // repeats YIELD.
             self.answer(asker, Answer::Later);
         } else if let Some(before) = self.yielding.loses.insert(over, asker) {
             self.answer(before, Answer::Later);
@@ -178,7 +184,7 @@ impl Node {
         let Some(asker) = self.yielding.loses.remove(&it.over) else { return };
         let latest = self.latest(it.over);
         if !latest.is_some_and(|metafile| metafile.stands_at(&it.place)) {
-            // That may not be stable yet.
+            // The removal of the name may not be stable yet.
             self.answer(asker, Answer::Later);
             return;
         }
@@ -190,14 +196,15 @@ impl Node {
         });
     }
 
-    /// An object has lost a name that was yielded, on stable storage.
+    /// Handles the loss of a prepared name, which is on stable storage.
     pub(crate) fn has_lost(&mut self, (over, version): (FileId, Stamp), left: Place, asker: Asker) {
         self.yields(Event::Lost(over, left.clone()));
         self.announce(over, version, left);
         self.answer(asker, Answer::Done);
     }
 
-    /// What has its home at a peer that starts, and is to lose names to objects here or has just now.
+    /// Returns the objects of a starting peer that lose names to objects of this home, or lost them
+    /// recently.
     pub(crate) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
         let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
             over: *over,
@@ -206,12 +213,12 @@ impl Node {
             number: 0,
         });
         let all = all.filter(|it| self.homes.of(it.over) == Some(peer));
-        // If it has left the place again, what it replaced may be there.
+        // If the new object has lost the name again, the replaced object may have it.
         let lately = self.home.replaced_lately(peer);
         all.chain(lately.filter(|it| self.stands(it.to, &it.place)).cloned()).collect()
     }
 
-    /// What has its home here is to lose names to objects of a peer, as that says when this one starts.
+    /// Restores the prepared names that a peer reports when this metaserver starts.
     pub(crate) fn had_yielded(&mut self, replaced: Vec<Yield>) {
         for it in replaced {
             let stands = self.stands(it.over, &it.place);
@@ -219,14 +226,14 @@ impl Node {
         }
     }
 
-    /// What has replaced something has done so for good.
+    /// Records that a replacement is complete at both homes.
     pub(crate) fn has_replaced(&mut self, object: FileId) {
         let record = Record::Replaces(object, None);
         self.append(core::slice::from_ref(&record), Urgency::Soon, None);
         self.disk.take(record);
     }
 
-    /// Goes on with what a start finds.
+    /// Continues the replacements that the start finds on stable storage.
     pub(crate) fn go_on_replacing(&mut self) {
         for (object, (place, over)) in self.disk.replacing.clone() {
             let metafile = self.disk.metafiles.get(&object);
@@ -236,7 +243,7 @@ impl Node {
                 self.has_replaced(object);
                 continue;
             };
-            // It could not yield the place, nor leave it, if it had not replaced that.
+            // The object can prepare or lose the name only after the replacement was complete.
             if self.yields.has(object) || !self.stands(object, &place) {
                 self.has_replaced(object);
                 continue;

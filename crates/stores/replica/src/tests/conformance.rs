@@ -61,7 +61,7 @@ fn a_metaserver_with_leases_conforms() {
 }
 
 #[test]
-fn a_metaserver_among_others_does_as_the_model() {
+fn a_metaserver_among_others_matches_the_model() {
     for seed in 0..20 {
         let at = usize::try_from(seed % 2).expect("it is a bit");
         run_model(|| lazy(2, at), seed, 120);

@@ -1,4 +1,5 @@
-//! What metaservers let their clients cache of files: until another's client is to see or change them.
+//! Delegable leases: clients of a metaserver cache a file until a client of another one reads or
+//! changes it.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,19 +17,19 @@ use crate::{Later, Lender};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long a cover lasts that is lent.
+/// The term of a delegable lease for clients.
 const COVER: Duration = Duration::from_secs(180);
 
-/// Clients of a metaserver that hold leases.
+/// The clients of a metaserver that hold leases.
 #[derive(Default)]
 pub(super) struct Clients {
-    /// What each file was when its lease was taken back.
+    /// The content of each file when its lease was recalled.
     given: BTreeMap<ObjectId, Vec<u8>>,
     lost: Vec<ObjectId>,
     is_recovering: bool,
-    /// Whether they do not answer.
+    /// True if the clients do not reply.
     pub(super) are_away: bool,
-    /// What is written when a lease is given up.
+    /// The data that is written when a lease is returned.
     late: Option<&'static [u8]>,
 }
 
@@ -73,12 +74,12 @@ impl One {
         read.map(|read| read.data.to_vec())
     }
 
-    /// What was given up of a file, since the last time that was asked.
+    /// Returns the content of a file when its lease was recalled, once for each recall.
     pub(super) fn given(&self, file: ObjectId) -> Option<Vec<u8>> {
         self.clients().given.remove(&file)
     }
 
-    /// Has the metaserver that runs now be that of these clients.
+    /// Makes the running metaserver the lease server of these clients.
     pub(super) fn join(&self, me: usize) {
         self.lan.at(me).lend_by(Arc::new(self.clone()));
     }
@@ -105,7 +106,7 @@ impl Lender for One {
                 let written = this.volume.write(&who, &object, 0, data, Stability::Unstable);
                 written.await.result.expect("they have it for writing");
             }
-            // What is over already they may not see any more.
+            // Clients must not read under a lease that is over.
             if let Ok(seen) = this.volume.read(&who, &object, 0, 100).await {
                 this.clients().given.insert(object, seen.data.to_vec());
             }
@@ -130,12 +131,12 @@ pub(super) fn three_of(lan: Lan) -> (Lan, Iods, [One; 3]) {
         one.join(me);
         one
     });
-    // Those that started when nobody lent are asked again.
+    // Peers that started without a lender are asked again.
     lan.pass(3 * SECOND);
     (lan, iods, all)
 }
 
-/// The first two of them, killed and started again; they are yet to join.
+/// Kills and restarts the first two metaservers. They have no clients yet.
 fn started_anew(lan: &Lan, iods: &Iods, ones: [One; 2]) -> [One; 2] {
     (0..ones.len()).for_each(|me| lan.kill(me, None));
     (0..ones.len()).for_each(|me| lan.start(me));
@@ -143,13 +144,13 @@ fn started_anew(lan: &Lan, iods: &Iods, ones: [One; 2]) -> [One; 2] {
     [(0, home), (1, one)].map(|(me, one)| One { volume: iods.open(lan, me), ..one })
 }
 
-/// The metaservers in the order of each rotation: the home of a file, and two others.
+/// Returns the metaservers in each rotation: the home of a file, and two others.
 fn rotations(all: &[One; 3]) -> impl Iterator<Item = [&One; 3]> {
     (0..3).map(|at| [0, 1, 2].map(|next| &all[(at + next) % 3]))
 }
 
 #[test]
-fn readers_go_together_and_writers_take_back_first() {
+fn readers_share_a_file_and_a_writer_recalls_first() {
     let (_, _, all) = three();
     for (round, [home, one, two]) in rotations(&all).enumerate() {
         let file = home.create(&format!("file{round}"));
@@ -159,17 +160,18 @@ fn readers_go_together_and_writers_take_back_first() {
             assert_eq!(at.lend(file, Guard::Changes), Ok(()));
         }
         assert!([home, one, two].iter().all(|at| at.given(file).is_none()));
-        // Whoever writes, and its data is nowhere before the others have given up.
+        // The data of a writer is visible nowhere before the other clients have returned their
+        // leases.
         one.write(file, b"new").expect("there is room");
         assert_eq!(home.given(file).as_deref(), Some(&b"old"[..]));
         assert_eq!(two.given(file).as_deref(), Some(&b"old"[..]));
-        assert_eq!(one.given(file), None, "its own clients are its own matter");
+        assert_eq!(one.given(file), None, "its own clients are not recalled");
         assert!([home, one, two].iter().all(|at| at.read(file).as_deref() == Ok(b"new")));
     }
 }
 
 #[test]
-fn what_a_client_kept_is_brought_back_before_another_sees_the_file() {
+fn cached_writes_are_flushed_before_another_client_reads() {
     let (_, _, all) = three();
     for (round, [home, one, two]) in rotations(&all).enumerate() {
         for (other, at) in [(home, one), (one, home), (two, one)].into_iter().enumerate() {
@@ -180,10 +182,10 @@ fn what_a_client_kept_is_brought_back_before_another_sees_the_file() {
             assert_eq!(writer.lend(file, Guard::Everything), Ok(()));
             writer.clients().late = Some(b"late");
             let size = reader.lan.run(reader.volume.getattr(&file)).map(|it| it.size);
-            assert_eq!(size, Ok(4), "who only looks has it brought back as well");
+            assert_eq!(size, Ok(4), "a reader of attributes flushes it as well");
             assert_eq!(writer.given(file).as_deref(), Some(&b"late"[..]));
             assert_eq!(reader.read(file).as_deref(), Ok(&b"late"[..]));
-            // By its name, too.
+            // A lookup by name has the same effect.
             assert_eq!(writer.lend(file, Guard::Everything), Ok(()));
             writer.clients().late = Some(b"later");
             let (root, text) = (reader.volume.root(), format!("file{round}.{other}"));
@@ -194,14 +196,14 @@ fn what_a_client_kept_is_brought_back_before_another_sees_the_file() {
 }
 
 #[test]
-fn clients_that_do_not_answer_hold_up_nothing_but_that() {
+fn unresponsive_clients_block_only_their_own_file() {
     let (lan, _, [home, one, two]) = three();
     let (file, other) = (home.create("file"), home.create("other"));
     home.write(file, b"old").expect("there is room");
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     one.clients().are_away = true;
     assert_eq!(two.write(file, b"new"), Err(FsError::Later));
-    assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later), "and is not waited for");
+    assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later), "without a wait");
     assert_eq!((two.write(other, b"new"), two.read(file)), (Ok(()), Ok(b"old".to_vec())));
     one.clients().are_away = false;
     lan.pass(10 * SECOND);
@@ -209,7 +211,7 @@ fn clients_that_do_not_answer_hold_up_nothing_but_that() {
 }
 
 #[test]
-fn a_metaserver_that_is_away_is_waited_out() {
+fn leases_of_an_unreachable_metaserver_expire() {
     let (lan, _, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
@@ -217,7 +219,7 @@ fn a_metaserver_that_is_away_is_waited_out() {
     lan.pass(COVER - 10 * SECOND);
     assert_eq!(two.read(file), Err(FsError::Later));
     assert_eq!(home.read(file), Err(FsError::Later));
-    // What it lent ends before, and it lends nothing that could be longer.
+    // The delegated leases end earlier, and new ones would not end earlier.
     assert!(one.clients().lost.is_empty());
     assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later));
     lan.pass(10 * SECOND);
@@ -229,9 +231,9 @@ fn a_metaserver_that_is_away_is_waited_out() {
     assert_eq!(one.read(file).as_deref(), Ok(&b"new"[..]));
 }
 
-/// However long a home waits for another, it answers whether it is there.
+/// A home that waits for another metaserver still answers health checks.
 #[test]
-fn a_home_that_waits_for_another_is_not_away() {
+fn a_home_that_waits_for_another_is_not_silent() {
     let (lan, _, [home, one, two]) =
         three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
     let file = home.create_with("file", b"old");
@@ -245,9 +247,9 @@ fn a_home_that_waits_for_another_is_not_away() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
 }
 
-/// Nor is who asks for a name to be taken told to come again: it could only find the name gone then.
+/// A client that removes a name is not asked to retry: its retry would find no such name.
 #[test]
-fn what_waits_for_clients_that_do_not_answer_is_done_once() {
+fn a_removal_that_waits_for_unresponsive_clients_runs_once() {
     let give_up = 20 * SECOND;
     let (lan, _, [home, one, two]) = three_of(Lan::giving_up(3, new_file, (true, true), give_up));
     let file = home.create_with("file", b"old");
@@ -269,10 +271,10 @@ fn what_waits_for_clients_that_do_not_answer_is_done_once() {
     }
 }
 
-/// Neither where it waits for another then, nor where it is away for another moment: nobody asks anything
-/// of it in between, and what ended unseen would count as if it had lasted.
+/// The same holds if the home waits for another metaserver, and if it is unreachable for a second
+/// short time. No operation needs it in between, and an outage that ended unnoticed must not count.
 #[test]
-fn a_home_that_was_away_for_a_moment_is_there() {
+fn a_short_outage_of_a_home_does_not_count() {
     let give_up = 20 * SECOND;
     let (lan, _, [home, one, two]) = three_of(Lan::giving_up(3, new_file, (true, true), give_up));
     let file = home.create_with("file", b"old");
@@ -292,7 +294,7 @@ fn a_home_that_was_away_for_a_moment_is_there() {
 }
 
 #[test]
-fn a_home_that_starts_again_knows_what_was_lent() {
+fn a_restarted_home_recovers_delegable_leases() {
     let (lan, iods, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
@@ -301,7 +303,7 @@ fn a_home_that_starts_again_knows_what_was_lent() {
     assert_eq!(two.read(file), Err(FsError::Later));
     lan.start(0);
     let home = One { volume: iods.open(&lan, 0), ..home };
-    // Its own clients may hold more than it knows.
+    // The home's own clients may hold leases that it does not know of.
     home.clients().is_recovering = true;
     home.join(0);
     lan.pass(3 * SECOND);
@@ -313,9 +315,9 @@ fn a_home_that_starts_again_knows_what_was_lent() {
     assert_eq!(one.given(file).as_deref(), Some(&b"late"[..]));
 }
 
-/// Its numbers are others from then on, and what it grants for a moment is no end of what was lent.
+/// After a restart its lease numbers differ, and a short grant does not end a longer lease.
 #[test]
-fn a_home_that_starts_again_makes_nothing_shorter_that_was_lent() {
+fn a_restarted_home_does_not_shorten_leases() {
     let (lan, iods, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
@@ -326,13 +328,13 @@ fn a_home_that_starts_again_makes_nothing_shorter_that_was_lent() {
     lan.pass(3 * SECOND);
     assert_eq!(one.write(file, b"new"), Ok(()));
     lan.pass(20 * SECOND);
-    assert!(one.clients().lost.is_empty(), "its clients go by it still");
+    assert!(one.clients().lost.is_empty(), "its clients still use it");
     assert_eq!(two.write(file, b"newer"), Ok(()));
     assert_eq!(one.given(file).as_deref(), Some(&b"new"[..]));
 }
 
 #[test]
-fn one_that_recovers_and_is_gone_is_waited_out() {
+fn leases_of_a_peer_lost_in_recovery_expire() {
     let (lan, iods, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     let [home, one] = started_anew(&lan, &iods, [home, one]);
@@ -340,7 +342,7 @@ fn one_that_recovers_and_is_gone_is_waited_out() {
     home.join(0);
     one.join(1);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
+    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not reclaimed their leases");
     lan.cut(1, true);
     lan.pass(COVER - 20 * SECOND);
     assert_eq!(two.read(file), Err(FsError::Later));
@@ -350,7 +352,7 @@ fn one_that_recovers_and_is_gone_is_waited_out() {
 }
 
 #[test]
-fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
+fn leases_of_before_a_restart_block_other_metaservers() {
     let (lan, iods, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
@@ -360,9 +362,9 @@ fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
     one.clients().is_recovering = true;
     one.join(1);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
+    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not reclaimed their leases");
     assert_eq!(home.read(file), Err(FsError::Later));
-    // One of them has, and goes on until it is told that it is wanted back.
+    // One of them has reported its leases, and continues until it receives the recall.
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     assert_eq!(one.given(file), None);
     {
@@ -378,9 +380,10 @@ fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"later"[..]));
 }
 
-/// Where too little is left of a cover for a lease to go on, what was written under one comes in by it.
+/// If the remaining term of a delegable lease is too short for a lease, late data is still written
+/// under it.
 #[test]
-fn what_is_late_after_a_start_comes_in_before_another_sees_the_file() {
+fn late_writes_after_a_restart_precede_other_readers() {
     let (lan, iods, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
@@ -391,18 +394,22 @@ fn what_is_late_after_a_start_comes_in_before_another_sees_the_file() {
     one.clients().is_recovering = true;
     one.join(1);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
-    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later), "it is over too soon");
+    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not reclaimed their leases");
+    assert_eq!(
+        one.lend(file, Guard::Everything),
+        Err(FsError::Later),
+        "its remaining term is too short"
+    );
     assert_eq!(one.write(file, b"late"), Ok(()));
     one.clients().is_recovering = false;
     lan.pass(10 * SECOND);
     assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
 }
 
-/// Nobody has a cover of before where its home has started as well. A metaserver recovers once what is
-/// late of its clients is in, so that does not wait for its recovery.
+/// If the home has restarted too, no metaserver holds a delegable lease of before. A metaserver
+/// recovers once its clients' late writes are in, so these do not wait for its recovery.
 #[test]
-fn what_is_late_does_not_wait_for_who_brings_it() {
+fn late_writes_do_not_wait_for_the_recovery_of_their_metaserver() {
     for recovers in [0, 1] {
         let (lan, iods, [home, one, two]) = three();
         let file = home.create_with("file", b"old");
@@ -412,7 +419,7 @@ fn what_is_late_does_not_wait_for_who_brings_it() {
         home.join(0);
         one.join(1);
         lan.pass(3 * SECOND);
-        assert_eq!(two.read(file), Err(FsError::Later), "clients have not said what they hold");
+        assert_eq!(two.read(file), Err(FsError::Later), "clients have not reclaimed their leases");
         assert_eq!(other.write(file, b"new"), Err(FsError::Later));
         assert_eq!(late.write(file, b"late"), Ok(()));
         late.clients().is_recovering = false;
@@ -421,9 +428,9 @@ fn what_is_late_does_not_wait_for_who_brings_it() {
     }
 }
 
-/// A reader has its turn before who writes next, and need not ask once more.
+/// A reader goes before the next writer, and does not have to retry.
 #[test]
-fn who_reads_is_not_overtaken_by_the_next_writer() {
+fn a_reader_is_not_overtaken_by_the_next_writer() {
     let (lan, _, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     lan.pass(4 * SECOND);
@@ -444,7 +451,7 @@ fn who_reads_is_not_overtaken_by_the_next_writer() {
 }
 
 #[test]
-fn who_gave_up_waiting_is_forgotten() {
+fn abandoned_requests_leave_no_state() {
     let (lan, _, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
@@ -459,9 +466,9 @@ fn who_gave_up_waiting_is_forgotten() {
     assert_eq!(waiting(), before);
 }
 
-/// What a client has changed itself it must not take for a change of another.
+/// A client must not take its own change for a change of another client.
 #[test]
-fn a_write_is_answered_with_the_time_that_all_see() {
+fn a_write_reply_has_the_change_time_that_all_see() {
     let (lan, _, all) = three();
     for (round, [home, one, two]) in rotations(&all).enumerate() {
         let file = home.create(&format!("file{round}"));
@@ -469,7 +476,7 @@ fn a_write_is_answered_with_the_time_that_all_see() {
             lan.pass(SECOND);
             let (who, data) = (who(), Bytes::from_static(b"data"));
             let written = at.volume.write(&who, &file, 0, data, Stability::Unstable);
-            let told = lan.run(written).wcc.after.expect("it is told").changed;
+            let told = lan.run(written).wcc.after.expect("the reply has attributes").changed;
             for other in [home, one, two] {
                 let seen = lan.run(other.volume.getattr(&file)).expect("it is there").changed;
                 assert_eq!(seen, told);
@@ -479,7 +486,7 @@ fn a_write_is_answered_with_the_time_that_all_see() {
 }
 
 #[test]
-fn what_is_only_listed_is_lent_where_nobody_is_asked() {
+fn an_opportunistic_lease_is_granted_without_calls() {
     let (lan, _, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
     lan.pass(4 * SECOND);
@@ -493,7 +500,7 @@ fn what_is_only_listed_is_lent_where_nobody_is_asked() {
     assert_eq!(listed(&home), (Ok(()), 0));
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     assert_eq!(listed(&one), (Ok(()), 0));
-    // Nobody gives up what he has for it.
+    // No other metaserver returns a lease for it.
     assert_eq!(two.lend(file, Guard::Everything), Ok(()));
     assert_eq!((one.given(file).is_some(), home.given(file).is_some()), (true, true));
     assert_eq!(listed(&home), (Err(FsError::Later), 0));
@@ -501,7 +508,7 @@ fn what_is_only_listed_is_lent_where_nobody_is_asked() {
 }
 
 #[test]
-fn nothing_is_lent_of_links_nor_by_who_is_not_to() {
+fn symbolic_links_and_servers_without_leases_grant_none() {
     let (lan, _, [home, ..]) = three();
     let root = home.volume.root();
     assert!(home.volume.properties().leases_names);
@@ -522,8 +529,8 @@ fn nothing_is_lent_of_links_nor_by_who_is_not_to() {
     assert_eq!(lan.run(volume.cover(&made, Guard::Changes, false)), Err(FsError::NotSupported));
 }
 
-/// Writes a file again and again until some time, as a client does that comes again whenever it is told
-/// to; says how long it had to wait for one of its WRITEs.
+/// Writes a file until `end` as a client that retries each NFS3ERR_JUKEBOX, and returns the longest
+/// time for one WRITE.
 async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -> Duration {
     let (who, outside) = (who(), one.lan.at(0).shared.outside.clone());
     let mut longest = Duration::ZERO;
@@ -531,7 +538,7 @@ async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -
         let (began, mut pause) = (one.lan.now(), Duration::from_millis(20));
         loop {
             if is_lent {
-                // Without it is written all the same.
+                // The WRITE runs without the lease too.
                 let _ = one.volume.cover(&file, Guard::Everything, false).await;
             }
             let data = Bytes::from_static(b"data");
@@ -548,11 +555,11 @@ async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -
     longest
 }
 
-/// What a home says when it grants one is overtaken by what it says as another waits. So each of three was
-/// told that its cover was gone before it had used it, came again and waited behind the others, who were
-/// told the same: one could not write for as long as the others did.
+/// With recalls sent before the reply to the grant, each of three metaservers lost its lease before
+/// its first use, retried and queued behind the others. One of them could not write as long as the
+/// others did.
 #[test]
-fn who_want_a_file_at_one_time_have_turns() {
+fn concurrent_writers_of_a_file_take_turns() {
     for (is_lent, most) in [(false, SECOND), (true, 3 * SECOND)] {
         for (way, disk) in [(1, 5), (20, 20)] {
             let (lan, _, all) = three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
@@ -568,10 +575,10 @@ fn who_want_a_file_at_one_time_have_turns() {
     }
 }
 
-/// A call for a cover ends long before clients elsewhere have given up what they have: who asks again is
-/// as far as it was.
+/// A COVER call times out long before remote clients return their leases. A retry keeps its place
+/// in the queue.
 #[test]
-fn who_asks_for_a_cover_again_has_its_turn() {
+fn a_retried_cover_request_keeps_its_place() {
     let (lan, _, [home, one, two]) =
         three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
     let file = home.create_with("file", b"old");
@@ -589,10 +596,10 @@ fn who_asks_for_a_cover_again_has_its_turn() {
     assert_eq!(covers(), 0);
 }
 
-/// However long clients elsewhere take to give up what they have: a call that takes it back ends before,
-/// and the next was only sent after 8 s.
+/// The recall of a lease times out before slow clients return it. The next recall follows soon, and
+/// not only after 8 s.
 #[test]
-fn what_is_given_late_is_told_at_once() {
+fn a_late_lease_return_is_reported_at_once() {
     for away in [6200, 10_500, 26_500].map(Duration::from_millis) {
         let (lan, _, [home, one, two]) =
             three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));

@@ -1,4 +1,4 @@
-//! Data in stripes on iods that several metaservers share.
+//! Striped data on iods that several metaservers share.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ fn options(start: u64) -> Options {
     }
 }
 
-/// Volumes of so many metaservers over the same three iods.
+/// Returns the volumes of `count` metaservers over the same three iods.
 fn volumes(count: usize) -> (Lan, Vec<Arc<Striped>>) {
     let (lan, iods) = (Lan::with(count, Order::Constant, new_file), Iods::new());
     let volumes = (0..count).map(|me| iods.open(&lan, me)).collect();
     (lan, volumes)
 }
 
-/// The head of a new file.
+/// Returns the head of a new file.
 pub(super) fn new_file(start: u64, number: u64) -> Bytes {
     options(start).new_file(number)
 }
@@ -56,7 +56,7 @@ impl Iods {
         Self((10..13).map(store).collect())
     }
 
-    /// The volume of a metaserver over them.
+    /// Opens the volume of a metaserver over the iods.
     pub(super) fn open(&self, lan: &Lan, me: usize) -> Arc<Striped> {
         self.open_with(lan, me, |iod| iod)
     }
@@ -81,7 +81,7 @@ impl Iods {
         Arc::new(block_on(opened).expect("all are there"))
     }
 
-    /// Objects on all iods, with the directories that they lie in.
+    /// Returns the number of objects on all iods, including the directories that contain them.
     pub(super) fn objects(&self) -> u64 {
         let spaces = self.0.iter().map(|iod| block_on(iod.space(&who(), &iod.root())));
         let spaces = spaces.map(|space| space.expect("a store in memory answers").0);
@@ -110,20 +110,20 @@ fn size(lan: &Lan, at: &Striped, file: ObjectId) -> u64 {
 }
 
 #[test]
-fn sizes_follow_what_is_written_elsewhere() {
+fn sizes_follow_writes_of_other_metaservers() {
     let (lan, volumes) = volumes(3);
     let [one, two, three] = &*volumes else { panic!("there are three") };
     let file = create(&lan, one, "file");
     assert_eq!((size(&lan, two, file), size(&lan, three, file)), (0, 0));
     write(&lan, two, file, 0, b"written at the second");
-    assert_eq!(size(&lan, two, file), 21, "who wrote sees it");
-    assert_eq!(size(&lan, three, file), 0, "nobody has heard of it");
+    assert_eq!(size(&lan, two, file), 21, "the writer sees it");
+    assert_eq!(size(&lan, three, file), 0, "the data is not released yet");
     lan.pass(2 * SECOND + WINDOW);
     for at in &volumes {
         assert_eq!(size(&lan, at, file), 21);
         assert_eq!(&read(&lan, at, file)[..], b"written at the second");
     }
-    // Two write at different places at once: both are there.
+    // Two metaservers write at different offsets at once: both writes are visible.
     write(&lan, one, file, 21, b", the first");
     write(&lan, three, file, 32, b" and the third");
     lan.pass(2 * SECOND + WINDOW);
@@ -133,7 +133,7 @@ fn sizes_follow_what_is_written_elsewhere() {
 }
 
 #[test]
-fn a_read_behind_the_known_end_finds_what_was_appended() {
+fn a_read_past_the_known_end_finds_appended_data() {
     let (lan, volumes) = volumes(2);
     let [one, two] = &*volumes else { panic!("there are two") };
     let file = create(&lan, one, "file");
@@ -146,7 +146,7 @@ fn a_read_behind_the_known_end_finds_what_was_appended() {
 }
 
 #[test]
-fn a_cut_cuts_what_others_have_written() {
+fn a_truncation_removes_data_of_other_metaservers() {
     let (lan, volumes) = volumes(2);
     let [one, two] = &*volumes else { panic!("there are two") };
     let file = create(&lan, one, "file");

@@ -219,8 +219,8 @@ async fn give_way() {
 }
 
 /// Another client removes a file when the file is on stable storage, and before the CREATE of the
-/// file is answered. The CREATE has made the file all the same: a client that heard of a failure
-/// would make another file.
+/// file is answered. The CREATE has made the file all the same: a client that received an error
+/// would create another file.
 #[test]
 fn a_create_has_made_a_file_that_is_gone_before_the_answer() {
     let lan = Lan::strict(2, |_, _| Bytes::from_static(b"head"));

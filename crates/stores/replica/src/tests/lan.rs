@@ -1,4 +1,4 @@
-//! A network of metaservers, with their disks.
+//! A network of metaservers with their disks.
 
 use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,16 +25,16 @@ use crate::{
 
 const WORD: &str = "a word";
 
-/// Nobody waits so long.
+/// A time that no test waits for.
 const FOR_EVER: Duration = Duration::from_hours(24);
 
-/// How long a call may take, where any does.
+/// The longest duration of a call, in networks where calls take time.
 const CALL: Duration = Duration::from_millis(2500);
 
-/// The longest sleep of a client's call, which nobody ends who only waits for the call.
+/// The longest sleep of a client's call that ends by itself while the test waits only for the call.
 const HURRY: Duration = Duration::from_millis(50);
 
-/// Who may do everything.
+/// Returns the superuser's credential.
 pub(super) fn who() -> Caller {
     Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
 }
@@ -46,36 +46,36 @@ pub(super) fn name(text: &str) -> Name<'_> {
     }
 }
 
-/// All that is shared.
+/// The shared state of the network.
 #[derive(Default)]
 struct State {
     now: u64,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     metaservers: Vec<Option<Metaserver>>,
-    /// The start of each, and those whose metaservers were killed.
+    /// The start number of each metaserver, and the numbers of killed ones.
     started: BTreeMap<usize, u64>,
     killed: BTreeSet<u64>,
     disks: Vec<Vec<Bytes>>,
-    /// How many records a disk has room for, of those that do not have it for all.
+    /// The number of records that fit on a disk, for disks that are limited.
     room: BTreeMap<usize, usize>,
-    /// How long a disk takes, of those that take any time.
+    /// The latency of a disk, for disks that have one.
     slow: BTreeMap<usize, Duration>,
-    /// Those that no message comes to or from.
+    /// The metaservers that no message reaches or leaves.
     cut: Vec<bool>,
-    /// Those that know the others by another word.
+    /// The metaservers with another shared secret.
     strange: Vec<bool>,
-    /// How long what some answer takes to come.
+    /// The delay of the answers of a metaserver.
     delays: BTreeMap<usize, Duration>,
-    /// How often that has come, by who asked and who answered.
+    /// The number of delayed answers, by caller and callee.
     came: BTreeMap<(usize, usize), u64>,
     xid: u32,
     starts: u64,
-    /// Whether a sleep of up to [`HURRY`] lets time go on by itself.
+    /// True if a sleep of up to [`HURRY`] advances the clock.
     hurries: bool,
     notices: Vec<Notice>,
 }
 
-/// What a new file has as its content, by the number of the start of its metaserver.
+/// The content of a new file, by the start number of its metaserver and the number of the file.
 type Content = fn(u64, u64) -> Bytes;
 
 /// A network of metaservers.
@@ -85,11 +85,11 @@ pub(super) struct Lan {
     order: Order,
     content: Content,
     strict: bool,
-    /// Whether leases are granted to clients.
+    /// True if clients are granted leases.
     lends: bool,
-    /// How long a home may be silent; where that is said, calls end that take long.
+    /// The longest silence of a home. If it is set, long calls time out.
     give_up: Option<Duration>,
-    /// Whom nobody waits for who starts.
+    /// The peer that no starting metaserver waits for.
     without: Option<u32>,
 }
 
@@ -100,7 +100,8 @@ struct At {
 }
 
 impl At {
-    /// What a killed one has begun goes on: it writes nothing any more, and is heard by nobody.
+    /// Returns true if the metaserver was killed. Its operations continue, but they neither write
+    /// nor send anything.
     fn is_killed(&self) -> bool {
         self.lan.is_killed(self.start)
     }
@@ -111,17 +112,17 @@ impl Lan {
         Self::with(count, order, |_, _| Bytes::from_static(b"head"))
     }
 
-    /// With leases.
+    /// Creates a network in strict mode.
     pub(super) fn strict(count: usize, content: Content) -> Self {
         Self::of(count, Order::Constant, content, (true, false), None)
     }
 
-    /// With leases for clients as well.
+    /// Creates a network in strict mode that grants leases to clients.
     pub(super) fn lending(count: usize, content: Content) -> Self {
         Self::of(count, Order::Constant, content, (true, true), None)
     }
 
-    /// Where a home may be silent for so long; strict or not, and perhaps with leases for clients.
+    /// Creates a network with a limit on the silence of a home, in either mode.
     pub(super) fn giving_up(
         count: usize,
         content: Content,
@@ -131,12 +132,12 @@ impl Lan {
         Self::of(count, Order::Constant, content, leases, Some(give_up))
     }
 
-    /// The same, where who starts from now on does not wait for one.
+    /// Returns the same network, whose later starts do not wait for one metaserver.
     pub(super) fn without(&self, one: u32) -> Self {
         Self { without: Some(one), ..self.clone() }
     }
 
-    /// The same, where who starts from now on is strict.
+    /// Returns the same network, whose later starts are in strict mode.
     pub(super) fn strictly(&self) -> Self {
         Self { strict: true, ..self.clone() }
     }
@@ -177,7 +178,7 @@ impl Lan {
         self.state.lock().expect("no test panics with it")
     }
 
-    /// Starts one, with what its disk has.
+    /// Starts a metaserver from its disk.
     pub(super) fn start(&self, me: usize) {
         let (count, starts, records) = {
             let mut state = self.state();
@@ -211,12 +212,12 @@ impl Lan {
         self.pass(Duration::ZERO);
     }
 
-    /// What one has on its disk.
+    /// Returns the records on a disk.
     pub(super) fn disk(&self, of: usize) -> Vec<Bytes> {
         self.state().disks[of].clone()
     }
 
-    /// Ends one, and gives it another disk if need be.
+    /// Kills a metaserver, and replaces its disk if one is given.
     pub(super) fn kill(&self, me: usize, disk: Option<Vec<Bytes>>) {
         let mut state = self.state();
         let gone = state.metaservers[me].take();
@@ -228,43 +229,43 @@ impl Lan {
         drop(gone);
     }
 
-    /// Starts one with another disk while that which runs goes on.
+    /// Starts a metaserver from another disk while the earlier instance continues.
     pub(super) fn start_elsewhere(&self, me: usize, disk: Vec<Bytes>) {
         self.state().disks[me] = disk;
         self.start(me);
     }
 
-    /// Has the disk of one fail behind so many records.
+    /// Makes a disk fail after a number of records.
     pub(super) fn fail(&self, me: usize, records: usize) {
         self.state().room.insert(me, records);
     }
 
-    /// From now on the disk of one takes so long.
+    /// Sets the latency of a disk.
     pub(super) fn slow(&self, me: usize, span: Duration) {
         self.state().slow.insert(me, span);
     }
 
-    /// From now on the disk of one machine takes no time.
+    /// Sets the latency of a disk to zero.
     pub(super) fn quick(&self, me: usize) {
         self.state().slow.remove(&me);
     }
 
-    /// From now on nobody waits for a sleep that is this short: it lets time go on.
+    /// From here on a short sleep advances the clock by itself.
     pub(super) fn hurry(&self) {
         self.state().hurries = true;
     }
 
-    /// Cuts one off, or joins it again.
+    /// Cuts a metaserver off from the network, or joins it again.
     pub(super) fn cut(&self, me: usize, is_cut: bool) {
         self.state().cut[me] = is_cut;
     }
 
-    /// From now on it takes so long until somebody has what one answers.
+    /// Sets the delay of the answers of a metaserver.
     pub(super) fn delay(&self, me: usize, delay: Duration) {
         self.state().delays.insert(me, delay);
     }
 
-    /// Has one refuse all calls, and its own refused.
+    /// Makes a metaserver refuse all calls, and its peers refuse its calls.
     pub(super) fn estrange(&self, me: usize) {
         self.state().strange[me] = true;
     }
@@ -273,7 +274,7 @@ impl Lan {
         self.state().metaservers[me].clone().expect("it runs")
     }
 
-    /// Calls that all have made.
+    /// Returns the number of calls of all metaservers.
     pub(super) fn messages(&self) -> u64 {
         let all: Vec<_> = self.state().metaservers.iter().flatten().cloned().collect();
         all.iter().map(Metaserver::messages).sum()
@@ -283,19 +284,20 @@ impl Lan {
         self.state().notices.clone()
     }
 
-    /// Since the beginning.
+    /// Returns the time since the start of the network.
     pub(super) fn now(&self) -> Duration {
         Duration::from_nanos(self.state().now)
     }
 
-    /// Lets time go on.
+    /// Advances the clock.
     pub(super) fn pass(&self, span: Duration) {
         let until = self.state().now + u64::try_from(span.as_nanos()).expect("not for ever");
         while self.wake_next(until) {}
         self.state().now = until;
     }
 
-    /// Wakes who sleeps shortest, if that ends by then.
+    /// Wakes the earliest sleeper, if its time is not after `until`. Returns false if there is
+    /// none.
     fn wake_next(&self, until: u64) -> bool {
         let mut state = self.state();
         let next = (0..state.sleepers.len()).min_by_key(|at| state.sleepers[*at].0);
@@ -303,12 +305,12 @@ impl Lan {
         let (time, sleeper) = state.sleepers.swap_remove(next);
         state.now = state.now.max(time);
         drop(state);
-        // Who slept may be gone.
+        // The receiver may have been dropped.
         let _ = sleeper.send(());
         true
     }
 
-    /// Runs something to its end, with as much time as that needs.
+    /// Runs a future to its end, and advances the clock as needed.
     pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -316,7 +318,7 @@ impl Lan {
             if let Poll::Ready(done) = poll {
                 return done;
             }
-            assert!(self.wake_next(u64::MAX), "nobody goes on");
+            assert!(self.wake_next(u64::MAX), "no task can continue");
         }
     }
 
@@ -352,7 +354,7 @@ impl Lan {
         let (lan, start) = (self.clone(), self.state().started.get(&to).copied());
         let reply: Later<_> = Box::pin(async move {
             let answer = answer.await;
-            // A killed one is heard by nobody.
+            // The answer of a killed metaserver is lost.
             let answer = answer.filter(|_| start.is_some_and(|start| !lan.is_killed(start)));
             let reply = answer.ok_or(NoResults::Silence)?.into_bytes();
             let mut reader = Reader::new(&reply);
@@ -366,7 +368,7 @@ impl Lan {
         }
     }
 
-    /// The same answer after so long. It comes also where nobody waits for it any more.
+    /// Returns the answer after a delay. The delay passes even if the caller no longer waits.
     fn late(
         &self,
         ends: (usize, usize),
@@ -453,7 +455,7 @@ impl Outside for At {
                 if let Some(sleep) = sleep {
                     sleep.await;
                 }
-                // Who waited may be gone.
+                // The receiver may have been dropped.
                 let _ = sender.send(());
             });
         }

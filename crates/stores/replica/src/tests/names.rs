@@ -1,4 +1,5 @@
-//! What metaservers let their clients cache of names: until another's client is to change them.
+//! Delegable leases on directories: clients of a metaserver cache names until a client of another
+//! one changes them.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +17,14 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// A directory and a name in it.
 type At = (ObjectId, &'static str);
 
-/// What clients of a metaserver have by leases.
+/// The state that clients of a metaserver hold under leases.
 #[derive(Default)]
 struct Cached {
-    /// How often each directory was taken back.
+    /// The number of recalls of each directory.
     evicted: BTreeMap<ObjectId, u64>,
     leased: BTreeSet<ObjectId>,
     names: BTreeMap<At, Option<ObjectId>>,
-    /// Directories in which one of them changes a name.
+    /// Directories in which one of the clients changes a name.
     changing: BTreeSet<ObjectId>,
     are_away: bool,
 }
@@ -57,7 +58,7 @@ impl Lender for One {
     }
 }
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Create(At),
@@ -81,19 +82,19 @@ impl One {
         self.lan.at(self.me)
     }
 
-    /// Has clients hold a lease on a directory.
+    /// Acquires a lease on a directory for the clients.
     async fn lease(&self, directory: ObjectId) -> Result<(), FsError> {
         let evicted = self.cached().evicted.get(&directory).copied();
         self.store().cover(&directory, Guard::Changes, false).await?;
         let mut cached = self.cached();
-        // It may be gone by now.
+        // The lease may have been recalled in the meantime.
         if cached.evicted.get(&directory).copied() == evicted {
             cached.leased.insert(directory);
         }
         Ok(())
     }
 
-    /// What stands at a place, as a client sees it.
+    /// Returns the object at a place as a client sees it.
     async fn look(&self, at: At) -> Result<Option<ObjectId>, FsError> {
         let evicted = self.cached().evicted.get(&at.0).copied();
         if let Some(known) = self.cached().names.get(&at) {
@@ -112,7 +113,8 @@ impl One {
         Ok(found)
     }
 
-    /// Changes names. Other clients of the same metaserver are kept from the directories meanwhile.
+    /// Changes names. Meanwhile other clients of the same metaserver get no lease on the
+    /// directories.
     async fn change(&self, change: Change) -> Result<(), FsError> {
         let within = match change {
             Change::Create(at) | Change::Mkdir(at) => vec![at.0],
@@ -164,7 +166,7 @@ fn three() -> (Lan, [One; 3]) {
     (lan, all)
 }
 
-/// The root, whose home is the first metaserver, and a directory of each of the others.
+/// Returns the root, whose home is the first metaserver, and a directory of each of the others.
 fn directories(lan: &Lan, all: &[One; 3]) -> [ObjectId; 3] {
     let root = lan.at(0).root();
     let made = |one: usize, text: &'static str| {
@@ -174,11 +176,11 @@ fn directories(lan: &Lan, all: &[One; 3]) -> [ObjectId; 3] {
     [root, made(1, "one"), made(2, "two")]
 }
 
-/// Every change, by a client of each metaserver, of an object at home at each, in a directory at home at
-/// each: who caches the name elsewhere has dropped it when the change is answered, and who makes the
-/// change keeps what it has on the directory.
+/// Tries each change by a client of each metaserver, for an object of each home in a directory of
+/// each home. Clients elsewhere have dropped the cached name before the reply, and the client that
+/// makes the change keeps its lease on the directory.
 #[test]
-fn what_is_cached_of_names_is_taken_back_before_they_change() {
+fn cached_names_are_recalled_before_they_change() {
     let (lan, all) = three();
     assert!(lan.at(0).lends());
     let directories = directories(&lan, &all);
@@ -186,7 +188,7 @@ fn what_is_cached_of_names_is_taken_back_before_they_change() {
     for (by, home, directory) in (0..27).map(|case| (case / 9, case / 3 % 3, case % 3)) {
         let within = directories[directory];
         let [at, to] = [(within, "name"), (within, "other")];
-        let file = |text| lan.run(all[home].look((within, text))).expect("it is told");
+        let file = |text| lan.run(all[home].look((within, text))).expect("the lookup is answered");
         let steps: [(usize, &dyn Fn() -> Change); 7] = [
             (home, &|| Change::Create(at)),
             (by, &|| Change::Rename(at, to)),
@@ -200,8 +202,8 @@ fn what_is_cached_of_names_is_taken_back_before_they_change() {
             let change = step();
             for one in &all {
                 assert_eq!(lan.run(one.lease(within)), Ok(()));
-                lan.run(one.look(at)).expect("it is told");
-                lan.run(one.look(to)).expect("it is told");
+                lan.run(one.look(at)).expect("the lookup is answered");
+                lan.run(one.look(to)).expect("the lookup is answered");
             }
             assert_eq!(lan.run(all[who].change(change)), Ok(()), "{change:?}");
             for one in &all {
@@ -215,10 +217,10 @@ fn what_is_cached_of_names_is_taken_back_before_they_change() {
     assert_eq!((taken, kept), (27 * 7 * 2, 27 * 7));
 }
 
-/// Names change while clients elsewhere look them up under leases, and messages and disks take their
-/// time: what a client has cached is what is there.
+/// Names change while clients elsewhere look them up under leases, and messages and disks take
+/// time. Each cached name is current.
 #[test]
-fn what_is_cached_of_names_is_never_old() {
+fn cached_names_are_never_stale() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     let mut hits = 0;
     for seed in 1..=60_u64 {
@@ -254,7 +256,7 @@ fn what_is_cached_of_names_is_never_old() {
                 for _ in 0..4 {
                     outside.sleep(pause).await;
                     for at in [one, other] {
-                        // Who gets none looks all the same.
+                        // Without a lease the client looks the name up all the same.
                         let _ = watcher.lease(at.0).await;
                         let _ = watcher.look(at).await;
                     }
@@ -285,10 +287,10 @@ fn what_is_cached_of_names_is_never_old() {
     assert!(hits > 1000, "{hits}");
 }
 
-/// Clients that do not answer keep others from the names until what they have is over, and who changes
-/// one is told to come again.
+/// Clients that do not reply block changes of the names until their leases are over. The client
+/// that changes a name receives NFS3ERR_JUKEBOX.
 #[test]
-fn clients_that_do_not_answer_hold_up_a_directory_and_no_other() {
+fn unresponsive_clients_block_only_their_directory() {
     let (lan, all) = three();
     let [root, one, two] = directories(&lan, &all);
     assert_eq!(all[2].run(all[2].lease(one)), Ok(()));
@@ -309,9 +311,9 @@ fn clients_that_do_not_answer_hold_up_a_directory_and_no_other() {
     assert_eq!(lan.run(all[2].look((one, "name"))).map(|found| found.is_some()), Ok(true));
 }
 
-/// One that begins a change and is not heard of any more keeps others from leases for a window.
+/// A metaserver that begins a change and becomes unreachable blocks leases for one window.
 #[test]
-fn a_change_whose_home_is_away_ends_by_itself() {
+fn an_intent_of_an_unreachable_home_expires() {
     let (lan, all) = three();
     let [_, one, _] = directories(&lan, &all);
     assert_eq!(lan.run(all[2].change(Change::Create((one, "name")))), Ok(()));
@@ -333,7 +335,7 @@ fn a_change_whose_home_is_away_ends_by_itself() {
     };
     let (waited, _) = lan.run(join(cut, all[2].change(Change::Remove((one, "name")))));
     assert!(waited > WINDOW / 2 && waited < 2 * WINDOW, "{waited:?}");
-    // It may have been done, as here.
+    // The change may have been made, as it was here.
     let after = lan.run(all[0].store().getattr(&one)).expect("it is there").modified;
     assert!(after > before);
     lan.cut(2, false);
@@ -341,10 +343,10 @@ fn a_change_whose_home_is_away_ends_by_itself() {
     assert_eq!(lan.run(all[0].look((one, "name"))), Ok(None));
 }
 
-/// Who asked for a change may have given up when that is done at last: its clients are not kept from the
-/// directory then.
+/// A requester may have given up before its change is made. Its clients then lose their leases on
+/// the directory too.
 #[test]
-fn who_waits_for_long_has_its_names_taken_back_too() {
+fn a_requester_that_gave_up_loses_its_cached_names_too() {
     let (lan, all) = three();
     let [root, one, two] = directories(&lan, &all);
     for (directory, text) in [(root, "first"), (one, "second"), (two, "third")] {
@@ -367,10 +369,10 @@ fn who_waits_for_long_has_its_names_taken_back_too() {
     }
 }
 
-/// The home of a directory starts anew while a name in it is changed: what it knew of the change is lost,
-/// and its times show it all the same.
+/// The home of a directory restarts during a change of a name and loses the intent. The times of
+/// the directory change all the same.
 #[test]
-fn a_directory_whose_home_starts_anew_shows_what_was_changed_meanwhile() {
+fn a_restarted_directory_home_shows_changes_made_meanwhile() {
     let (lan, all) = three();
     let [.., two] = directories(&lan, &all);
     assert_eq!(lan.run(all[1].change(Change::Create((two, "name")))), Ok(()));
@@ -393,9 +395,10 @@ fn a_directory_whose_home_starts_anew_shows_what_was_changed_meanwhile() {
     assert!(after > before, "{after:?}");
 }
 
-/// Several changes that wait for the same client are given up at one time, and the directory is as before.
+/// Several changes that wait for the same client are given up together, and the directory stays
+/// unchanged.
 #[test]
-fn changes_that_are_given_up_together_leave_nothing() {
+fn changes_given_up_together_leave_no_trace() {
     let (lan, all) = three();
     let [_, one, _] = directories(&lan, &all);
     assert_eq!(lan.run(all[1].change(Change::Create((one, "d")))), Ok(()));
@@ -404,7 +407,7 @@ fn changes_that_are_given_up_together_leave_nothing() {
     all[2].cached().are_away = true;
     let names = ["a", "b", "c"];
     let changes = names.map(|name| all[1].change(Change::Create((one, name))));
-    // Whose clients those are waits behind the others alone.
+    // The metaserver of those clients waits only for the other changes.
     let own = all[2].change(Change::Remove((one, "d")));
     let (changed, _) = lan.run(join(join_all(changes), own));
     assert!(changed.iter().all(|changed| *changed == Err(FsError::Later)), "{changed:?}");

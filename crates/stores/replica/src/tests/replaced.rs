@@ -1,5 +1,5 @@
-//! What has its home at one metaserver is replaced by what has its home at another: somebody always has the
-//! name, and whoever crashes leaves all of it or nothing.
+//! A rename over an object of another home: some object has the name at every moment, and a crash
+//! leaves the whole change or nothing.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -20,12 +20,12 @@ use crate::using::object;
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// The homes of the directory, of what is renamed, and of what it replaces.
+/// The homes of the directory, of the renamed object, and of the replaced object.
 const ABOVE: usize = 0;
 const NEW: usize = 1;
 const OLD: usize = 2;
 
-/// A directory with what is to be replaced and what replaces it.
+/// A directory with the object to replace and its replacement.
 struct Files {
     lan: Lan,
     directory: ObjectId,
@@ -54,16 +54,17 @@ impl Files {
         store.rename(&who(), place("new"), place("old")).await.result
     }
 
-    /// Which of both has the name, for a client of one.
+    /// Returns the object that has the name, as a client of one metaserver sees it.
     async fn seen(&self, at: usize) -> Result<&'static str, FsError> {
         let found = self.lan.at(at).lookup(&who(), &self.directory, name("old")).await?.object;
         assert!(found == self.old || found == self.new);
         Ok(if found == self.old { "old" } else { "new" })
     }
 
-    /// The same, where all see one thing, and all of it.
+    /// Returns the same after a check that all metaservers see the same complete state.
     fn all_see(&self) -> &'static str {
-        let seen = [0, 1, 2].map(|at| self.lan.run(self.seen(at)).expect("somebody has the name"));
+        let seen =
+            [0, 1, 2].map(|at| self.lan.run(self.seen(at)).expect("some object has the name"));
         assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
         for at in 0..3 {
             let both = seen[0] == "old";
@@ -76,7 +77,7 @@ impl Files {
         seen[0]
     }
 
-    /// The records that say what has been replaced and is not known to be gone.
+    /// Returns the number of records of replacements that are not complete.
     fn replacing(&self) -> usize {
         let records = crate::compacted(&self.lan.disk(NEW)).expect("it was written");
         let records = records.iter().map(|record| Record::decode(record).expect("it was written"));
@@ -85,7 +86,7 @@ impl Files {
 }
 
 #[test]
-fn it_is_done_from_everywhere() {
+fn a_replacement_works_from_every_metaserver() {
     for lan in Files::lans() {
         for by in 0..3 {
             let files = Files::of(lan.clone());
@@ -106,9 +107,9 @@ fn it_is_done_from_everywhere() {
     }
 }
 
-/// A link of what is replaced stays, and so does one of what replaces it.
+/// The links of the replaced object and of the new one stay.
 #[test]
-fn other_names_stay() {
+fn other_links_stay() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         for (object, text) in [(files.old, "link"), (files.new, "other")] {
@@ -124,7 +125,8 @@ fn other_names_stay() {
     }
 }
 
-/// Has the disk of one fail behind each of its records, and starts that again.
+/// Makes a disk fail after each number of records in turn, restarts its metaserver, and returns the
+/// object that has the name.
 fn replaced_by_half(lan: &dyn Fn() -> Lan, fails: usize) -> Vec<&'static str> {
     let mut seen = Vec::new();
     for records in 0.. {
@@ -165,9 +167,9 @@ fn a_crash_leaves_all_or_nothing() {
     }
 }
 
-/// Looks again and again at each, while it is done slowly.
+/// All metaservers are polled while a slow rename runs.
 #[test]
-fn somebody_always_has_the_name() {
+fn the_name_is_never_missing() {
     for (of, lan) in Files::lans().into_iter().enumerate() {
         let is_strict = of >= 3;
         for by in 0..3 {
@@ -183,7 +185,7 @@ fn somebody_always_has_the_name() {
                 let mut seen = Vec::new();
                 while !is_done.load(Ordering::Relaxed) {
                     for at in 0..3 {
-                        seen.push(files.seen(at).await.expect("somebody has the name"));
+                        seen.push(files.seen(at).await.expect("some object has the name"));
                         clock.sleep(Duration::from_millis(7)).await;
                     }
                 }
@@ -205,7 +207,7 @@ fn somebody_always_has_the_name() {
     }
 }
 
-/// Begins the rename, lets it go on for so long, and kills whoever it is.
+/// Starts the rename, lets it run for a time span, and kills a metaserver.
 fn begun(files: &Files, span: Duration, kills: usize) {
     let rename = core::pin::pin!(files.rename(ABOVE));
     let is_over = files.lan.at(ABOVE).shared.outside.sleep(span);
@@ -214,7 +216,8 @@ fn begun(files: &Files, span: Duration, kills: usize) {
     files.lan.kill(kills, None);
 }
 
-/// Kills who renames when the other has yielded, whose answer is on its way: so nothing was stored.
+/// Kills the home of the renamed object while the answer to YIELD is in flight, so it has stored
+/// nothing.
 fn crashed_behind_its_yield(files: &Files) {
     let lan = &files.lan;
     lan.pass(WINDOW);
@@ -224,9 +227,9 @@ fn crashed_behind_its_yield(files: &Files) {
 }
 
 #[test]
-fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
+fn a_prepared_object_is_hidden_until_the_outcome_is_known() {
     for lan in Files::lans() {
-        // It is on the disk of the one, which has told nobody.
+        // The record is on the disk of the killed metaserver, and no other one knows of the record.
         let files = Files::of(lan.clone());
         lan.slow(NEW, 5 * SECOND);
         begun(&files, Duration::from_millis(500), NEW);
@@ -249,14 +252,14 @@ fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
     }
 }
 
-/// Who has yielded starts anew before it has lost the name.
+/// The home of the replaced object restarts before the object has lost the name.
 #[test]
-fn who_has_yielded_and_starts_anew_does_not_show_it_either() {
+fn a_prepared_object_stays_hidden_after_a_restart() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         lan.slow(OLD, 5 * SECOND);
         lan.slow(NEW, 2 * SECOND);
-        // It is stored, and its claim not noted.
+        // The record is stored, and the reservation is not.
         begun(&files, Duration::from_millis(2100), OLD);
         lan.slow(OLD, Duration::ZERO);
         lan.cut(ABOVE, true);
@@ -271,13 +274,14 @@ fn who_has_yielded_and_starts_anew_does_not_show_it_either() {
     }
 }
 
-/// Who has yielded starts anew without asking who it has yielded to, and before the name was claimed.
+/// The home of the replaced object restarts without waiting for the other home, and before the name
+/// was reserved.
 #[test]
-fn what_was_forgotten_is_yielded_once_more() {
+fn a_forgotten_preparation_is_repeated() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         lan.slow(NEW, SECOND);
-        // It is on the disk, and nobody has heard of that.
+        // The record is on the disk, and no other metaserver knows of the record.
         begun(&files, SECOND / 2, NEW);
         lan.kill(OLD, None);
         lan.without(u32::try_from(NEW).expect("few")).start(OLD);
@@ -291,10 +295,10 @@ fn what_was_forgotten_is_yielded_once_more() {
     }
 }
 
-/// It has lost the name, and starts anew: whoever looks for the name, and came too early to what has it now, is
-/// not told that it is nowhere.
+/// The replaced object has lost the name and its home restarts. A search that came too early to the
+/// home of the new object does not report that the name is free.
 #[test]
-fn what_was_replaced_just_now_is_not_nowhere_behind_a_start() {
+fn a_recently_replaced_name_is_not_reported_free_after_a_restart() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         assert_eq!((lan.run(files.rename(NEW)), files.replacing()), (Ok(()), 0));
@@ -313,10 +317,10 @@ fn what_was_replaced_just_now_is_not_nowhere_behind_a_start() {
     }
 }
 
-/// Who was to replace it starts anew, and is asked to go there by somebody who does not know of what stands
-/// there: it has yielded to a change that nobody goes on with.
+/// The home of the new object restarts, and receives a rename to the same place from a metaserver
+/// without knowledge of the object there. The prepared change is void.
 #[test]
-fn what_has_yielded_to_a_change_that_is_void_still_has_the_name() {
+fn an_object_prepared_for_a_void_change_keeps_the_name() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         crashed_behind_its_yield(&files);
@@ -337,10 +341,10 @@ fn what_has_yielded_to_a_change_that_is_void_still_has_the_name() {
     }
 }
 
-/// Whoever caches what is renamed takes its time to give that up: what it replaces is there as long, and
-/// its home may start anew.
+/// Clients that cache the renamed object are slow to return their leases. The replaced object stays
+/// visible meanwhile, also if its home restarts.
 #[test]
-fn what_is_replaced_is_seen_while_somebody_has_leases_on_what_replaces_it() {
+fn the_replaced_object_is_visible_while_its_replacement_is_leased() {
     let (lan, iods, [above, new, old]) =
         three_of(Lan::giving_up(3, new_file, (true, true), SECOND));
     let files = [(&new, "new", &b"after"[..]), (&old, "old", b"before")];
@@ -362,7 +366,7 @@ fn what_is_replaced_is_seen_while_somebody_has_leases_on_what_replaces_it() {
                 assert_eq!(seen.map(|found| found.object), Ok(replaced));
             }
         }
-        assert_eq!(new.given(file).as_deref(), None, "its own clients are its own matter");
+        assert_eq!(new.given(file).as_deref(), None, "its own clients are not recalled");
         assert_eq!(old.given(file).as_deref(), Some(&b"after"[..]));
         assert_eq!((old.given(replaced), new.given(replaced)), (None, None));
         lan.kill(OLD, None);
@@ -382,9 +386,10 @@ fn what_is_replaced_is_seen_while_somebody_has_leases_on_what_replaces_it() {
     }
 }
 
-/// Whose client has it done starts anew meanwhile, and its clients cache names again: nobody waits for it.
+/// The requesting metaserver restarts meanwhile, and its clients cache names again. No change waits
+/// for it.
 #[test]
-fn nothing_is_replaced_for_who_has_begun_anew() {
+fn a_requester_that_has_restarted_replaces_nothing() {
     for starts_anew in [true, false] {
         let (lan, iods, [above, new, old]) = three_of(Lan::lending(3, new_file));
         let files = [(&new, "new"), (&old, "old")].map(|(at, text)| at.create_with(text, b"data"));
@@ -413,9 +418,9 @@ fn nothing_is_replaced_for_who_has_begun_anew() {
     }
 }
 
-/// Each of two files is renamed over the other, and both wait for clients first.
+/// Each of two files is renamed over the other, and both changes wait for clients first.
 #[test]
-fn of_two_that_replace_each_other_one_does() {
+fn one_of_two_mutual_replacements_succeeds() {
     let (lan, _, [above, new, old]) = three_of(Lan::lending(3, new_file));
     let files = [(&new, "new"), (&old, "old")].map(|(at, text)| at.create_with(text, b"data"));
     files.iter().for_each(|file| assert_eq!(above.lend(*file, Guard::Changes), Ok(())));
@@ -439,9 +444,10 @@ fn of_two_that_replace_each_other_one_does() {
     }
 }
 
-/// In a tree one is asked with others behind it, of which one has what replaced that of the first.
+/// In a tree search a metaserver searches on behalf of others, one of which has the object that
+/// replaced the object of the first.
 #[test]
-fn what_has_replaced_another_is_found_at_once() {
+fn the_replacement_is_found_at_once() {
     for order in [Order::Sequential, Order::Tree, Order::Constant] {
         for (new, old) in [(1, 2), (2, 1), (3, 1), (1, 3), (0, 1)] {
             let lan = Lan::new(4, order);
@@ -458,7 +464,7 @@ fn what_has_replaced_another_is_found_at_once() {
 }
 
 #[test]
-fn a_record_of_what_is_replaced_outlives_a_start() {
+fn a_replacement_record_survives_a_restart() {
     let place = At { directory: FileId(7), name: b"name".to_vec() };
     let record = Record::Replaces(FileId(8), Some((place, FileId(9))));
     let kept = crate::compacted(&[Bytes::from(record.encode())]).expect("it can be read");

@@ -1,6 +1,6 @@
-//! A home may do what it was asked for after its asker has stopped waiting for the answer. The asker's
-//! client was told to come again by then, came, and was told that the name that it had removed was not
-//! there: the asker asks by the same number until it is answered.
+//! A home may execute a request after the requester's call has timed out. Without change numbers
+//! the client would receive NFS3ERR_JUKEBOX, retry, and find no such name. The requester therefore
+//! repeats the request with the same number until it is answered.
 
 use core::time::Duration;
 
@@ -12,13 +12,13 @@ use super::lan::{Lan, name, who};
 use crate::Order;
 use crate::placing::SLOTS;
 
-/// How long the home's disk takes: longer than a call may.
+/// The latency of the home's disk: longer than a call may take.
 const SLOW: Duration = Duration::from_secs(4);
 
-/// How long a home may be silent.
+/// The longest silence of a home.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
-/// The asker, which is the root's home, and the home of the files and directories of a test.
+/// The requester, which is the root's home, and the home of the files and directories of a test.
 const ASKER: usize = 0;
 const HOME: usize = 1;
 
@@ -26,12 +26,12 @@ fn lan(strict: bool) -> Lan {
     Lan::giving_up(3, |_, _| Bytes::from_static(b"head"), (strict, false), GIVE_UP)
 }
 
-/// A place in the root.
+/// Returns a place in the root.
 fn place(lan: &Lan, text: &'static str) -> Place<'static> {
     Place { directory: lan.at(ASKER).root(), name: name(text) }
 }
 
-/// Makes a file that the asker knows by then.
+/// Creates a file that the requester has looked up.
 fn create(lan: &Lan, text: &'static str) -> ObjectId {
     let (store, how) = (lan.at(HOME), NewFile::Guarded(SetAttributes::default()));
     let made = lan.run(store.create(&who(), place(lan, text), &how)).result;
@@ -52,7 +52,7 @@ fn look(lan: &Lan, at: usize, text: &str) -> Result<Found, FsError> {
     lan.run(store.lookup(&who(), &root, name(text)))
 }
 
-/// What is asked of the home.
+/// A request to the home.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Remove(&'static str),
@@ -75,10 +75,10 @@ impl Change {
     }
 }
 
-/// The names that are there before, of which three go.
+/// The names before the changes, three of which are removed.
 const OLD: [&str; 4] = ["removed", "directory", "from", "linked"];
 
-/// What is done to what there is for it.
+/// Returns one change of each kind.
 fn changes(lan: &Lan) -> [Change; 4] {
     create(lan, "removed");
     mkdir(lan, "directory");
@@ -92,7 +92,7 @@ fn changes(lan: &Lan) -> [Change; 4] {
     ]
 }
 
-/// All has its new names at all of them.
+/// Checks that all metaservers see the new names.
 fn is_done_everywhere(lan: &Lan) {
     lan.pass(2 * SLOW);
     for at in 0..3 {
@@ -106,7 +106,7 @@ fn is_done_everywhere(lan: &Lan) {
 }
 
 #[test]
-fn what_a_slow_home_does_is_told() {
+fn a_slow_home_is_answered_with_its_result() {
     for strict in [false, true] {
         let lan = lan(strict);
         let changes = changes(&lan);
@@ -115,19 +115,19 @@ fn what_a_slow_home_does_is_told() {
             let began = lan.now();
             assert_eq!(lan.run(change.ask(&lan)), Ok(()), "{change:?}, {strict}");
             let took = lan.now() - began;
-            assert!(took >= SLOW, "it was told before it was stored: {change:?} took {took:?}");
+            assert!(took >= SLOW, "it was answered before it was stored: {change:?} took {took:?}");
         }
         is_done_everywhere(&lan);
     }
 }
 
-/// The answer comes when the asker waits for it no longer, and it is had by asking again.
+/// The answer arrives after the requester's timeout; the retry receives it.
 #[test]
-fn an_answer_that_was_late_is_had_once_more() {
+fn a_late_answer_is_received_by_a_retry() {
     for strict in [false, true] {
         let lan = lan(strict);
         for change in changes(&lan) {
-            // What it says to this is late enough to be lost, and nothing else is asked.
+            // The delayed answer to this request is lost, and no other request is sent.
             for text in OLD {
                 let _ = look(&lan, ASKER, text);
             }
@@ -143,9 +143,9 @@ fn an_answer_that_was_late_is_had_once_more() {
     }
 }
 
-/// One number is one change: another of the same name is another.
+/// Each number is one change: a second removal of the same name is another change.
 #[test]
-fn a_name_that_is_made_again_is_removed_again() {
+fn a_recreated_name_is_removed_again() {
     let lan = lan(false);
     for _ in 0..3 {
         lan.slow(HOME, Duration::ZERO);
@@ -157,9 +157,10 @@ fn a_name_that_is_made_again_is_removed_again() {
     }
 }
 
-/// What was asked of a home that is gone then is neither done nor not done, and has failed in the end.
+/// The result of a request to a home that became unreachable is unknown, and the operation fails in
+/// the end.
 #[test]
-fn what_a_home_never_answers_has_failed_in_the_end() {
+fn a_request_without_an_answer_fails_in_the_end() {
     let lan = lan(false);
     create(&lan, "file");
     lan.slow(HOME, SLOW);
@@ -174,12 +175,12 @@ fn what_a_home_never_answers_has_failed_in_the_end() {
     assert!(took >= GIVE_UP && took < 2 * GIVE_UP, "{took:?}");
 }
 
-/// A home that says that it has not done it says so in time, and its client may come again.
+/// A home that has not executed a request says so in time, and the client may retry.
 #[test]
-fn what_was_not_done_comes_again() {
+fn a_request_that_was_not_executed_is_retried() {
     let lan = lan(false);
     create(&lan, "from");
-    // The directory's home notes the new name, and does so too late for the file's.
+    // The directory's home stores the reservation too late for the file's home.
     lan.slow(ASKER, SLOW);
     assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Err(FsError::Later));
     lan.pass(SLOW);
@@ -188,10 +189,10 @@ fn what_was_not_done_comes_again() {
     assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Ok(()));
 }
 
-/// What waits at a home takes few of the places that calls to it have: it hears all else, and what has not
-/// been asked of it is told to come again.
+/// Waiting changes occupy few slots of the connection to a home: other calls get through, and a
+/// change without a slot receives NFS3ERR_JUKEBOX.
 #[test]
-fn few_changes_wait_at_a_home() {
+fn few_changes_wait_at_one_home() {
     const FILES: usize = 80;
     let lan = lan(false);
     let names: Vec<&'static str> =
@@ -213,7 +214,7 @@ fn few_changes_wait_at_a_home() {
         assert!(took < SLOW, "{text} took {took:?}");
         assert!(look(&lan, HOME, text).is_ok(), "{text} was never asked for");
     }
-    // What is free is had again.
+    // A free slot is used again.
     for text in &names {
         let told = lan.run(Change::Remove(text).ask(&lan));
         assert!(matches!(told, Ok(()) | Err(FsError::NotFound)), "{text}: {told:?}");
@@ -221,9 +222,9 @@ fn few_changes_wait_at_a_home() {
     }
 }
 
-/// The search of a name asks others, and is no sooner over than the name is given at home.
+/// A search asks other metaservers, and the name is created at home before the search ends.
 #[test]
-fn what_is_made_while_others_are_asked_is_not_nowhere() {
+fn a_name_created_during_a_search_is_not_reported_free() {
     let lan = Lan::new(3, Order::Sequential);
     lan.delay(2, SLOW / 4);
     let (store, how) = (lan.at(HOME), NewFile::Guarded(SetAttributes::default()));

@@ -1,4 +1,5 @@
-//! Metaservers whose copies are had by leases: what one has answered, all others show.
+//! Metaservers in strict mode, with leases on copies: all metaservers show each change that has
+//! been answered.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::{Load, Order};
 
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// What is said of a name that nobody has.
+/// The result for a free name.
 const NOWHERE: Result<ObjectId, FsError> = Err(FsError::NotFound);
 
 /// A client of one metaserver.
@@ -72,14 +73,15 @@ fn clients(lan: &Lan) -> [Client; 3] {
     [0, 1, 2].map(|at| Client { lan: lan.clone(), volume: iods.open(lan, at) })
 }
 
-/// Changes at one metaserver after the other; whether all others always showed them at once.
+/// Makes changes at each metaserver in turn, and returns true if all others always showed them at
+/// once.
 fn shows_all_at_once(lan: &Lan) -> bool {
     let clients = clients(lan);
     let mut shows = true;
     for (at, one) in clients.iter().enumerate() {
         let others: Vec<&Client> =
             clients.iter().enumerate().filter(|(other, _)| *other != at).map(|it| it.1).collect();
-        // All know that nobody has these names.
+        // All metaservers have cached that these names are free.
         let names = [format!("file{at}"), format!("other{at}")];
         let [file, other] = &names;
         for client in &clients {
@@ -90,7 +92,7 @@ fn shows_all_at_once(lan: &Lan) -> bool {
         shows &= others.iter().all(|client| client.look(file) == Ok(object));
         let mut written = Vec::new();
         for client in &clients {
-            // A plain WRITE, which nobody has committed.
+            // A plain WRITE without a COMMIT.
             client.write(object, written.len() as u64, b"a few words ");
             written.extend_from_slice(b"a few words ");
             let whole = (written.len() as u64, written.clone());
@@ -119,13 +121,13 @@ fn shows_all_at_once(lan: &Lan) -> bool {
 }
 
 #[test]
-fn what_one_has_answered_all_show() {
+fn an_answered_change_is_visible_at_all_metaservers() {
     assert!(shows_all_at_once(&Lan::strict(3, new_file)));
     assert!(!shows_all_at_once(&Lan::with(3, Order::Constant, new_file)), "copies are not strict");
 }
 
 #[test]
-fn of_several_that_make_one_name_one_wins() {
+fn one_of_several_concurrent_creations_wins() {
     let lan = Lan::strict(3, new_file);
     let clients = clients(&lan);
     let how = NewFile::Guarded(SetAttributes::default());
@@ -143,7 +145,7 @@ fn of_several_that_make_one_name_one_wins() {
 }
 
 #[test]
-fn what_a_home_has_that_is_away_is_waited_for() {
+fn operations_wait_for_an_unreachable_home() {
     let lan = Lan::strict(3, new_file);
     let clients = clients(&lan);
     let [one, two, _] = &clients;
@@ -154,8 +156,8 @@ fn what_a_home_has_that_is_away_is_waited_for() {
     assert_eq!(lan.run(lan.at(0).load_of(1)), Some(load));
     lan.cut(1, true);
     assert_eq!(lan.run(lan.at(0).load_of(1)), None);
-    assert_eq!(lan.run(lan.at(1).load_of(1)), Some(load), "it need not ask itself");
-    // What was had by a lease is true for as long as that lasts.
+    assert_eq!(lan.run(lan.at(1).load_of(1)), Some(load), "it does not call itself");
+    // A copy under a lease is valid until the lease ends.
     assert_eq!(clients[0].look("there"), Ok(there));
     lan.pass(WINDOW);
     for client in [&clients[0], &clients[2]] {
@@ -170,11 +172,11 @@ fn what_a_home_has_that_is_away_is_waited_for() {
     assert_eq!(two.look("here"), Ok(here));
 }
 
-/// How long the others wait for one that is away.
+/// The longest silence of a home.
 const GIVE_UP: Duration = Duration::from_mins(1);
 
-/// What a client is told of what has its home at the second, once it was away for long, by every
-/// operation that needs it.
+/// Returns the result of each operation that needs an object of the second metaserver, which has
+/// been unreachable for long.
 fn told_of(client: &Client, there: ObjectId, inside: ObjectId) -> Vec<Result<(), FsError>> {
     let Client { lan, volume } = client;
     let how = NewFile::Guarded(SetAttributes::default());
@@ -197,7 +199,7 @@ fn told_of(client: &Client, there: ObjectId, inside: ObjectId) -> Vec<Result<(),
 }
 
 #[test]
-fn what_a_home_has_that_is_away_for_long_has_failed() {
+fn operations_fail_after_a_long_outage_of_the_home() {
     for strict in [true, false] {
         let lan = Lan::giving_up(3, new_file, (strict, false), GIVE_UP);
         let clients = clients(&lan);
@@ -207,7 +209,7 @@ fn what_a_home_has_that_is_away_for_long_has_failed() {
         assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
         lan.cut(1, true);
         lan.pass(2 * WINDOW);
-        // Each is told so when it has waited for a while.
+        // Each operation fails after a short wait.
         let waits = |began: Duration| (lan.now() - began).as_secs() >= 2;
         for client in [one, three] {
             let began = lan.now();
@@ -224,8 +226,12 @@ fn what_a_home_has_that_is_away_for_long_has_failed() {
             assert!(told.iter().all(|told| *told == Err(FsError::Io)), "{strict}: {told:?}");
             assert_eq!(client.look("here"), Ok(here), "its home is there");
         }
-        assert_eq!(two.look("here"), Err(FsError::Io), "who is cut off itself sees nobody");
-        // It is back, and nobody has to do anything for it.
+        assert_eq!(
+            two.look("here"),
+            Err(FsError::Io),
+            "a metaserver that is cut off reaches no peer"
+        );
+        // The home is reachable again, and no further action is needed.
         lan.cut(1, false);
         lan.pass(Duration::from_secs(1));
         assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
@@ -234,10 +240,10 @@ fn what_a_home_has_that_is_away_for_long_has_failed() {
     }
 }
 
-/// That a home was away for a moment, long ago, says nothing of it now that another is. Nobody needed it
-/// since then.
+/// A short outage of one home, long ago, does not count during an outage of another home. No
+/// operation needed the first home in between.
 #[test]
-fn of_two_homes_the_one_that_is_away_counts() {
+fn only_the_unreachable_home_counts() {
     let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
     let clients = clients(&lan);
     let [one, two, three] = &clients;
@@ -256,8 +262,8 @@ fn of_two_homes_the_one_that_is_away_counts() {
     assert_eq!(one.rename("file", (inside, "file")), Ok(()));
 }
 
-/// What a client is told who asks again and again for what has its home elsewhere, for longer than that
-/// may be silent.
+/// Repeats operations on an object of another home for longer than that home may be silent, and
+/// returns the results.
 fn told_for_long(client: &Client, object: ObjectId) -> Vec<Result<(), FsError>> {
     let lan = &client.lan;
     let end = lan.now() + 2 * GIVE_UP;
@@ -269,9 +275,9 @@ fn told_for_long(client: &Client, object: ObjectId) -> Vec<Result<(), FsError>> 
     told
 }
 
-/// On a link that is full, as where each call takes a little longer than it may.
+/// A full link, on which each call takes a little longer than it may.
 #[test]
-fn a_home_that_is_slow_is_not_away() {
+fn a_slow_home_is_not_silent() {
     for delay in [Duration::from_secs(3), Duration::from_secs(7)] {
         let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
         let clients = clients(&lan);
@@ -282,9 +288,9 @@ fn a_home_that_is_slow_is_not_away() {
     }
 }
 
-/// As one does that was upgraded before the others, or has another key.
+/// A home that was upgraded before the others, or that has another shared secret.
 #[test]
-fn a_home_that_refuses_calls_is_not_away() {
+fn a_home_that_refuses_calls_is_not_silent() {
     let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
     let clients = clients(&lan);
     let there = clients[1].create("there");
@@ -293,9 +299,9 @@ fn a_home_that_refuses_calls_is_not_away() {
     assert!(told.iter().all(|told| *told == Err(FsError::Later)), "{told:?}");
 }
 
-/// A home whose disk has failed answers, but can change nothing any more.
+/// A home with a failed disk answers, but cannot store changes.
 #[test]
-fn what_a_home_cannot_store_has_failed_in_the_end() {
+fn operations_fail_at_a_home_with_a_failed_disk() {
     let lan = Lan::giving_up(3, new_file, (false, false), GIVE_UP);
     let clients = clients(&lan);
     let [one, two, _] = &clients;
@@ -307,7 +313,7 @@ fn what_a_home_cannot_store_has_failed_in_the_end() {
     assert_eq!(set(0o640), Ok(()));
     lan.fail(1, lan.disk(1).len());
     assert_eq!(set(0o600), Err(FsError::Later));
-    assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it serves nobody");
+    assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it does not serve");
     let host = [192, 0, 2, 1].into();
     assert_eq!(lan.run(lan.at(1).least_busy(&[1], host)), None, "as it knows itself");
     lan.pass(GIVE_UP + 2 * WINDOW);
@@ -316,9 +322,10 @@ fn what_a_home_cannot_store_has_failed_in_the_end() {
     assert_eq!(mode, Ok(0o640), "what it has stored is there");
 }
 
-/// It kept something of each change that it was asked for, and its peers ask for as long as it is there.
+/// A home used to keep state for each change that it received, and its peers retry as long as it is
+/// reachable.
 #[test]
-fn a_home_whose_disk_has_failed_keeps_nothing_of_what_it_is_asked_for() {
+fn a_home_with_a_failed_disk_accumulates_no_requests() {
     for strict in [false, true] {
         let lan = Lan::giving_up(3, new_file, (strict, false), GIVE_UP);
         let clients = clients(&lan);
@@ -350,7 +357,7 @@ fn a_home_whose_disk_has_failed_keeps_nothing_of_what_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_known_by_a_lease_costs_nothing_until_it_is_changed() {
+fn leased_copies_cost_no_calls_until_a_change() {
     let lan = Lan::strict(3, new_file);
     let clients = clients(&lan);
     let [one, two, three] = &clients;
@@ -368,16 +375,16 @@ fn what_is_known_by_a_lease_costs_nothing_until_it_is_changed() {
     lan.run(one.volume.setattr(&who(), &object, &set, None)).result.expect("the owner may");
     assert_eq!(lan.messages() - asked, 2, "each was evicted");
     all_look();
-    assert_eq!(lan.messages() - asked, 6, "and asks for the file, and not for the other name");
+    assert_eq!(lan.messages() - asked, 6, "the file is fetched, and the other name is not");
     lan.run(one.volume.setattr(&who(), &object, &set, None)).result.expect("the owner may");
     lan.pass(WINDOW);
     let asked = lan.messages();
     lan.run(one.volume.setattr(&who(), &object, &set, None)).result.expect("the owner may");
-    assert_eq!(lan.messages(), asked, "nobody held it any more");
+    assert_eq!(lan.messages(), asked, "no copy was left");
 }
 
 #[test]
-fn a_lease_of_one_that_is_away_is_waited_out() {
+fn leases_of_an_unreachable_holder_expire() {
     let lan = Lan::strict(2, new_file);
     let [one, two] = [0, 1].map(|at| lan.at(at));
     let directory = one.root();
@@ -410,7 +417,7 @@ fn no_lease_outlives_a_restart() {
         let set = SetAttributes { mode: Some(Mode::from_bits(bits)), ..<_>::default() };
         lan.run(lan.at(0).setattr(&who(), &made, &set, None)).result.expect("the owner may");
     };
-    // The home forgets who holds what, and a holder what it holds.
+    // The home forgets the leases, and a holder forgets its copies.
     for (restarted, bits) in [(0, 0o640), (1, 0o644), (0, 0o600)] {
         let was = mode(1);
         lan.kill(restarted, None);
@@ -419,10 +426,11 @@ fn no_lease_outlives_a_restart() {
         let began = lan.now();
         assert_eq!(mode(0), was);
         set(bits);
-        assert_eq!(lan.now(), began, "nobody is waited for");
+        assert_eq!(lan.now(), began, "no lease is waited out");
         assert_eq!(mode(1), bits);
     }
-    // Who does not wait for another's answer waits its leases out.
+    // A metaserver that starts without an answer from a peer waits until that peer's leases are
+    // over.
     assert_eq!(mode(1), 0o600);
     lan.cut(1, true);
     lan.kill(0, None);

@@ -1,14 +1,14 @@
-//! Names that another has.
+//! Names of other objects.
 
 use leasehold_fs::{FsError, NewFile, NewNode, ObjectId, Place, SetAttributes, Store as _};
 
 use super::lan::{Lan, name, who};
 use crate::Order;
 
-/// A directory was to replace another that is not empty, so the note of that name is its own. Where
-/// it is not known yet that somebody has the name, it is not taken by that note.
+/// A directory was to replace another that is not empty, so the reservation of the name is its own.
+/// If its home has no record of the object at that name, the reservation does not grant the name.
 #[test]
-fn a_name_is_not_had_by_a_change_that_came_to_nothing() {
+fn a_failed_change_does_not_grant_the_name() {
     let lan = Lan::new(3, Order::Constant);
     let root = lan.at(0).root();
     let at = |directory: ObjectId, text| Place { directory, name: name(text) };
@@ -27,7 +27,7 @@ fn a_name_is_not_had_by_a_change_that_came_to_nothing() {
         lan.run(store.rename(&who(), at(root, "moved"), at(root, "full"))).result
     };
     make("moved");
-    // That is known here for a window.
+    // The absence of the name is cached here for one window.
     assert_eq!(look(2), Err(FsError::NotFound));
     let full = make("full");
     let (store, how) = (lan.at(1), NewFile::Guarded(SetAttributes::default()));

@@ -1,4 +1,4 @@
-//! What clients of several metaservers see.
+//! The view of clients of several metaservers.
 
 use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
@@ -90,7 +90,7 @@ impl Lan {
 const ORDERS: [Order; 4] = [Order::Sequential, Order::Nearest, Order::Tree, Order::Constant];
 
 #[test]
-fn what_is_made_at_one_is_found_at_all_with_its_id() {
+fn a_created_object_is_found_everywhere_with_its_id() {
     for order in ORDERS {
         let lan = Lan::new(4, order);
         let directory = lan.mkdir(1, lan.root(), "directory");
@@ -107,7 +107,7 @@ fn what_is_made_at_one_is_found_at_all_with_its_id() {
 }
 
 #[test]
-fn what_is_removed_is_gone_at_once_everywhere_and_stays_so() {
+fn a_removed_object_is_gone_everywhere_at_once() {
     let lan = Lan::new(3, Order::Constant);
     let made = lan.create(0, lan.root(), "file").expect("the name is free").object;
     for at in 0..3 {
@@ -127,7 +127,7 @@ fn what_is_removed_is_gone_at_once_everywhere_and_stays_so() {
 }
 
 #[test]
-fn a_rename_is_seen_and_a_tree_stays_one() {
+fn a_rename_is_visible_and_the_tree_has_no_cycle() {
     let lan = Lan::new(3, Order::Constant);
     let (one, two) = (lan.mkdir(0, lan.root(), "one"), lan.mkdir(1, lan.root(), "two"));
     let made = lan.create(2, one, "a").expect("the name is free").object;
@@ -150,8 +150,9 @@ fn a_rename_is_seen_and_a_tree_stays_one() {
     assert_eq!(lan.names(1, one), [".", ".."]);
 }
 
-/// Renames one file over another, whose directory has its home elsewhere, and has the disk of the home
-/// of both fail after each record of it: which of both has the name when that is started again.
+/// Renames a file over another in a directory of another home, and makes the disk of their home
+/// fail after each number of records in turn. Returns the object that has the name after each
+/// restart.
 fn replaced_by_half() -> Vec<&'static str> {
     let mut seen = Vec::new();
     for records in 0.. {
@@ -164,13 +165,13 @@ fn replaced_by_half() -> Vec<&'static str> {
         lan.kill(1, None);
         lan.start(1);
         lan.pass(WINDOW);
-        let found = lan.look(2, directory, "old").expect("somebody always has the name").object;
+        let found = lan.look(2, directory, "old").expect("some object always has the name").object;
         assert_eq!(lan.look(2, directory, "new").is_ok(), found == old, "all of it or nothing");
         let (both, one) = (vec![".", "..", "old", "new"], vec![".", "..", "old"]);
         assert_eq!(lan.names(2, directory), if found == old { both } else { one });
         seen.push(if found == old { "old" } else { "new" });
         assert!(found == old || found == new);
-        // It can be done again, and what is then is there for another to make.
+        // The rename can be repeated, and another metaserver can then create the name.
         if found == old {
             assert_eq!(lan.create(2, directory, "old").err(), Some(FsError::AlreadyExists));
             lan.remove(2, directory, "old").expect("it is there");
@@ -184,10 +185,10 @@ fn replaced_by_half() -> Vec<&'static str> {
 }
 
 #[test]
-fn what_one_home_has_is_replaced_in_one_step() {
+fn a_replacement_at_one_home_is_atomic() {
     let seen = replaced_by_half();
     assert_eq!((seen.first(), seen.last()), (Some(&"old"), Some(&"new")), "{seen:?}");
-    // Names of a directory, and a link of what was replaced.
+    // The names in a directory, and a link of a replaced file.
     let lan = Lan::new(3, Order::Constant);
     let [full, empty, moved] =
         ["full", "empty", "moved"].map(|text| lan.mkdir(1, lan.root(), text));
@@ -225,11 +226,11 @@ fn changes_are_seen_within_a_window() {
     for at in [1, 0] {
         let store = lan.at(at);
         lan.run(store.setattr(&who(), &made, &set, None)).result.expect("the owner may");
-        assert_eq!(mode(at), 0o640, "who changed it sees it");
+        assert_eq!(mode(at), 0o640, "the metaserver of the change sees it");
         lan.pass(WINDOW);
         assert_eq!((mode(0), mode(1)), (0o640, 0o640));
     }
-    // A copy is used for a window, and costs nothing in it.
+    // A copy is used for a window without a call.
     let asked = lan.messages();
     assert_eq!((mode(1), lan.messages()), (0o640, asked));
     lan.pass(WINDOW);
@@ -237,7 +238,7 @@ fn changes_are_seen_within_a_window() {
 }
 
 #[test]
-fn what_is_written_elsewhere_is_released() {
+fn remote_writes_are_released() {
     let lan = Lan::new(2, Order::Constant);
     let made = lan.create(0, lan.root(), "file").expect("the name is free").object;
     let content = |at: usize| {
@@ -264,7 +265,7 @@ fn what_is_written_elsewhere_is_released() {
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_crash() {
+fn answered_changes_survive_a_crash() {
     let lan = Lan::new(2, Order::Constant);
     let directory = lan.mkdir(1, lan.root(), "directory");
     for number in 0..5 {
@@ -289,7 +290,7 @@ fn what_was_answered_is_there_after_a_crash() {
 }
 
 #[test]
-fn while_a_home_is_away_what_it_has_is_waited_for() {
+fn operations_wait_while_a_home_is_unreachable() {
     let lan = Lan::new(3, Order::Constant);
     let made = lan.create(1, lan.root(), "file").expect("the name is free").object;
     assert_eq!(lan.look(2, lan.root(), "file").map(|found| found.object), Ok(made));
@@ -309,7 +310,7 @@ fn older_metadata_is_not_served() {
     let lan = Lan::new(2, Order::Constant);
     let backup = lan.disk(1);
     lan.create(1, lan.root(), "file").expect("the name is free");
-    lan.look(0, lan.root(), "file").expect("it is there, and so somebody knows of it");
+    lan.look(0, lan.root(), "file").expect("it is there, and a peer has recorded it");
     lan.kill(1, Some(backup));
     lan.start(1);
     lan.pass(WINDOW);
@@ -319,10 +320,10 @@ fn older_metadata_is_not_served() {
     assert!(lan.notices().iter().any(older));
 }
 
-/// One goes on though its home was moved elsewhere, and hears of that by the first call it makes; a
-/// copy of what it had is older from then on.
+/// A metaserver continues although its home was moved elsewhere. It learns of the move by its first
+/// call. A copy of its old records is then rolled back.
 #[test]
-fn who_was_moved_elsewhere_serves_nobody() {
+fn a_superseded_metaserver_refuses_to_serve() {
     let lan = Lan::new(2, Order::Constant);
     let file = lan.create(1, lan.root(), "file").expect("the name is free").object;
     let (old, disk) = (lan.at(1), lan.disk(1));
@@ -331,7 +332,7 @@ fn who_was_moved_elsewhere_serves_nobody() {
     lan.pass(WINDOW);
     assert!(lan.at(1).is_open());
     assert_eq!(lan.look(0, lan.root(), "file").map(|found| found.object), Ok(file));
-    assert!(lan.run(old.getattr(&file)).is_ok(), "it does not know yet");
+    assert!(lan.run(old.getattr(&file)).is_ok(), "it has not learned of the move");
     let asked = lan.run(old.lookup(&who(), &lan.root(), name("other")));
     assert!(asked.is_err());
     lan.pass(WINDOW);
@@ -345,13 +346,13 @@ fn who_was_moved_elsewhere_serves_nobody() {
     assert!(!lan.at(1).is_open());
 }
 
-/// A client's.
+/// Returns the address of a client.
 fn host(number: u8) -> IpAddr {
     [192, 0, 2, number].into()
 }
 
 #[test]
-fn clients_are_told_the_least_busy_that_serves() {
+fn clients_are_sent_to_the_least_busy_metaserver() {
     let lan = Lan::new(3, Order::Constant);
     let busy = |at: usize, busy_tenths, connections| {
         lan.at(at).is_busy(Load { busy_tenths, connections });
@@ -365,16 +366,20 @@ fn clients_are_told_the_least_busy_that_serves() {
     for (at, busy_tenths, connections) in [(0, 2, 0), (1, 1, 7), (2, 1, 6)] {
         busy(at, busy_tenths, connections);
     }
-    // Who is told to go there is there as far as the next is concerned.
+    // A client that was sent there counts as a connection for the next choice.
     assert_eq!([0; 3].map(|at| told(at, &all)), [Some(2), Some(1), Some(2)]);
-    assert_eq!([1; 2].map(|at| told(at, &all)), [Some(2), Some(1)], "of two as busy itself");
+    assert_eq!(
+        [1; 2].map(|at| told(at, &all)),
+        [Some(2), Some(1)],
+        "it prefers itself among equals"
+    );
     busy(0, 2, 0);
-    assert_eq!(told(0, &all), Some(2), "by now it shows in what they say");
+    assert_eq!(told(0, &all), Some(2), "the new load reports include it");
     assert_eq!((told(0, &[0]), told(0, &[])), (Some(0), None));
     lan.cut(2, true);
     lan.pass(SECOND);
     assert_eq!(told(0, &all), Some(1));
-    // One that does not serve itself still knows who does.
+    // A metaserver that does not serve still knows the ones that serve.
     lan.kill(0, None);
     lan.start(0);
     lan.pass(Duration::from_secs(2));
@@ -383,30 +388,31 @@ fn clients_are_told_the_least_busy_that_serves() {
 }
 
 #[test]
-fn one_that_has_just_started_draws_nobody() {
+fn a_metaserver_that_has_just_started_attracts_no_clients() {
     let lan = Lan::new(2, Order::Constant);
     let told = |at: usize| lan.run(lan.at(at).least_busy(&[0, 1], host(1)));
     lan.at(0).is_busy(Load { busy_tenths: 9, connections: 700 });
-    assert_eq!([told(0), told(1)], [Some(0); 2], "of the other nothing is known");
+    assert_eq!([told(0), told(1)], [Some(0); 2], "the other has reported no load");
     lan.at(1).is_busy(Load { busy_tenths: 0, connections: 1 });
     lan.pass(SECOND);
     assert_eq!([told(0), told(1)], [Some(1); 2]);
 }
 
 #[test]
-fn a_host_that_asks_often_turns_nobody_else_away() {
+fn a_host_that_asks_often_counts_once() {
     let lan = Lan::new(2, Order::Constant);
     lan.at(0).is_busy(Load { busy_tenths: 1, connections: 20 });
     lan.at(1).is_busy(Load { busy_tenths: 1, connections: 6 });
     let told = |number| lan.run(lan.at(0).least_busy(&[0, 1], host(number)));
     assert!((0..50).all(|_| told(0) == Some(1)));
-    // It counts once, as each of the others: 14 are sent there before both have as many.
+    // The host counts once, as each other host does: 14 hosts are sent there before the loads are
+    // equal.
     assert!((1..14).all(|number| told(number) == Some(1)));
     assert_eq!(told(14), Some(0));
 }
 
 #[test]
-fn however_many_ask_each_metaserver_is_asked_once_in_a_second() {
+fn each_metaserver_is_asked_for_its_load_once_in_a_second() {
     let lan = Lan::giving_up(4, |_, _| "head".into(), (false, false), Duration::from_mins(1));
     let (store, all) = (lan.at(0), [0, 1, 2, 3]);
     let asked = lan.messages();
@@ -415,7 +421,8 @@ fn however_many_ask_each_metaserver_is_asked_once_in_a_second() {
     }
     assert_eq!(lan.messages() - asked, 3);
     lan.pass(SECOND);
-    // One does not answer any more: some wait for it for a second, and the others for nothing.
+    // One metaserver no longer replies: some clients wait for it for a second, the others do not
+    // wait.
     lan.delay(3, Duration::from_hours(1));
     let (mut waiting, mut at_once) = (Vec::new(), 0);
     for number in 0..100 {
@@ -431,7 +438,7 @@ fn however_many_ask_each_metaserver_is_asked_once_in_a_second() {
     assert_eq!(lan.now() - began, SECOND);
     assert!(told.iter().all(|told| told.is_some_and(|number| number != 3)), "{told:?}");
     assert_eq!(lan.messages() - asked, 6);
-    // Once it is known to be silent nobody waits for it.
+    // Once it is known to be silent, no client waits for it.
     lan.pass(2 * SECOND);
     let began = lan.now();
     assert!(lan.run(store.least_busy(&all, host(0))).is_some());
@@ -439,7 +446,7 @@ fn however_many_ask_each_metaserver_is_asked_once_in_a_second() {
 }
 
 #[test]
-fn one_in_another_mode_is_not_served() {
+fn a_metaserver_in_another_mode_is_refused() {
     let lan = Lan::new(3, Order::Constant);
     lan.kill(1, None);
     lan.strictly().start(1);
@@ -449,7 +456,7 @@ fn one_in_another_mode_is_not_served() {
     assert!(lan.notices().iter().any(|it| matches!(it, Notice::Unlike { strict: true, .. })));
     assert!(lan.create(0, lan.root(), "file").is_ok(), "the others go on");
     assert!(lan.run(lan.at(0).load_of(2)).is_some());
-    assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it answers, but serves nobody");
+    assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it answers, but does not serve");
     lan.kill(1, None);
     lan.start(1);
     lan.pass(WINDOW);
@@ -469,7 +476,7 @@ fn a_write_clears_set_id_bits_and_nothing_else_of_a_mode() {
     let mode = |at: usize| lan.run(lan.at(at).getattr(&made)).expect("it is there").mode.bits();
     set(0o6777);
     assert_eq!(mode(1), 0o6777);
-    // Of this the other has not heard yet.
+    // The other metaserver has not received this change.
     set(0o4711);
     assert_eq!(mode(1), 0o6777);
     let (store, owner) = (lan.at(1), Caller { uid: 7, gid: 7, ..Caller::nobody() });
@@ -503,12 +510,12 @@ fn a_directory_has_one_name() {
 }
 
 #[test]
-fn a_way_up_that_does_not_end_is_given_up() {
+fn a_cycle_of_parents_is_detected() {
     let lan = Lan::new(1, Order::Constant);
     let [one, two] = ["one", "two"].map(|text| lan.mkdir(0, lan.root(), text));
     lan.mkdir(0, one, "taken");
     lan.mkdir(0, lan.root(), "moved");
-    // A disk on which each of both stands in the other.
+    // A disk on which each of two directories is the parent of the other.
     let damaged = lan.disk(0).into_iter().map(|record| {
         let Ok(Record::Put(mut metafile)) = Record::decode(&record) else { return record };
         for (this, other) in [(one, two), (two, one)] {
@@ -527,7 +534,7 @@ fn a_way_up_that_does_not_end_is_given_up() {
 }
 
 #[test]
-fn searches_cost_what_their_order_says() {
+fn each_search_order_costs_its_number_of_calls() {
     for (order, most) in [(Order::Sequential, 7), (Order::Nearest, 7), (Order::Tree, 7)] {
         let lan = Lan::new(8, order);
         lan.create(7, lan.root(), "file").expect("the name is free");
@@ -548,12 +555,12 @@ fn searches_cost_what_their_order_says() {
     assert_eq!(lan.messages() - asked, 2, "what is known costs nothing");
 }
 
-/// However they are numbered, and wherever in the network they have come to be.
+/// The nearest peer comes first, independent of its number, and also after the distances change.
 #[test]
-fn the_nearest_is_asked_first() {
+fn the_nearest_peer_is_asked_first() {
     let lan = Lan::new(4, Order::Nearest);
     let (far, long) = (Duration::from_millis(50), Duration::from_secs(11));
-    // How long the second needs to find what was made at one.
+    // The time that the second metaserver needs to find a file of the given creator.
     let mut number = 0;
     let mut took = |maker: usize| {
         number += 1;
@@ -565,7 +572,7 @@ fn the_nearest_is_asked_first() {
     };
     lan.delay(2, far);
     assert!(took(3) >= far, "it was as near as the others, and is before the last");
-    // Once it may have been slow by chance.
+    // A single slow answer may be chance.
     for _ in 0..2 {
         lan.pass(long);
         took(3);
@@ -574,10 +581,10 @@ fn the_nearest_is_asked_first() {
         assert!(took(3) < far, "the far one is not waited for");
         lan.pass(SECOND);
     }
-    assert!(took(2) >= far, "it is asked when nobody else has the name");
+    assert!(took(2) >= far, "it is asked if no nearer peer has the name");
     lan.delay(2, Duration::ZERO);
     lan.delay(3, far);
-    // Who searches finds out how far all are by now, whoever had the names.
+    // A searcher measures the distance of all peers, whichever peer has the names.
     for _ in 0..3 {
         lan.pass(long);
         took(0);
@@ -586,7 +593,7 @@ fn the_nearest_is_asked_first() {
 }
 
 #[test]
-fn exclusive_creation_is_done_once() {
+fn exclusive_creation_runs_once() {
     let lan = Lan::new(2, Order::Constant);
     let create = |at: usize, verifier: u8| {
         let store = lan.at(at);
