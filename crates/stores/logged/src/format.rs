@@ -1,14 +1,15 @@
-//! How a log lies on its device.
+//! The format of a log on its device.
 //!
-//! | part | holds |
+//! | part | contents |
 //! |---|---|
-//! | two blocks | the head, written to one and the other in turn; the newer whole one counts |
-//! | two areas of names | which new object stands for which that was lost, in turn as well |
-//! | two halves | frames, each what one sync put there; a half is one generation of them |
+//! | two blocks | two copies of the head, written alternately; the newer valid copy counts |
+//! | two areas of names | the table of surrogate objects, written alternately as well |
+//! | two halves | frames, each written by one sync; a half contains one generation of frames |
 //!
-//! A frame begins at a block and no block holds parts of two, so that a write cut short spoils
-//! no frame that was answered. Its checksum is keyed with the log's number, and covers its
-//! generation and place in it: what a client writes, or an older generation left, is no frame.
+//! A frame starts at a block boundary and no block contains parts of two frames, so a torn write
+//! damages no answered frame. The checksum of a frame is keyed with the log's id, and covers the
+//! frame's generation and position. So neither client data nor a frame of an older generation can
+//! be taken for a frame.
 
 use std::hash::Hasher as _;
 use std::io;
@@ -20,14 +21,14 @@ use siphasher::sip::SipHasher13;
 use crate::media::Media;
 use crate::record::{Reader, Writer};
 
-/// What is written at once, or not at all, is no more on any device.
+/// The block size in bytes. No device writes a larger unit atomically.
 pub(crate) const BLOCK: u64 = 4096;
 const BLOCK_BYTES: usize = 4096;
 
-/// The smallest log: a half holds some of the largest writes.
+/// The smallest log: a half has space for several writes of the largest size.
 pub const SIZE_MIN: u64 = 8 << 20;
 
-/// The largest payload of a frame: what a fast device takes in some milliseconds.
+/// The largest payload of a frame: a fast device writes it within milliseconds.
 pub(crate) const PAYLOAD_MAX: usize = 2 << 20;
 
 const MAGIC: [u8; 8] = *b"LHLOG\0\0\x01";
@@ -36,17 +37,17 @@ const FRAME_MAGIC: [u8; 4] = *b"LHFR";
 /// The bytes of a frame before its payload.
 pub(crate) const FRAME_HEAD: usize = 64;
 
-/// Where the parts of a log are.
+/// The offsets of the parts of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The length of the whole.
+    /// The size of the log in bytes.
     pub(crate) size: u64,
     names_bytes: u64,
     pub(crate) half_bytes: u64,
 }
 
 impl Layout {
-    /// The layout of a log of so many bytes; none when that is too few.
+    /// Returns the layout of a log of this size, or `None` if the size is too small.
     pub(crate) fn of(size: u64) -> Option<Self> {
         let size = size / BLOCK * BLOCK;
         if size < SIZE_MIN {
@@ -57,7 +58,7 @@ impl Layout {
         Some(Self { size, names_bytes, half_bytes })
     }
 
-    /// The part of a half: generations take them in turn.
+    /// Returns the offset of the half of a generation. Generations alternate between the halves.
     pub(crate) fn half(&self, generation: u64) -> u64 {
         2 * BLOCK + 2 * self.names_bytes + generation % 2 * self.half_bytes
     }
@@ -67,59 +68,59 @@ impl Layout {
     }
 }
 
-/// What tells one log from another, and keys its checksums.
+/// The id of a log, which also keys its checksums.
 pub(crate) type LogId = [u8; 16];
 
-/// What tells a volume from every other, wherever and under whatever number it is mounted.
+/// The UUID of a volume, which is independent of its mount point and device number.
 pub(crate) type VolumeId = [u8; 16];
 
-/// What stands for a volume of which nothing is known.
+/// The encoding of an unknown volume id.
 const NO_VOLUME: VolumeId = [0; 16];
 
-/// Whose changes a log holds.
+/// The directory whose changes a log contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) root: ObjectId,
     pub(crate) file_system: FileSystemId,
-    /// What tells the volume from every other, where that is known.
+    /// The UUID of the volume, if it is known.
     pub(crate) volume: Option<VolumeId>,
 }
 
-/// What is known of a log as a whole.
+/// The head of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) id: LogId,
     pub(crate) owner: Owner,
     pub(crate) size: u64,
-    /// Which boot of the machine its changes were made in.
+    /// The boot of the machine in which the records were written.
     pub(crate) boot: u128,
-    /// Whether all that it says is on the disk.
+    /// True if the disk has the contents of all records.
     pub(crate) is_clean: bool,
-    /// Whether the file system failed to take what it says.
+    /// True if the file system failed to store the contents of records.
     pub(crate) is_owed: bool,
     /// The first generation that may not be on the disk yet.
     pub(crate) oldest: u64,
-    /// Which area of names counts, with how many bytes of what checksum.
+    /// The valid area of names, and the length and checksum of its contents.
     pub(crate) names_area: u8,
     pub(crate) names_bytes: u64,
     pub(crate) names_checksum: u64,
-    /// How often the head was written.
+    /// The number of times the head was written.
     pub(crate) turn: u64,
 }
 
-/// What stands where a head should be.
+/// The contents of the place of a head.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A head.
     Head(Box<Head>),
-    /// Nothing: zeros, or no bytes at all, as far as one can tell without reading all of it.
+    /// No data: the checked parts contain zeros, or the device has no bytes.
     Nothing,
-    /// Something that is no log of this version.
+    /// Other data, or a log of another version.
     Other,
 }
 
 impl Head {
-    /// The head of a log that holds nothing.
+    /// Returns the head of an empty log.
     pub(crate) fn new(id: LogId, owner: Owner, size: u64) -> Self {
         Self {
             id,
@@ -136,7 +137,7 @@ impl Head {
         }
     }
 
-    /// Reads the head of what lies on a device.
+    /// Reads the head of a device.
     pub(crate) fn read(media: &dyn Media) -> io::Result<Found> {
         let length = media.size()?.min(2 * BLOCK);
         let mut bytes = vec![0; usize::try_from(length).expect("two blocks")];
@@ -149,14 +150,14 @@ impl Head {
         })
     }
 
-    /// Writes the head, over the older of the two, and syncs it.
+    /// Writes the head over the older of its two copies, and syncs it.
     pub(crate) fn write(&mut self, media: &dyn Media) -> io::Result<()> {
         self.turn += 1;
         media.write(self.turn % 2 * BLOCK, &self.encode())?;
         media.sync()
     }
 
-    /// Writes a table of names into the area that does not count, and has it count.
+    /// Writes a table of names into the area that is not valid, and makes that area valid.
     pub(crate) fn write_names(
         &mut self,
         media: &dyn Media,
@@ -175,7 +176,7 @@ impl Head {
         self.write(media)
     }
 
-    /// The table of names that counts; none when it is damaged.
+    /// Reads the valid table of names. `None` if it is damaged.
     pub(crate) fn read_names(
         &self,
         media: &dyn Media,
@@ -238,8 +239,8 @@ impl Head {
     }
 }
 
-/// Whether nothing is where file systems, partitions, arrays and volumes have what tells of them:
-/// the first MiB and the last 128 KiB.
+/// Returns true if the device is blank in the places where file systems, partition tables, RAID
+/// arrays and volume managers store their metadata: the first MiB and the last 128 KiB.
 fn is_blank(media: &dyn Media) -> io::Result<bool> {
     let size = media.size()?;
     for (from, to) in [(0, size.min(1 << 20)), (size.saturating_sub(128 << 10), size)] {
@@ -252,23 +253,23 @@ fn is_blank(media: &dyn Media) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Which frame it is.
+/// The identification of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FrameHead {
     /// The generation.
     pub(crate) generation: u64,
-    /// Its number in the generation.
+    /// The number of the frame in its generation.
     pub(crate) number: u64,
     /// The number of its first record.
     pub(crate) first: u64,
 }
 
-/// How many bytes a frame takes with such a payload.
+/// Returns the size of a frame with a payload of this size, in bytes.
 pub(crate) fn frame_bytes(payload: usize) -> u64 {
     ((FRAME_HEAD + payload) as u64).next_multiple_of(BLOCK)
 }
 
-/// The bytes of a frame, whose payload stands behind room for the head already.
+/// Completes a frame: fills in the head, for which the buffer has space before the payload.
 pub(crate) fn seal(id: &LogId, head: FrameHead, mut frame: Vec<u8>) -> Vec<u8> {
     let payload = frame.len() - FRAME_HEAD;
     let mut out = Writer(Vec::with_capacity(FRAME_HEAD));
@@ -284,8 +285,8 @@ pub(crate) fn seal(id: &LogId, head: FrameHead, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Reads the frame of a generation that begins at `offset` and ends before `end`, if a whole one
-/// does; gives its payload.
+/// Reads the frame of a generation at `offset`, and returns its payload. `None` if there is no
+/// complete frame that ends before `end`.
 pub(crate) fn open(
     media: &dyn Media,
     id: &LogId,

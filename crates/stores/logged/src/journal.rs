@@ -1,18 +1,20 @@
-//! Writing the log: one sync for all that wait, halves in turn, and what happens when it fails.
+//! The writer of the log: group commit, the alternation of the halves, and the handling of
+//! failures.
 //!
 //! Criteria in order of weight:
-//! - What was answered can be had again: its record is on the log's device before the answer, and
-//!   stays there until the file system holds the change.
-//! - A record is in a frame with all those before it, or behind them: who used what another made
-//!   is not kept without it. Records are added in the order in which changes were made.
-//! - At most one sync of the log runs; who comes meanwhile shares the next.
-//! - Nothing is dropped for want of room: who finds both halves full waits for the file system.
+//! - Durability: the record of a change is on the log's device before its answer, and stays there
+//!   until the file system has the change on stable storage.
+//! - Order: records are added in the order of the changes. A frame contains a record only if
+//!   earlier records are in the same or earlier frames, so no change survives without the changes
+//!   that it depends on.
+//! - At most one sync of the log runs. Changes that arrive during a sync share the next one.
+//! - No change is dropped for lack of space: if both halves are full, it waits for the file system.
 //!
-//! When the log's device fails, the file system's own sync takes the log's place, and the log is
-//! made void so that no later start replays it over newer changes: by its own head, or by a note
-//! elsewhere where the device takes no head. No change is answered before the head or the note is
-//! written. When the file system fails to sync, the log holds the changes that the file system may
-//! have lost: the journal takes no more changes until a start replays the log.
+//! When the log's device fails, the file system's own sync replaces the log. The log is marked as
+//! out of date, so that no later start replays it over newer changes: in its own head, or in the
+//! state directory if the device rejects the head. No change is answered before the mark is
+//! written. When the file system fails to sync, the log contains the changes that may be lost: the
+//! journal accepts no more changes until a start replays the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -35,22 +37,23 @@ pub(crate) struct Journal {
     owned: Owned,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
-    /// Told when the older half can be written again, or never will.
+    /// Notified when the older half is writable again, or never will be.
     freed: Condvar,
 }
 
-/// What waits to be written.
+/// The entries that wait to be written.
 struct Queue {
     waiting: VecDeque<Entry>,
     /// The number of the next record.
     next: u64,
     is_running: bool,
-    /// The last record about each object's data and attributes that its file system may not hold.
+    /// The last record about each object's data and attributes that the file system may not have
+    /// synced.
     logged: BTreeMap<ObjectId, u64>,
 }
 
 struct Entry {
-    /// Nothing, for one that only waits for those before it.
+    /// The record. Empty for an entry that only waits for earlier entries.
     record: Vec<u8>,
     data: Bytes,
     answer: oneshot::Sender<Result<(), FsError>>,
@@ -60,38 +63,38 @@ struct Writer {
     head: Head,
     generation: u64,
     frame: u64,
-    /// Where in its half the next frame goes.
+    /// The offset of the next frame in its half.
     position: u64,
     /// The number of the first record that is not written.
     next: u64,
     mode: Mode,
-    /// True if the head on the log's device says that no record is to be replayed.
+    /// True if the head on the log's device excludes all records from replay.
     head_is_void: bool,
 }
 
-/// What stands for what is answered.
+/// The storage that makes answered changes stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// The log.
     Log,
-    /// Nothing yet: the log's device failed, and neither a head nor a note tells a later start.
+    /// None yet: the log's device failed, and the log is not marked as out of date.
     Unmarked,
-    /// The file system itself: the log's device failed, and a later start will not replay the log.
+    /// The file system: the log's device failed, and a later start will not replay the log.
     Disk,
-    /// Nothing: the file system failed, or the end has come.
+    /// None: the file system failed, or the log is closed.
     Nothing,
 }
 
-/// A generation that is to be put on the file system.
+/// A generation that is to be synced to the file system.
 #[derive(Clone, Copy)]
 struct Closed {
     generation: u64,
-    /// The first record behind it.
+    /// The number of the first record after it.
     next: u64,
 }
 
 impl Journal {
-    /// Goes on with a log that holds nothing yet of the generation `head.oldest`.
+    /// Starts the journal on a log without records of the generation `head.oldest`.
     pub(crate) fn new(
         media: Box<dyn Media>,
         head: Head,
@@ -122,8 +125,8 @@ impl Journal {
         }
     }
 
-    /// Adds the record of a change that was made, with the data behind it; the result comes when
-    /// it is safe.
+    /// Adds the record of a completed change, followed by its data. The receiver fires when the
+    /// record is stable.
     pub(crate) fn add(
         self: &Arc<Self>,
         record: &Record,
@@ -140,7 +143,7 @@ impl Journal {
         self.enqueue(record.encode(), data, about)
     }
 
-    /// The result comes when all records so far are safe.
+    /// Returns a receiver that fires when all records so far are stable.
     pub(crate) fn barrier(self: &Arc<Self>) -> oneshot::Receiver<Result<(), FsError>> {
         self.enqueue(Vec::new(), Bytes::new(), None)
     }
@@ -170,21 +173,21 @@ impl Journal {
         receiver
     }
 
-    /// The number that the next record will have, if there are records about an object that its
-    /// file system may not hold.
+    /// Returns the number of the next record if the file system may not have all records about the
+    /// object.
     pub(crate) fn mark(&self, object: &ObjectId) -> Option<u64> {
         let queue = self.queue();
         queue.logged.contains_key(object).then_some(queue.next)
     }
 
-    /// Writes until no caller waits, or until a half is full. A pool may begin jobs that a job asks
-    /// for only at the end of that job. So the job ends at a full half: it must not wait for a half
-    /// that another job, which it has asked for, is to free.
+    /// Writes until the queue is empty or a half is full. At a full half the job ends and schedules
+    /// two new jobs: an executor may start them only after this job ends, so this job must not wait
+    /// for a half that one of them frees.
     fn run(self: &Arc<Self>) {
         while let Some(batch) = self.next_batch() {
             let (result, closed) = self.put(&batch);
             for entry in batch {
-                // Who asked may have gone.
+                // The receiver may have been dropped.
                 let _ = entry.answer.send(result);
             }
             if let Some(closed) = closed {
@@ -196,7 +199,7 @@ impl Journal {
         }
     }
 
-    /// Those that share the next sync.
+    /// Returns the entries that share the next sync.
     fn next_batch(&self) -> Option<Vec<Entry>> {
         let mut queue = self.queue();
         let mut bytes = 0;
@@ -209,7 +212,7 @@ impl Journal {
         (count > 0).then(|| queue.waiting.drain(..count).collect())
     }
 
-    /// Makes a batch safe. Says which generation was closed for it.
+    /// Makes a batch stable. Also returns the generation that was closed for lack of space.
     fn put(&self, batch: &[Entry]) -> (Result<(), FsError>, Option<Closed>) {
         let mut writer = self.writer();
         let records = batch.iter().filter(|entry| !entry.record.is_empty()).count() as u64;
@@ -217,7 +220,7 @@ impl Journal {
             return (Err(FsError::Io), None);
         }
         if records == 0 {
-            // Those before were answered.
+            // All earlier records have been answered.
             return (Ok(()), None);
         }
         let frame = assemble(batch);
@@ -251,7 +254,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until the other half holds nothing that is needed.
+    /// Waits until the other half contains no record that a replay needs.
     fn wait_for_half<'a>(&'a self, writer: MutexGuard<'a, Writer>) -> MutexGuard<'a, Writer> {
         let waited = self.freed.wait_while(writer, |writer| {
             writer.mode == Mode::Log && writer.head.oldest < writer.generation
@@ -259,8 +262,8 @@ impl Journal {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the file system hold all that was answered, so that half of the log is free again. To
-    /// be called every few seconds, where it may sleep.
+    /// Syncs the file system, so that half of the log becomes free. The owner calls it every few
+    /// seconds where blocking is permitted.
     pub(crate) fn checkpoint(&self) {
         let closed = {
             let mut writer = self.writer();
@@ -280,7 +283,7 @@ impl Journal {
             if synced.is_ok() {
                 writer.head.oldest = closed.generation + 1;
                 if let Err(error) = writer.head.write(&*self.media) {
-                    // Nobody waits for this; who comes next is told how it went.
+                    // No change waits for this result. The next change receives the error.
                     let _ = self.give_up_log(&mut writer, error);
                 }
                 // Without the new head a start replays the records before that head.
@@ -294,7 +297,7 @@ impl Journal {
         self.freed.notify_all();
     }
 
-    /// Has the file system stand for what was answered, and from now on alone.
+    /// Replaces the log by the file system's own sync, after a failure of the log's device.
     fn give_up_log(&self, writer: &mut Writer, error: io::Error) -> Result<(), FsError> {
         (self.owned.report)(Event::LogFailed(error));
         self.sync_file_system(writer)?;
@@ -307,8 +310,7 @@ impl Journal {
         })
     }
 
-    /// Tries again to mark the log as out of date for a later start, and has the file system hold
-    /// the changes that were made meanwhile.
+    /// Retries to mark the log as out of date, and syncs the changes that were made meanwhile.
     fn mark_again(&self, writer: &mut Writer) -> Result<(), FsError> {
         self.make_void(writer).map_err(|_| FsError::Io)?;
         self.sync_file_system(writer)
@@ -324,8 +326,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Has the head on the log's device say that no record is to be replayed. Returns true if the
-    /// head says so.
+    /// Writes a head that excludes all records from replay. Returns true if the device has that
+    /// head.
     fn make_head_void(&self, writer: &mut Writer) -> bool {
         if !writer.head_is_void {
             let mut head = writer.head.clone();
@@ -339,32 +341,33 @@ impl Journal {
         (self.owned.sync_all)().inspect_err(|_| self.give_up_disk(writer))
     }
 
-    /// Takes nothing more: what the file system may have lost is in the log.
+    /// Stops the journal: the log contains the changes that the file system may have lost.
     fn give_up_disk(&self, writer: &mut Writer) {
         if writer.mode != Mode::Nothing {
             (self.owned.report)(Event::DiskFailed);
         }
         if matches!(writer.mode, Mode::Log | Mode::Unmarked) {
             writer.head.is_owed = true;
-            // Without this mark a start in the same boot takes the file system's word.
+            // Without this mark, a start in the same boot assumes that the file system has all
+            // changes.
             let _ = writer.head.write(&*self.media);
         }
         writer.mode = Mode::Nothing;
         self.freed.notify_all();
     }
 
-    /// Has the file system hold all that was done; may sleep.
+    /// Syncs the file system. It may block.
     pub(crate) fn sync_all(&self) -> Result<(), FsError> {
         (self.owned.sync_all)().inspect_err(|_| self.owe())
     }
 
-    /// Notes that the file system failed to take what the log says of an object.
+    /// Handles a failure of the file system to store an object that has records in the log.
     pub(crate) fn owe(&self) {
         self.give_up_disk(&mut self.writer());
     }
 
-    /// Has the file system hold all answered changes, and the log say so. Returns true if both do:
-    /// then a later start needs no note besides the log.
+    /// Syncs all answered changes and closes the log. Returns true if both succeed: then a later
+    /// start needs no record in the state directory.
     pub(crate) fn close(&self, names: &[u8]) -> bool {
         let mut writer = self.writer();
         match writer.mode {
@@ -380,7 +383,7 @@ impl Journal {
         writer.mode = Mode::Nothing;
         writer.head.oldest = writer.generation + 2;
         writer.head.is_clean = true;
-        // Should it not be written, the next start syncs or replays once more.
+        // If this write fails, the next start syncs or replays once more.
         writer.head.write_names(&*self.media, &self.layout, names).is_ok()
     }
 
@@ -398,7 +401,7 @@ impl Writer {
         self.position + frame_bytes(frame.len() - FRAME_HEAD) <= layout.half_bytes
     }
 
-    /// Begins the next generation, in the other half, which must be free.
+    /// Starts the next generation in the other half, which must be free.
     fn turn_over(&mut self) -> Closed {
         let closed = Closed { generation: self.generation, next: self.next };
         self.generation += 1;
@@ -408,7 +411,7 @@ impl Writer {
     }
 }
 
-/// The payload of a frame, with room for its head before it.
+/// Returns the payload of a frame, preceded by space for the frame's head.
 fn assemble(batch: &[Entry]) -> Vec<u8> {
     let bytes: usize = batch.iter().map(|entry| entry.record.len() + entry.data.len()).sum();
     let room = usize::try_from(frame_bytes(bytes)).expect("a payload is bounded");

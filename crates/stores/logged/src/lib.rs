@@ -1,10 +1,10 @@
-//! A store before which a log on a small fast device answers for what is stable, as Prestoserve
-//! did with memory that kept its contents.
+//! A store wrapper with a write-ahead log on a small fast device, like Prestoserve with its
+//! battery-backed memory.
 //!
-//! Each change is made in the store beneath, which puts nothing on stable storage for it, and is
-//! answered when the log has a record of how it came out. Every few seconds, or when half of the
-//! log is full, the whole file system is synced and that half is free again. After a crash the
-//! records are replayed before anything is served: `docs/design/0012-stable-log.md`.
+//! Each change is made in the store below without a sync, and is answered once the log contains a
+//! record of its outcome. Every few seconds, or when half of the log is full, the whole file system
+//! is synced and that half becomes free. After a crash the records are replayed before the store
+//! serves requests. See `docs/design/0012-stable-log.md`.
 
 mod format;
 mod journal;
@@ -38,7 +38,7 @@ use crate::scan::{Scanned, scan};
 use crate::stand_ins::StandIns;
 use crate::turn::Turns;
 
-/// A store whose changes are answered when a log has them.
+/// A store that answers a change once the write-ahead log contains its record.
 pub struct Logged {
     below: Arc<StandIns>,
     journal: Arc<Journal>,
@@ -47,83 +47,84 @@ pub struct Logged {
     commits_names: bool,
 }
 
-/// What a [`Logged`] is given.
+/// The parameters of a [`Logged`].
 pub struct Options {
-    /// Where files lie. It need sync for a COMMIT only.
+    /// The store with the files. It needs to sync only for a COMMIT.
     pub store: Arc<dyn Store>,
-    /// What the log is written on.
+    /// The log's device.
     pub media: Box<dyn Media>,
-    /// How long a log is made, in bytes; one that is there keeps its length.
+    /// The size of a new log, in bytes. An existing log keeps its size.
     pub size: u64,
-    /// What tells the store's volume from every other, where the system knows that: its UUID.
+    /// The UUID of the store's volume, if the system has one.
     pub volume: Option<[u8; 16]>,
-    /// What is known of the log from elsewhere.
+    /// The state of the log according to the state directory.
     pub standing: Standing,
-    /// Tells this boot of the machine from every other.
+    /// The boot id of the machine.
     pub boot: u128,
-    /// Bytes that nobody can guess, for a log that is made.
+    /// Unpredictable bytes for the id of a new log.
     pub random: [u8; 16],
-    /// Where work goes that blocks.
+    /// The executor for blocking work.
     pub blocking: Arc<dyn Blocking>,
-    /// Puts on stable storage all that was done in the store; may sleep. Once it has failed, what
-    /// the store has not put there is not to be relied upon.
+    /// Puts all changes of the store on stable storage. It may block. After a failure, changes that
+    /// were not synced before may be lost.
     pub sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
-    /// Notes on stable storage, and not on the log's device, that the log must never be replayed
-    /// ([`Standing::Void`] from then on); may sleep. The journal calls it until it succeeds.
+    /// Records on stable storage, outside of the log's device, that the log must never be replayed
+    /// ([`Standing::Void`] from then on). It may block. The journal repeats it until it succeeds.
     pub make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    /// Whether a COMMIT of a new file takes its name along; where not, everything is synced.
+    /// True if a COMMIT of a new file also makes its name stable. Otherwise a COMMIT syncs
+    /// everything.
     pub commits_names: bool,
-    /// Is told what an administrator should know.
+    /// Receives the events for the administrator.
     pub report: Box<dyn Fn(Event) + Send + Sync>,
 }
 
-/// What is known of a log from elsewhere.
+/// The state of a log according to the state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing.
+    /// No record of the log.
     Unknown,
-    /// It is the last one of this directory, whose volume may have got another number.
+    /// The log is the last one of this directory, whose volume may have a new device number.
     Last,
-    /// So it is, and its device failed: what it says is out of date.
+    /// The same, and its device has failed: its records are out of date.
     Void,
 }
 
-/// What an administrator should know.
+/// An event for the administrator.
 #[derive(Debug)]
 pub enum Event {
     /// The log was replayed.
     Replayed(Replayed),
-    /// The log's device failed; the file system is synced instead from now on.
+    /// The log's device failed. From here on the file system is synced instead.
     LogFailed(io::Error),
-    /// Neither the head of a log whose device failed nor a note elsewhere could be written to say
-    /// that the log is out of date: a start would replay the log. Every change fails until the head
-    /// or the note is written.
+    /// The log's device failed, and neither the head of the log nor the state directory could
+    /// record that the log is out of date, so a start would replay it. Every change fails until one
+    /// of them succeeds.
     NotVoid(io::Error),
-    /// The file system failed to sync; what it may have lost is in the log, and every change
-    /// fails until a start replays it.
+    /// The file system failed to sync. The log contains the changes that may be lost, and every
+    /// change fails until a start replays the log.
     DiskFailed,
 }
 
-/// Why a log cannot be used.
+/// The reason for which a log cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Its device failed.
+    /// The log's device failed.
     Device(io::Error),
-    /// It is too small.
+    /// The device is too small.
     TooSmall,
-    /// Something else is there, or a log of another version.
+    /// The device contains other data, or a log of another version.
     NoLog,
-    /// It is the log of another export.
+    /// The log belongs to another export.
     OtherExport,
-    /// It is empty, and was the last one of this directory.
+    /// The device is empty, although it contained the last log of this directory.
     Emptied,
-    /// What stands in for lost objects cannot be read.
+    /// The table of surrogate objects cannot be decoded.
     Damaged,
-    /// The file system does not take what it says.
+    /// The file system rejects the records.
     Disk(FsError),
 }
 
-/// What the parts of a store share.
+/// The callbacks that the parts of a store share.
 struct Owned {
     sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
     make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
@@ -131,10 +132,10 @@ struct Owned {
 }
 
 impl Logged {
-    /// Opens the log, or makes it, and replays it where the machine has crashed since.
+    /// Opens or creates the log, and replays it if the machine has crashed since its last use.
     ///
     /// # Errors
-    /// As [`OpenError`] says; the log is then as it was.
+    /// Fails as [`OpenError`] describes. The log is then unchanged.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let Options { store, media, size, boot, random, blocking, .. } = options;
         let Options { sync_all, make_void, commits_names, report, standing, .. } = options;
@@ -161,7 +162,7 @@ impl Logged {
         if !head.is_clean && standing != Standing::Void {
             recover(&below, &*media, &mut head, &layout, boot, &owned)?;
         }
-        // Both halves hold what is on the disk.
+        // After recovery the disk has the contents of both halves.
         head.oldest += 2;
         (head.is_clean, head.is_owed, head.boot, head.owner) = (false, false, boot, owner);
         head.write_names(&*media, &layout, &below.encode())?;
@@ -170,14 +171,14 @@ impl Logged {
         Ok(Self { below, journal, turns, blocking, commits_names })
     }
 
-    /// Has the file system hold what the log has, so that half of it is free again; to be called
-    /// every few seconds, where it may sleep.
+    /// Syncs the file system, so that half of the log becomes free. The owner calls it every few
+    /// seconds where blocking is permitted.
     pub fn checkpoint(&self) {
         self.journal.checkpoint();
     }
 
-    /// Has the file system hold all that was answered, at a clean end, when nothing is served
-    /// any more. False where it does not.
+    /// Syncs all answered changes at a clean shutdown, after the last request. Returns false on
+    /// failure.
     #[must_use]
     pub fn close(&self) -> bool {
         self.journal.close(&self.below.encode())
@@ -185,12 +186,12 @@ impl Logged {
 }
 
 impl Owner {
-    /// Whether both are one directory. Its id alone does not say so: all roots of one kind of file
-    /// system have the same.
+    /// Returns true if both owners are one directory. The root's id alone is not sufficient,
+    /// because it is equal for all file systems of one type.
     fn is(&self, other: &Self, standing: Standing) -> bool {
         let has_one_number = self.file_system == other.file_system;
         let is_one_volume = match (self.volume, other.volume) {
-            // A copy of a volume has its UUID too, and another number.
+            // A copy of a volume has the same UUID and another device number.
             (Some(one), Some(other)) => {
                 one == other && (has_one_number || standing != Standing::Unknown)
             }
@@ -200,20 +201,20 @@ impl Owner {
     }
 }
 
-/// The number of a store's file system.
+/// Returns the number of a store's file system.
 fn file_system(store: &dyn Store) -> Result<leasehold_base::units::FileSystemId, OpenError> {
     let root = store.root();
     let seen = aside(|| block_on(store.getattr(&root)));
     seen.map(|seen| seen.file_system).map_err(OpenError::Disk)
 }
 
-/// Does work of a store on a thread that ends with the work: a store acts as callers, and the
-/// thread that opens the log keeps its identity.
+/// Runs work of a store on a temporary thread. The store assumes the identity of callers, and the
+/// thread that opens the log must keep its own.
 fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join().expect("a store does not panic"))
 }
 
-/// Makes a log where there is none.
+/// Creates a log.
 fn make(
     media: &dyn Media,
     size: u64,
@@ -222,7 +223,7 @@ fn make(
 ) -> Result<(Head, Layout), OpenError> {
     media.prepare(size)?;
     let layout = Layout::of(media.size()?.min(size)).ok_or(OpenError::TooSmall)?;
-    // So that no sync has to give the file its blocks.
+    // Writing zeros allocates the blocks, so that later syncs do not have to.
     let zeros = vec![0; 1 << 20];
     let mut offset = 0;
     while offset < layout.size {
@@ -236,7 +237,7 @@ fn make(
     Ok((head, layout))
 }
 
-/// Has the file system hold what a log says that was not closed.
+/// Makes the file system contain the records of a log that was not closed.
 fn recover(
     below: &StandIns,
     media: &dyn Media,
@@ -245,8 +246,8 @@ fn recover(
     boot: u128,
     owned: &Owned,
 ) -> Result<(), OpenError> {
-    // Where only the server ended, the kernel has all that it did, and what local programs did
-    // since.
+    // If only the server has crashed, the kernel has all its changes, and later changes of local
+    // programs, which a replay would undo.
     if head.boot == boot && !head.is_owed && (owned.sync_all)().is_ok() {
         return Ok(());
     }
@@ -273,17 +274,17 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(error) => write!(f, "it cannot be used: {error}"),
-            Self::TooSmall => write!(f, "it must have {} MiB at least", SIZE_MIN >> 20),
+            Self::TooSmall => write!(f, "it must have at least {} MiB", SIZE_MIN >> 20),
             Self::NoLog => {
-                f.write_str("it holds something else, or a log of another version of this program")
+                f.write_str("it contains other data, or a log of another version of this program")
             }
             Self::OtherExport => f.write_str("it is the log of another directory or volume"),
             Self::Emptied => {
-                f.write_str("changes that were answered may be lost with what it held")
+                f.write_str("acknowledged changes may be lost with its earlier contents")
             }
-            Self::Damaged => f.write_str("its table of objects that were made anew is damaged"),
+            Self::Damaged => f.write_str("its table of recreated objects is damaged"),
             Self::Disk(error) => {
-                write!(f, "the exported file system does not take what it holds: {error}")
+                write!(f, "the exported file system rejects its records: {error}")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a log is written on: a file, or a block device, of which the log takes a fixed part.
+//! The device of a log: a file, or a block device, of which the log uses a fixed part.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
@@ -10,45 +10,44 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, flock, open, seek};
 use rustix::io::Errno;
 
-/// How long a server that was just killed may take to be gone.
+/// The longest time that a killed server may take to release the log.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where the bytes of a log lie. What was written is there for good once a sync that began
-/// behind it has ended well.
+/// The storage of a log. Written bytes are stable once a later sync has succeeded.
 pub trait Media: Send + Sync {
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     ///
     /// # Errors
-    /// When the device does not say.
+    /// Fails if the device does not report its size.
     fn size(&self) -> io::Result<u64>;
 
-    /// Has it be a place for a log: so many bytes long, and for nobody else to read, where that can
-    /// be chosen.
+    /// Prepares the storage for a log: sets the size in bytes, and denies access to other users, if
+    /// both can be chosen.
     ///
     /// # Errors
-    /// When there is no room.
+    /// Fails if there is no space.
     fn prepare(&self, bytes: u64) -> io::Result<()>;
 
-    /// Fills the buffer.
+    /// Reads bytes until the buffer is full.
     ///
     /// # Errors
-    /// When the device fails, or ends before.
+    /// Fails if the device fails or is too short.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of the bytes.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Fails if the device fails.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Puts on stable storage what was written.
+    /// Puts all written bytes on stable storage.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Fails if the device fails.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A file or block device, which no other server can use meanwhile.
+/// A file or block device that no other server can use at the same time.
 #[derive(Debug)]
 pub struct FileMedia {
     file: File,
@@ -56,17 +55,17 @@ pub struct FileMedia {
 }
 
 impl FileMedia {
-    /// Opens it; makes a file where there is none. The path leads there itself, over no symbolic
-    /// link at its end.
+    /// Opens the log's device, or creates a file. The last component of the path must not be a
+    /// symbolic link.
     ///
     /// # Errors
-    /// When the log cannot be opened, is neither file nor block device, or has another name; when
-    /// another user could have written the log, from which a start replays changes; or when another
-    /// server, a mount or another program uses the log.
+    /// Fails if the path is neither a file nor a block device, if the file has a second name, if
+    /// another user could have written it (a start replays changes from it), or if another server,
+    /// a mount or another program uses it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_device = is_device(path);
         let flags = if is_device { OFlags::EXCL } else { OFlags::CREATE };
-        // What is no file may have one wait.
+        // Without `NONBLOCK` the open of a FIFO would block.
         let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = File::from(patiently(Errno::BUSY, || open(path, flags, mode))?);
@@ -77,20 +76,23 @@ impl FileMedia {
         }
         let (own, owner) = (rustix::process::geteuid().as_raw(), seen.uid());
         if owner != own && owner != 0 {
-            let what = format!("it belongs to the user {owner}: make it the server's user's");
+            let what = format!(
+                "it belongs to the user {owner}: change its owner to the server's user with `chown`"
+            );
             return Err(io::Error::new(ErrorKind::PermissionDenied, what));
         }
-        // The system gives a device to a group of administrators.
+        // Device nodes belong to a group of administrators in common systems, so their mode is not
+        // checked.
         if seen.is_file() && seen.mode() & 0o022 != 0 {
-            let what = "other users may write it: take that away with `chmod go-w`";
+            let what = "other users may write it: remove their write permission with `chmod go-w`";
             return Err(io::Error::new(ErrorKind::PermissionDenied, what));
         }
         if seen.is_file() && seen.nlink() != 1 {
-            let what = "it is a file with several names";
+            let what = "it is a file with several names: name a file with one link";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         if seen.is_file() && seen.len() == 0 {
-            // No sync of the file keeps its name where there is no journal.
+            // Without a file-system journal no sync of the file makes its name stable.
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
@@ -130,7 +132,7 @@ fn is_device(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|seen| seen.file_type().is_block_device())
 }
 
-/// Has what keeps other servers away until the process ends, whatever ends it.
+/// Acquires exclusive use, which ends with the process in every case. Retries until the timeout.
 fn patiently<T>(taken: Errno, take: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -140,7 +142,7 @@ fn patiently<T>(taken: Errno, take: impl Fn() -> Result<T, Errno>) -> io::Result
                 thread::sleep(Duration::from_millis(10));
             }
             Err(errno) if errno == taken => {
-                let what = "it is in use, by another server or as a disk";
+                let what = "it is in use by another server or as a disk";
                 return Err(io::Error::new(ErrorKind::ResourceBusy, what));
             }
             result => return Ok(result?),

@@ -1,4 +1,4 @@
-//! What a log comes to: the last word on each name, object and byte.
+//! The outcome of a log: the final state of each name, object and byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,46 +6,47 @@ use leasehold_fs::ObjectId;
 
 use crate::record::{Change, Made, Record, Spot, State};
 
-/// All that the records of a log say, whatever order the disk took their changes in.
+/// The final state according to all records, independent of the order in which the disk has stored
+/// the changes.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// What each name leads to in the end.
+    /// The object of each name in the end, or `None` if the name was removed.
     pub(crate) names: BTreeMap<Spot, Option<ObjectId>>,
     pub(crate) objects: BTreeMap<ObjectId, Object>,
     pub(crate) record_count: u64,
 }
 
-/// What is said of an object.
+/// The final state of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Object {
-    /// How it was made, if it was.
+    /// The parameters of its creation, if the log contains the creation.
     pub(crate) made: Option<Made>,
-    /// Its attributes, and whether a call set them; of a directory also those from behind the last
-    /// change of its names.
+    /// The attributes of the object, for a directory also from the last change of its names.
+    /// `is_set` is true if a call has set attributes.
     pub(crate) state: Option<State>,
     pub(crate) is_set: bool,
-    /// Its bytes, in order, each with the number of its record.
+    /// The changes of its bytes in order, each with the number of its record.
     pub(crate) data: Vec<(u64, Data)>,
     /// The number of the last record about its attributes.
     pub(crate) state_at: u64,
-    /// What records before this one say of it is on the disk.
+    /// The disk has the contents of all records about the object before this number.
     pub(crate) synced: u64,
-    /// Where it had a name at some time.
+    /// All places where the object had a name.
     pub(crate) spots: BTreeSet<Spot>,
 }
 
 /// A change of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// They were written; they stand on the log's device at `position`.
+    /// A write; the bytes are on the log's device at `position`.
     Written { offset: u64, length: u32, position: u64 },
-    /// The file got this size.
+    /// A change of the size.
     Size(u64),
 }
 
 impl Outcome {
-    /// Takes the records of a payload that stands at `position` on the device, the first of which
-    /// has the number `first`. False where they make no sense.
+    /// Adds the records of a payload at `position` on the device. The first record has the number
+    /// `first`. Returns false if a record is invalid.
     pub(crate) fn take(&mut self, payload: &[u8], position: u64, first: u64) -> bool {
         let (mut rest, mut number) = (payload, first);
         while !rest.is_empty() {

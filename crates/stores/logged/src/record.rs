@@ -1,30 +1,30 @@
-//! What a log says: one record for each change that was made, as it came out.
+//! The records of the log: one record for each change, with its outcome.
 //!
-//! Records tell outcomes, not calls: which object a name leads to, the attributes that an object
-//! has, the bytes that stand in a file. So the last record that says something about a name, an
-//! attribute or a byte is true, whatever became of those before. Objects are named by the ids that
-//! clients hold.
+//! A record contains an outcome and not a call: the object of a name, the attributes of an object,
+//! or the bytes in a file. So the last record about a name, an attribute or a byte is valid,
+//! whatever the disk has stored of earlier changes. Records name objects by the ids that clients
+//! hold.
 
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::{Attributes, Device, FileType, Mode, ObjectId};
 
-/// One change.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// An object was made under a name.
+    /// An object was created under a name.
     Made(Made),
-    /// A name was given to an object that was there.
+    /// A name was added to an existing object.
     Linked { place: Change, object: ObjectId },
-    /// A name was taken away.
+    /// A name was removed.
     Removed { place: Change, object: ObjectId },
-    /// A name was taken away and another given instead, perhaps one of `over`.
+    /// A name was removed and another one added, which may have belonged to `over`.
     Renamed { from: Change, to: Change, object: ObjectId, over: Option<ObjectId> },
-    /// Attributes were set, and the file cut or lengthened to `size`.
+    /// Attributes were set, and the file was truncated or extended to `size`.
     Set { object: ObjectId, size: Option<u64>, state: State },
-    /// Bytes were written; they are the last part of the record.
+    /// Bytes were written. They follow the record.
     Written { object: ObjectId, offset: u64, length: u32, state: Option<State> },
-    /// What records before number `upto` say of the object's data and attributes is on stable
-    /// storage, with changes that no record tells of.
+    /// The contents of all records about the object's data and attributes before number `upto` are
+    /// on stable storage, together with changes that have no record.
     Synced { object: ObjectId, upto: u64 },
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Spot {
     pub(crate) name: Vec<u8>,
 }
 
-/// A name that was given or taken away, and the directory afterwards.
+/// A name that was added or removed, and the attributes of the directory afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) spot: Spot,
@@ -49,18 +49,18 @@ pub(crate) struct Made {
     pub(crate) object: ObjectId,
     pub(crate) file_id: FileId,
     pub(crate) kind: FileType,
-    /// Of a file: what it was made with, all zeros.
+    /// The initial size of a file. Its bytes are zeros.
     pub(crate) size: u64,
-    /// Of a symbolic link.
+    /// The target of a symbolic link.
     pub(crate) target: Vec<u8>,
-    /// Of a device.
+    /// The number of a device.
     pub(crate) device: Device,
-    /// The verifier that an exclusive create left at it.
+    /// The verifier of an exclusive creation.
     pub(crate) exclusive: Option<[u8; 8]>,
     pub(crate) state: State,
 }
 
-/// The attributes that can be set, but the size.
+/// The attributes that can be set, except the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) mode: Mode,
@@ -86,7 +86,7 @@ const WRITTEN: u8 = 6;
 const SYNCED: u8 = 7;
 
 impl Record {
-    /// The bytes of the record, but for the data of [`Record::Written`], which follows them.
+    /// Encodes the record. The data of [`Record::Written`] follows it in the log.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(128));
         match self {
@@ -133,8 +133,8 @@ impl Record {
         out.0
     }
 
-    /// Reads the record that `bytes` begins with, and gives back what follows it; the data of
-    /// [`Record::Written`] does.
+    /// Decodes the first record of `bytes`, and returns the remaining bytes, which begin with the
+    /// data of a [`Record::Written`].
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let mut from = Reader(bytes);
         let record = match from.byte()? {
@@ -194,7 +194,7 @@ impl Made {
     }
 }
 
-/// The kinds in the order of their numbers.
+/// The file types in the order of their numbers.
 const KINDS: [FileType; 7] = [
     FileType::Regular,
     FileType::Directory,
@@ -214,7 +214,7 @@ fn kind_of(number: u8) -> Option<FileType> {
     KINDS.get(usize::from(number)).copied()
 }
 
-/// Puts numbers and bytes one after another.
+/// An encoder of numbers and byte strings.
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
@@ -268,7 +268,7 @@ impl Writer {
     }
 }
 
-/// Takes numbers and bytes from the front.
+/// A decoder of numbers and byte strings.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,19 +1,19 @@
-//! Making the file system what a log says it is.
+//! The replay of a log into the file system.
 //!
-//! After a power cut the file system may hold any part of what was done since the last checkpoint.
-//! The log says what each name, attribute and byte was last, so nothing is done over again in
-//! order: what is not so yet is made so, and doing that twice does no harm.
+//! After a power cut the file system may have any subset of the changes since the last checkpoint.
+//! The log contains the final state of each name, attribute and byte. So the replay does not repeat
+//! the changes in order: it establishes the final state, and a repetition of the replay is
+//! harmless.
 //!
-//! 1. Objects that are lost are made anew in a directory of the replay's own, and the log notes
-//!    which stands in for which before anything else is done: a replay that is cut short goes on.
-//! 2. What is not where it belongs, and what is in its way, is moved there as well.
-//! 3. Names are given, then taken away; what is left over goes.
-//! 4. Bytes are written and attributes set, except where a COMMIT made them stable with later
-//!    ones; what was committed is not lost.
+//! 1. Lost objects are recreated in a temporary directory (the workshop), and the log records each
+//!    surrogate object before the next step, so an interrupted replay can continue.
+//! 2. Objects at wrong places, and objects at the places of others, are moved there as well.
+//! 3. Names are set, and then removed. The remains of the workshop are removed.
+//! 4. Bytes are written and attributes are set, unless a COMMIT has made later ones stable.
 //!
-//! A name that leads to something of which the log says nothing was given by a program on this
-//! machine since: it is left alone. What the log does speak of may be met under any name, for
-//! without a journal an old name can lead to a new object that got the number of the old one.
+//! A name that leads to an object without a record in the log was set by a local program since, and
+//! the replay leaves it alone. An object with a record may have any name: without a file-system
+//! journal, an old name can lead to a new object that has the inode number of the old one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,27 +32,27 @@ use crate::outcome::{Data, Object, Outcome};
 use crate::record::{Made, Spot, State};
 use crate::stand_ins::StandIns;
 
-/// The directory of the replay's own, in the root.
+/// The temporary directory of the replay, in the root.
 pub(crate) const WORKSHOP: &str = ".leasehold-replay";
 
-/// How a replay went.
+/// The results of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Records in the log.
+    /// The number of records in the log.
     pub records: u64,
-    /// Objects that were made anew.
+    /// The number of objects that were recreated.
     pub made: u64,
-    /// Names that were given or taken away.
+    /// The number of names that were set or removed.
     pub names: u64,
-    /// Names that a program on this machine has given to something else since.
+    /// The number of names that a local program has since given to another object.
     pub taken: u64,
-    /// What could not be done, for want of permission or room.
+    /// The number of changes that failed for lack of permission or space.
     pub failed: u64,
-    /// Parts of the log that had been answered and cannot be read any more.
+    /// The number of frames that had been answered and are unreadable.
     pub damaged: u64,
 }
 
-/// Why a replay cannot go on.
+/// The reason for which a replay stops.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The log's device failed.
@@ -73,7 +73,7 @@ impl From<FsError> for Failure {
     }
 }
 
-/// What a replay works with.
+/// A running replay.
 pub(crate) struct Replay<'a> {
     pub(crate) store: &'a StandIns,
     pub(crate) media: &'a dyn Media,
@@ -81,15 +81,15 @@ pub(crate) struct Replay<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) report: Replayed,
     caller: Caller,
-    /// Where there is one: mostly nothing is lost and nothing in the way.
+    /// The workshop, if it exists. Most replays need none.
     workshop: Option<ObjectId>,
-    /// Where objects are that the log says something of, one place of each.
+    /// One current place of each object in the log.
     places: BTreeMap<ObjectId, Spot>,
-    /// Directories that were made and are nowhere.
+    /// Directories of the log that do not exist.
     lost: BTreeSet<ObjectId>,
-    /// What must keep the name that it has, for it cannot have the one it should.
+    /// Objects that must keep their current name, because they cannot have the intended one.
     kept: BTreeSet<ObjectId>,
-    /// Directories that were unlocked, with the modes that they had.
+    /// Directories whose modes were changed to gain access, with their original modes.
     unlocked: BTreeMap<ObjectId, Mode>,
 }
 
@@ -115,11 +115,11 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Does all of it, but for the last sync.
+    /// Runs the replay, without the final sync.
     pub(crate) async fn run(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         self.report.records = outcome.record_count;
         let (root, workshop) = (self.store.root(), name(WORKSHOP));
-        // One of an earlier replay that was cut short.
+        // An interrupted replay may have left a workshop.
         let left = self.store.lookup(&self.caller, &root, workshop).await;
         self.workshop = left.ok().map(|found| found.object);
         self.find_directories(outcome).await;
@@ -134,8 +134,8 @@ impl<'a> Replay<'a> {
         self.lock_again().await
     }
 
-    /// Finds out which of the directories that were made are there: what they hold is then not
-    /// looked for in those that are not, which may take a search of the whole export each.
+    /// Finds the existing directories among those that the log creates. Lookups in missing
+    /// directories are skipped later, because each may take a search of the whole export.
     async fn find_directories(&mut self, outcome: &Outcome) {
         let is_made = |object: &&Object| {
             object.made.as_ref().is_some_and(|made| made.kind == FileType::Directory)
@@ -143,7 +143,7 @@ impl<'a> Replay<'a> {
         let made = outcome.objects.iter().filter(|(_, object)| is_made(object));
         let made: Vec<_> = made.collect();
         self.lost.extend(made.iter().map(|(id, _)| **id));
-        // Each may lie in another one.
+        // A directory may be inside another one.
         loop {
             let before = self.lost.len();
             for (id, object) in &made {
@@ -158,7 +158,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The names that do not lead where they should, by object.
+    /// Returns the names that do not lead to the intended object, by object.
     async fn wanted(&mut self, outcome: &Outcome) -> BTreeMap<ObjectId, Vec<Spot>> {
         let mut wanted: BTreeMap<ObjectId, Vec<Spot>> = BTreeMap::new();
         for (spot, object) in &outcome.names {
@@ -172,7 +172,7 @@ impl<'a> Replay<'a> {
         wanted
     }
 
-    /// Makes anew what is to have a name and is nowhere.
+    /// Recreates the objects that should have a name and that do not exist.
     async fn make_lost(
         &mut self,
         outcome: &Outcome,
@@ -186,7 +186,8 @@ impl<'a> Replay<'a> {
                 continue;
             }
             let Some(made) = &object.made else {
-                // It was there before the log began. If it is gone, somebody removed it.
+                // The object is older than the log. If it does not exist, another program removed
+                // it.
                 if self.store.getattr(id).await.is_err() {
                     self.report.failed += spots.len() as u64;
                 }
@@ -211,7 +212,7 @@ impl<'a> Replay<'a> {
         Ok(self.head.write_names(self.media, self.layout, &names)?)
     }
 
-    /// Looks for an object wherever it has been.
+    /// Looks for an object at all its earlier places.
     async fn find(&mut self, id: &ObjectId, object: &Object) {
         if self.places.contains_key(id) {
             return;
@@ -227,11 +228,11 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Makes an object in the workshop, under the id that the store gives it.
+    /// Creates an object in the workshop, and returns its id in the store below.
     async fn make(&mut self, made: &Made) -> Result<ObjectId, FsError> {
         let text = new_name(&made.object);
         let place = Place { directory: self.workshop().await?, name: name(&text) };
-        // One of an earlier replay that was cut short before it was noted.
+        // An interrupted replay may have left an object that was not recorded.
         if let Ok(found) = self.store.lookup(&self.caller, &place.directory, place.name).await {
             self.remove_entry(place, found.attributes.file_type).await?;
         }
@@ -240,7 +241,8 @@ impl<'a> Replay<'a> {
         let owner = Caller { uid, gid, ..Caller::nobody() };
         let node = match made.kind {
             FileType::Regular => {
-                // With a verifier nothing may be set later, so its owner makes it.
+                // Attributes cannot be set after an exclusive creation, so the owner creates the
+                // file.
                 let (caller, file) = match made.exclusive {
                     Some(verifier) => (&owner, NewFile::Exclusive(verifier)),
                     None => (&self.caller, NewFile::Guarded(plain)),
@@ -259,7 +261,7 @@ impl<'a> Replay<'a> {
         made.result.map(|found| found.object)
     }
 
-    /// Moves what is not where it belongs into the workshop: from there it can go anywhere.
+    /// Moves misplaced objects into the workshop, from where they can be renamed to any place.
     async fn collect(
         &mut self,
         outcome: &Outcome,
@@ -275,7 +277,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Moves what is in the way of names that are to be given into the workshop.
+    /// Moves objects that occupy intended names into the workshop.
     async fn clear(
         &mut self,
         outcome: &Outcome,
@@ -293,7 +295,7 @@ impl<'a> Replay<'a> {
     /// Moves an object into the workshop, unless it is there.
     async fn put_aside(&mut self, present: &Spot, object: &ObjectId) -> Result<(), Failure> {
         let aside = spot(self.workshop().await?, &kept_name(object));
-        // It may have a second name that is there.
+        // The object may already have a second name in the workshop.
         let is_there = self.look(&aside).await == Some(*object);
         for _ in 0..2 {
             let (old, new) = (place(present), place(&aside));
@@ -314,7 +316,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Gives all names that are to be given.
+    /// Sets all intended names.
     async fn give(&mut self, wanted: &BTreeMap<ObjectId, Vec<Spot>>) -> Result<(), Failure> {
         for (id, spots) in wanted {
             for (index, spot) in spots.iter().enumerate() {
@@ -335,7 +337,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Gives an object a name that is free; its last one by moving it, if it is in the workshop.
+    /// Sets a free name. The last name of an object in the workshop is set by a rename.
     async fn give_one(&mut self, id: &ObjectId, spot: &Spot, is_last: bool) -> Result<(), FsError> {
         match self.look(spot).await {
             Some(present) if present == *id => return Ok(()),
@@ -363,7 +365,7 @@ impl<'a> Replay<'a> {
         done
     }
 
-    /// Takes away all names that are to be gone, those of directories when they are empty.
+    /// Removes all names that should not exist. Directories are removed once they are empty.
     async fn take_away(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let gone = outcome.names.iter().filter(|(_, object)| object.is_none());
         let mut left: Vec<_> = gone.map(|(spot, _)| spot).collect();
@@ -387,7 +389,7 @@ impl<'a> Replay<'a> {
                 }
             }
             if still_left.len() == before {
-                // What is in these was put there by somebody else.
+                // The remaining contents were created by another program.
                 self.report.taken += before as u64;
                 return Ok(());
             }
@@ -402,7 +404,7 @@ impl<'a> Replay<'a> {
     async fn fill(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         for (id, object) in &outcome.objects {
             if object.made.is_some() && !self.places.contains_key(id) {
-                // It came and went, or cannot be had.
+                // The object was created and removed again, or could not be recreated.
                 continue;
             }
             for (number, data) in &object.data {
@@ -417,7 +419,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Writes or cuts once more.
+    /// Repeats a write or a truncation.
     async fn put(&mut self, id: &ObjectId, data: Data) -> Result<(), Failure> {
         let done = match data {
             Data::Written { offset, length, position } => {
@@ -449,7 +451,7 @@ impl<'a> Replay<'a> {
         let Some(state) = object.state else { return Ok(()) };
         let is_exclusive = object.made.as_ref().is_some_and(|made| made.exclusive.is_some());
         if is_exclusive && !object.is_set {
-            // Its verifier may stand where attributes do, and is still wanted.
+            // The verifier may be stored in the attributes, and a retry of the creation needs it.
             return Ok(());
         }
         let present = match self.store.getattr(id).await {
@@ -465,7 +467,7 @@ impl<'a> Replay<'a> {
         done.or_else(|error| self.judge(error))
     }
 
-    /// Lets this user into a directory that the user owns and has locked itself out of.
+    /// Grants this user access to a directory that it owns and whose mode excludes it.
     async fn unlock(&mut self, directory: &ObjectId) -> bool {
         const ALL: u32 = 0o700;
         let Ok(present) = self.store.getattr(directory).await else { return false };
@@ -479,7 +481,7 @@ impl<'a> Replay<'a> {
         done.is_ok()
     }
 
-    /// Gives the directories that were unlocked their modes back.
+    /// Restores the modes of the unlocked directories.
     async fn lock_again(&mut self) -> Result<(), Failure> {
         for (directory, mode) in core::mem::take(&mut self.unlocked) {
             let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
@@ -489,12 +491,12 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The workshop, made where there is none.
+    /// Returns the workshop, and creates it if necessary.
     async fn workshop(&mut self) -> Result<ObjectId, FsError> {
         if let Some(workshop) = self.workshop {
             return Ok(workshop);
         }
-        // Not to be listed by others; owners make their exclusive files here.
+        // Other users must not list the directory, but owners create their exclusive files in it.
         let mode = SetAttributes { mode: Some(Mode::from_bits(0o733)), ..Default::default() };
         let place = Place { directory: self.store.root(), name: name(WORKSHOP) };
         let made = self.store.make(&self.caller, place, &NewNode::Directory, &mode).await;
@@ -503,7 +505,8 @@ impl<'a> Replay<'a> {
         Ok(workshop)
     }
 
-    /// Removes what is left in the workshop of this log's, and the workshop when it is empty.
+    /// Removes the remaining objects of this log from the workshop, and the workshop if it is then
+    /// empty.
     async fn close_workshop(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let Some(workshop) = self.workshop else { return Ok(()) };
         let names = |id: &ObjectId| [kept_name(id), new_name(id)].map(String::into_bytes);
@@ -570,8 +573,8 @@ impl<'a> Replay<'a> {
         self.lookup(spot).await.ok().map(|found| found.object)
     }
 
-    /// What to do when something cannot be done: nothing that was answered may be left out for
-    /// want of room or for a broken disk.
+    /// Decides on an error. No answered change may be skipped for lack of space or because of a
+    /// failed disk, so these errors stop the replay.
     fn judge(&mut self, error: FsError) -> Result<(), Failure> {
         if matches!(
             error,
@@ -579,13 +582,13 @@ impl<'a> Replay<'a> {
         ) {
             return Err(Failure::Disk(error));
         }
-        // What was removed later need not have been kept.
+        // A stale object was removed later, so the change is not needed.
         self.report.failed += u64::from(error != FsError::Stale);
         Ok(())
     }
 }
 
-/// What to set so that an object has a state.
+/// Returns the changes that give an object the intended attributes.
 fn difference(present: &Attributes, state: &State) -> SetAttributes {
     let time = |present, wanted| {
         if present == wanted { SetTime::Keep } else { SetTime::To(wanted) }
@@ -612,18 +615,18 @@ fn name(text: &str) -> Name<'_> {
     parsed(text.as_bytes())
 }
 
-/// A name that a store has taken, or one of ours.
+/// Parses a name that a store has accepted, or one of the replay's own.
 fn parsed(bytes: &[u8]) -> Name<'_> {
     let step = Step::parse(bytes).expect("it was a name");
     step.child(FsError::Invalid).expect("it was no dot")
 }
 
-/// Where an object is put aside.
+/// Returns the name in the workshop of an object that is moved aside.
 fn kept_name(object: &ObjectId) -> String {
     hexadecimal("kept", object)
 }
 
-/// Where a lost object is made anew.
+/// Returns the name in the workshop of an object that is recreated.
 fn new_name(object: &ObjectId) -> String {
     hexadecimal("new", object)
 }

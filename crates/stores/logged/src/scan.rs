@@ -1,4 +1,4 @@
-//! Reading a log back.
+//! The reader of a log.
 
 use std::io;
 
@@ -6,15 +6,15 @@ use crate::format::{BLOCK, FRAME_HEAD, Head, Layout, frame_bytes, open};
 use crate::media::Media;
 use crate::outcome::Outcome;
 
-/// What the frames of a log come to.
+/// The contents of the frames of a log.
 pub(crate) struct Scanned {
     pub(crate) outcome: Outcome,
-    /// Frames that had been answered and cannot be read any more.
+    /// The number of frames that had been answered and are unreadable.
     pub(crate) damaged: u64,
 }
 
-/// Reads all frames that the file system may not hold: those of two generations at most, for a
-/// third begins when the first is on the disk.
+/// Reads all frames whose changes the file system may not have. There are at most two generations
+/// of them, because a third one starts only after the first one is on the disk.
 pub(crate) fn scan(media: &dyn Media, head: &Head, layout: &Layout) -> io::Result<Scanned> {
     let mut scanned = Scanned { outcome: Outcome::default(), damaged: 0 };
     for generation in [head.oldest, head.oldest + 1] {
@@ -35,8 +35,8 @@ impl Scanned {
         let end = offset + layout.half_bytes;
         let mut next = 0;
         while offset < end {
-            // Behind the last frame there may be the beginning of one that was never answered.
-            // Frames behind that one were lost with it, so they show a damage.
+            // After the last frame there may be a torn frame that was never answered. A valid frame
+            // behind a gap shows damage, since frames after a torn frame do not exist.
             let Some((frame, payload)) = open(media, &head.id, generation, offset, end)? else {
                 offset += BLOCK;
                 continue;

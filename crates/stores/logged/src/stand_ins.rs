@@ -1,8 +1,9 @@
-//! Stand-ins: objects that were made anew for ones that the disk had lost, under their ids.
+//! Surrogate objects: objects that a replay has created in place of lost ones, under the ids of the
+//! lost ones.
 //!
-//! Clients hold handles of what they were told is there, and have its number in their caches. So
-//! an object that a replay made anew goes on under the id and the number of the lost one: each id
-//! that comes in is turned into that of the store beneath, and back where it goes out.
+//! Clients hold handles of the lost objects, and have their inode numbers in their caches. So a
+//! surrogate object keeps the id and the inode number of the lost object: this store translates
+//! each incoming id to the id in the store below, and each outgoing id back.
 
 use core::future::Future;
 use std::collections::BTreeMap;
@@ -19,10 +20,10 @@ use leasehold_fs::{
 
 use crate::record::{Reader, Writer};
 
-/// A store in which some objects go by the ids of ones that were lost.
+/// A store in which some objects have the ids of lost ones.
 pub(crate) struct StandIns {
     store: Arc<dyn Store>,
-    /// Whether there are any: mostly there are none.
+    /// True if there are surrogate objects, which is rare.
     are_any: AtomicBool,
     table: RwLock<Table>,
 }
@@ -33,21 +34,21 @@ struct Table {
     by_inner: BTreeMap<ObjectId, ObjectId>,
 }
 
-/// What stands in for a lost object.
+/// A surrogate object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StandIn {
     inner: ObjectId,
-    /// The number that the lost object had.
+    /// The inode number of the lost object.
     file_id: FileId,
 }
 
 impl StandIns {
-    /// Nothing but the store.
+    /// Wraps a store without surrogate objects.
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, are_any: AtomicBool::new(false), table: RwLock::default() }
     }
 
-    /// Has `inner` stand in for `outer` from now on.
+    /// Makes `inner` the surrogate object of `outer`.
     pub(crate) fn insert(&self, outer: ObjectId, inner: ObjectId, file_id: FileId) {
         self.change(|table| {
             table.remove(&outer);
@@ -56,12 +57,12 @@ impl StandIns {
         });
     }
 
-    /// Forgets a stand-in that is gone itself; says whether there was one.
+    /// Removes a surrogate object whose object was removed. Returns true if there was one.
     pub(crate) fn forget(&self, outer: &ObjectId) -> bool {
         self.are_any.load(Ordering::Acquire) && self.change(|table| table.remove(outer))
     }
 
-    /// The table as bytes.
+    /// Encodes the table.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         for (outer, StandIn { inner, file_id }) in &self.table().by_outer {
@@ -72,7 +73,7 @@ impl StandIns {
         out.0
     }
 
-    /// Takes over the table that bytes hold; false where they make no sense.
+    /// Decodes a table and adds its entries. Returns false if the bytes are invalid.
     pub(crate) fn decode(&self, bytes: &[u8]) -> bool {
         let mut from = Reader(bytes);
         while !from.0.is_empty() {
@@ -106,7 +107,7 @@ impl StandIns {
         Place { directory: self.inward(&place.directory), ..place }
     }
 
-    /// The attributes of an object as they are shown.
+    /// Returns the attributes of an object with its outer inode number.
     fn shown(&self, outer: &ObjectId, attributes: Attributes) -> Attributes {
         match self.table().by_outer.get(outer) {
             Some(stand_in) => Attributes { file_id: stand_in.file_id, ..attributes },

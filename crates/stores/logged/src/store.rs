@@ -1,4 +1,4 @@
-//! The store's operations: each is done on the store beneath, and answered when the log has its
+//! The operations of the store: each runs on the store below, and is answered once the log has its
 //! record.
 
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use leasehold_fs::{
 use crate::Logged;
 use crate::record::{Change, Made, Record, Spot, State};
 
-/// What an answer waits for.
+/// The completion of a record.
 type Wait = oneshot::Receiver<Result<(), FsError>>;
 
 impl Logged {
-    /// Waits until a search for an object is over, so that it is not made in somebody's turn.
+    /// Waits until the store has located an object, so that no search runs while the caller holds
+    /// the mutex.
     async fn at_hand(&self, object: &ObjectId) {
-        // Whatever is wrong with it, the operation will say.
+        // The operation itself reports any error.
         let _ = self.below.getattr(object).await;
     }
 
@@ -33,7 +34,7 @@ impl Logged {
         self.journal.add(record, Bytes::new())
     }
 
-    /// What a CREATE waits for.
+    /// Records a CREATE, and returns its completion.
     fn created(&self, place: Change, file: &NewFile, old: Option<Found>, new: &Found) -> Wait {
         let is_old = old.is_some_and(|old| old.object == new.object);
         match file {
@@ -45,14 +46,14 @@ impl Logged {
                 }),
                 None => self.journal.barrier(),
             },
-            // The call that made it may not have been answered.
+            // The call that created the file may not have been answered yet.
             NewFile::Guarded(_) | NewFile::Exclusive(_) if is_old => self.journal.barrier(),
             NewFile::Unchecked(_) | NewFile::Guarded(_) => self.add(&made(place, new, &[], None)),
             NewFile::Exclusive(verifier) => self.add(&made(place, new, &[], Some(*verifier))),
         }
     }
 
-    /// Removes a name, of what it leads to.
+    /// Removes a name, and records its object.
     async fn unlink<'a>(
         &'a self,
         caller: &'a Caller,
@@ -81,7 +82,7 @@ impl Logged {
     }
 }
 
-/// A name that was given or taken away, with what is known of its directory.
+/// Returns the record of a changed name, with the attributes of its directory.
 fn change(place: Place<'_>, directory: &Wcc) -> Change {
     let spot = Spot { directory: place.directory, name: place.name.as_bytes().to_vec() };
     Change { spot, state: directory.after.as_ref().map(State::from) }
@@ -109,13 +110,13 @@ fn made(place: Change, found: &Found, target: &[u8], exclusive: Option<[u8; 8]>)
     })
 }
 
-/// What became of what is waited for.
+/// Waits for a completion.
 async fn safe(wait: Wait) -> Result<(), FsError> {
-    // Nobody answers where the threads are being taken down.
+    // The sender is dropped without a result only while the threads shut down.
     wait.await.unwrap_or(Err(FsError::Io))
 }
 
-/// A change, once it is safe.
+/// Returns the result of a change once the change is stable.
 async fn settled<T>(changed: Changed<T>, wait: Wait) -> Changed<T> {
     let Changed { result, wcc } = changed;
     let result = match safe(wait).await {
@@ -316,7 +317,7 @@ impl Store for Logged {
                     let (from, to) = (change(from, &renamed.from), change(to, &renamed.to));
                     self.add(&Record::Renamed { from, to, object, over })
                 }
-                // Both names lead to one object, and stay.
+                // Both names lead to one object, and both stay.
                 Some(_) | None => self.journal.barrier(),
             };
             drop(turn);
@@ -396,7 +397,7 @@ impl Store for Logged {
                     return Changed::failed(error);
                 }
             }
-            // Of all of it, for that is what the record says.
+            // The record covers the whole file, so the COMMIT does too.
             let changed = self.below.commit(caller, object, 0, 0).await;
             match changed.result {
                 Ok(_) => {
@@ -404,8 +405,8 @@ impl Store for Logged {
                     settled(changed, wait).await
                 }
                 Err(FsError::Io) => {
-                    // What the log says of the file may be lost with the rest. To note that may
-                    // have to wait for a sync of the log.
+                    // Data of the file that is in the log may be lost as well. To record that may
+                    // block on a sync of the log.
                     let journal = Arc::clone(&self.journal);
                     offload(&*self.blocking, move || journal.owe()).await;
                     changed

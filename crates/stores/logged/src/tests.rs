@@ -1,4 +1,4 @@
-//! Crashes, damages and failures of log and file system.
+//! Crashes, damage, and failures of the log and the file system.
 
 mod conformance;
 mod device;

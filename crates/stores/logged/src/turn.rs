@@ -1,11 +1,11 @@
-//! Whose turn it is: one after another, in the order of asking, and no thread waits.
+//! An asynchronous mutex: callers enter in the order of their requests, and no thread blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
 
-/// Lets one in at a time.
+/// The mutex.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<State>);
 
@@ -15,11 +15,11 @@ struct State {
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// A turn; the next one's comes when it is dropped.
+/// The guard. When it is dropped, the next caller enters.
 pub(crate) struct Turn(Arc<Turns>);
 
 impl Turns {
-    /// Waits for a turn. One that nobody waits for any more goes to the next.
+    /// Waits for the guard. If a waiting caller has gone, the guard passes to the next one.
     pub(crate) async fn take(self: &Arc<Self>) -> Turn {
         let receiver = {
             let mut state = self.state();
@@ -31,7 +31,7 @@ impl Turns {
             state.waiting.push_back(sender);
             receiver
         };
-        receiver.await.expect("whoever waits is called")
+        receiver.await.expect("each waiting caller receives the guard")
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -51,7 +51,7 @@ impl Drop for Turn {
             let Some(next) = next else { return };
             match next.send(Self(Arc::clone(&self.0))) {
                 Ok(()) => return,
-                // Who asked has gone. The turn is still ours to pass on.
+                // The receiver was dropped. This guard still has to be passed on.
                 Err(turn) => core::mem::forget(turn),
             }
         }

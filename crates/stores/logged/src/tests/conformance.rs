@@ -1,4 +1,4 @@
-//! The conformance suite, over a store in memory.
+//! The conformance suite on a store in memory.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
             synced.sync();
             Ok(())
         }),
-        make_void: Box::new(|| unreachable!("the device is well")),
+        make_void: Box::new(|| unreachable!("the device does not fail")),
         volume: None,
         standing: Standing::Unknown,
         commits_names: true,
         report: Box::new(|event| {
-            let Event::Replayed(done) = event else { panic!("all is well: {event:?}") };
+            let Event::Replayed(done) = event else { panic!("unexpected event: {event:?}") };
             assert_eq!(
                 (done.failed, done.taken, done.damaged, done.made),
                 (0, 0, 0, 0),
@@ -40,12 +40,12 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
     Logged::open(options).expect("the log can be used")
 }
 
-/// What ends a server.
+/// The way in which a server ends.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// Itself alone.
+    /// The process is killed.
     Kill,
-    /// The machine with it, which loses all data that the log must keep.
+    /// The machine loses power, and with it all data that the log must keep.
     PowerCut,
 }
 
@@ -68,7 +68,7 @@ fn subject(end: End) -> Subject {
     }
 }
 
-/// A replay writes files anew, so their change times move.
+/// A replay recreates files, so their change times move.
 const COMPARES_CHANGE_TIMES: &str = "ids_live_on";
 
 #[test]
@@ -79,14 +79,14 @@ fn a_store_with_a_log_conforms_after_a_power_cut() {
 }
 
 #[test]
-fn a_killed_server_finds_all_as_it_was() {
+fn a_killed_server_restarts_with_the_same_state() {
     let mut cases = all_cases().filter(|case| case.name == COMPARES_CHANGE_TIMES);
     let case = cases.next().expect("there is one");
     assert_eq!(case.run(&subject(End::Kill)), Verdict::Kept);
 }
 
 #[test]
-fn a_store_with_a_log_does_as_the_model() {
+fn a_store_with_a_log_matches_the_model() {
     for seed in 0..100 {
         run_model(|| subject(End::PowerCut), seed, 120);
     }

@@ -1,4 +1,4 @@
-//! A device in memory, which forgets what was not synced.
+//! A device in memory that loses the writes since the last sync.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use crate::Media;
 
-/// A device; clones are the same one.
+/// A device. Clones refer to the same device.
 #[derive(Clone, Default)]
 pub(super) struct Device(Arc<Mutex<State>>);
 
@@ -14,12 +14,12 @@ pub(super) struct Device(Arc<Mutex<State>>);
 struct State {
     synced: Vec<u8>,
     present: Vec<u8>,
-    /// What was written since the last sync.
+    /// The writes since the last sync.
     writes: Vec<(u64, Vec<u8>)>,
     fails: bool,
-    /// Who wrote last.
+    /// The thread of the last write.
     writer: Option<ThreadId>,
-    /// A planted fault: a sync that does nothing.
+    /// An injected fault: a sync without effect.
     syncs_nothing: bool,
 }
 
@@ -31,7 +31,8 @@ impl Device {
         device
     }
 
-    /// Loses power: of what was not synced, each block is as `keeps` says of its number in turn.
+    /// Cuts the power: `keeps` decides for each block since the last sync, in order, if it
+    /// survives.
     pub(super) fn cut(&self, mut keeps: impl FnMut() -> bool) {
         let mut state = self.state();
         let mut left = state.synced.clone();
@@ -55,12 +56,12 @@ impl Device {
         self.state().syncs_nothing = true;
     }
 
-    /// The thread that wrote last.
+    /// Returns the thread of the last write.
     pub(super) fn writer(&self) -> Option<ThreadId> {
         self.state().writer
     }
 
-    /// Spoils bytes.
+    /// Inverts bytes.
     pub(super) fn spoil(&self, offset: usize, length: usize) {
         let mut state = self.state();
         let end = offset + length;
@@ -68,7 +69,7 @@ impl Device {
         state.synced[offset..end].fill(0xa5);
     }
 
-    /// Where a text stands.
+    /// Returns the offset of a text.
     pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
         self.state().present.windows(text.len()).position(|window| window == text)
     }

@@ -1,4 +1,4 @@
-//! A log or a file system that fails, a log that is damaged, one that is full.
+//! Failures of the log or the file system, damage of the log, and a full log.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -46,7 +46,7 @@ fn forgets_all(machine: &mut Machine) {
 }
 
 #[test]
-fn a_lost_object_goes_on_under_its_id() {
+fn a_lost_object_keeps_its_id() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     let file = create(&store, "file").expect("there is room");
@@ -58,7 +58,7 @@ fn a_lost_object_goes_on_under_its_id() {
     let after = block_on(store.getattr(&file)).expect("it is there again");
     assert_eq!((after.file_id, after.modified), (before.file_id, before.modified));
     assert_eq!(read(&store, &file), b"answered");
-    // Over a clean stop as well.
+    // The surrogate object survives a clean stop as well.
     assert!(store.close());
     let store = machine.start().expect("it was closed");
     assert!(machine.replayed().is_none());
@@ -69,7 +69,7 @@ fn a_lost_object_goes_on_under_its_id() {
     assert!(store.close());
     let store = machine.start().expect("it was closed");
     assert_eq!(block_on(store.getattr(&file)), Err(FsError::Stale));
-    assert_eq!(store.below.encode(), b"", "who is gone needs no stand-in");
+    assert_eq!(store.below.encode(), b"", "a removed object needs no surrogate");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn an_exclusive_create_can_be_repeated_after_its_file_was_lost() {
 }
 
 #[test]
-fn a_name_that_was_given_to_another_since_is_left_alone() {
+fn a_name_of_a_newer_local_object_is_left_alone() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     let file = create(&store, "file").expect("there is room");
@@ -99,7 +99,7 @@ fn a_name_that_was_given_to_another_since_is_left_alone() {
     let place = |text| Place { directory: machine.disk.root(), name: name(text) };
     block_on(store.remove(&superuser(), place("removed"))).result.expect("it is there");
     forgets_all(&mut machine);
-    // By a program on the machine, before the server is there.
+    // A local program changes the names before the server starts.
     let place = |text| Place { directory: machine.disk.root(), name: name(text) };
     let new = NewFile::Guarded(SetAttributes::default());
     let others = ["file", "removed"].map(|text| {
@@ -112,7 +112,7 @@ fn a_name_that_was_given_to_another_since_is_left_alone() {
         let found = block_on(store.lookup(&superuser(), &store.root(), name(text)));
         assert_eq!(found.map(|found| found.object), Ok(other));
     }
-    // What was answered is kept all the same.
+    // The answered data survives all the same.
     assert_eq!(read(&store, &file), b"answered");
     forgets_all(&mut machine);
     let store = machine.start().expect("it can be replayed");
@@ -124,7 +124,7 @@ fn a_full_log_waits_for_the_disk() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     let file = create(&store, "file").expect("there is room");
-    // Four times what the log holds.
+    // The data has four times the size of the log.
     for turn in 0..128_u64 {
         let byte = u8::try_from(turn).expect("it is small");
         write(&store, &file, (turn % 3) << 18, &vec![byte; 1 << 18]).expect("there is room");
@@ -136,13 +136,13 @@ fn a_full_log_waits_for_the_disk() {
 }
 
 #[test]
-fn a_frame_that_was_cut_short_costs_what_was_not_answered() {
+fn a_torn_frame_loses_only_unanswered_changes() {
     for seed in 0..50 {
         let mut machine = Machine::new();
         let store = machine.start().expect("the log can be made");
         create(&store, "first").expect("there is room");
         let file = create(&store, "second").expect("there is room");
-        // As if the power had gone before the sync.
+        // The writes are lost as in a power cut before the sync.
         machine.device.sync_nothing();
         write(&store, &file, 0, &[7; 20_000]).expect("there is room");
         machine.cut(&mut Random::from_seed(seed), 0);
@@ -155,7 +155,7 @@ fn a_frame_that_was_cut_short_costs_what_was_not_answered() {
 }
 
 #[test]
-fn damage_of_what_was_answered_is_told() {
+fn damage_of_answered_frames_is_reported() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     for text in ["first", "second", "third"] {
@@ -187,17 +187,17 @@ fn without_the_log_the_disk_is_synced() {
         let Place { directory, name } = place(text);
         block_on(machine.disk.lookup(&superuser(), &directory, name)).expect("it was synced");
     }
-    // What the log says is older than what the disk has.
+    // The log is older than the contents of the disk.
     let removed = block_on(machine.disk.remove(&superuser(), place("before")));
     removed.result.expect("it is there");
     machine.disk.sync().expect("the disk is well");
     machine.standing = Standing::Void;
-    let store = machine.start().expect("it can be begun anew");
+    let store = machine.start().expect("the log can be restarted");
     assert!(!is_there(&store, "before"));
 }
 
-/// A start in another boot replayed the log over all changes that were answered after the log's
-/// device had failed: the state directory had not taken the note that the log is out of date.
+/// If the state directory could not record that the log is out of date, a start in another boot
+/// would replay the log over the changes that were answered after the log's device had failed.
 #[test]
 fn no_change_is_answered_while_a_start_would_undo_it() {
     let mut machine = Machine::new();
@@ -218,7 +218,7 @@ fn no_change_is_answered_while_a_start_would_undo_it() {
     let events = core::mem::take(&mut *machine.events.lock().expect("no panic"));
     let once = matches!(events[..], [Event::LogFailed(_), Event::NotVoid(_)]);
     assert!(once, "told once: {events:?}");
-    // Once the note is taken, changes are answered again, and no start undoes the changes.
+    // Once the record succeeds, changes are answered again, and no start undoes them.
     machine.notes_fail.store(false, Ordering::Relaxed);
     write(&store, &file, 0, b"new").expect("the disk is well");
     assert_eq!(machine.notes.load(Ordering::Relaxed), 1);
@@ -227,11 +227,12 @@ fn no_change_is_answered_while_a_start_would_undo_it() {
     machine.device.fail(false);
     machine.standing = Standing::Void;
     forgets_all(&mut machine);
-    let store = machine.start().expect("it can be begun anew");
+    let store = machine.start().expect("the log can be restarted");
     assert_eq!(read(&store, &file), b"new");
 }
 
-/// A clean end removed the note that the log is out of date, though the log itself did not say so.
+/// If a clean shutdown removed the record while the log's head was still valid, a later start would
+/// replay the log.
 #[test]
 fn a_void_log_that_can_be_marked_at_the_end_needs_no_note() {
     let mut machine = Machine::new();
@@ -241,7 +242,7 @@ fn a_void_log_that_can_be_marked_at_the_end_needs_no_note() {
     machine.device.fail(true);
     write(&store, &file, 0, b"new").expect("the disk is well");
     machine.device.fail(false);
-    assert!(store.close(), "the device takes the mark by now");
+    assert!(store.close(), "the device accepts the mark again");
     drop(store);
     forgets_all(&mut machine);
     let store = machine.start().expect("it was closed");
@@ -250,7 +251,7 @@ fn a_void_log_that_can_be_marked_at_the_end_needs_no_note() {
 }
 
 #[test]
-fn what_a_broken_disk_may_have_lost_is_in_the_log() {
+fn changes_lost_by_a_failed_disk_are_in_the_log() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     let file = create(&store, "file").expect("there is room");
@@ -260,7 +261,7 @@ fn what_a_broken_disk_may_have_lost_is_in_the_log() {
     machine.disk.fail_after(None);
     assert_eq!(create(&store, "another"), Err(FsError::Io));
     drop(store);
-    // The kernel has given up what it could not write, and says that all is well.
+    // The kernel has dropped the failed pages, and reports success.
     let boot = machine.boot;
     forgets_all(&mut machine);
     machine.boot = boot;
@@ -277,7 +278,7 @@ impl Blocking for Elsewhere {
     }
 }
 
-/// A single thread, which begins the jobs that a job asks for after that job.
+/// A single thread. It starts the jobs that a job schedules after the end of that job.
 #[derive(Default)]
 struct InTurn(Mutex<VecDeque<Job>>);
 
@@ -287,16 +288,16 @@ impl Blocking for InTurn {
     }
 }
 
-/// With so many calls at once, the job that writes the log waited for a half. The job that was to
-/// free that half waited for the end of the first job.
+/// With many calls at once, the job that writes the log must not wait for a half that a later job
+/// on the same thread frees.
 #[test]
-fn a_log_that_is_too_small_for_all_calls_at_once_waits_for_no_later_job() {
+fn a_full_log_waits_for_no_later_job() {
     let pool = Arc::new(InTurn::default());
     let machine = Machine { blocking: Arc::<InTurn>::clone(&pool), ..Machine::new() };
     let store = machine.start().expect("the log can be made");
     let data = Bytes::from(vec![7; 1 << 20]);
     let record = Record::Written { object: store.root(), offset: 0, length: 1 << 20, state: None };
-    // The calls need twice the room of the log.
+    // The calls need twice the space of the log.
     let written: Vec<_> = (0..16).map(|_| store.journal.add(&record, data.clone())).collect();
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || {
@@ -310,9 +311,10 @@ fn a_log_that_is_too_small_for_all_calls_at_once_waits_for_no_later_job() {
     assert!(written.into_iter().all(|written| block_on(written) == Ok(Ok(()))));
 }
 
-/// To note it means to wait for whoever writes the log, and to write it: nothing for an event loop.
+/// The record of the failure may wait for the writer of the log and writes to it, so it must not
+/// run on an event loop.
 #[test]
-fn a_failed_commit_is_noted_where_work_may_sleep() {
+fn a_failed_commit_is_recorded_on_a_blocking_thread() {
     let machine = Machine { blocking: Arc::new(Elsewhere), ..Machine::new() };
     let store = machine.start().expect("the log can be made");
     let file = create(&store, "file").expect("there is room");
@@ -322,11 +324,11 @@ fn a_failed_commit_is_noted_where_work_may_sleep() {
     assert_eq!(committed.result.map(|_| ()), Err(FsError::Io));
     machine.disk.fail_after(None);
     assert_ne!(machine.device.writer(), Some(thread::current().id()));
-    assert_eq!(create(&store, "another"), Err(FsError::Io), "what is lost is in the log");
+    assert_eq!(create(&store, "another"), Err(FsError::Io), "the log contains the lost data");
 }
 
 #[test]
-fn a_volume_with_another_number_is_known_by_its_uuid() {
+fn a_volume_with_another_number_is_recognised_by_its_uuid() {
     let root = Machine::new().disk.root();
     let owner = |number, volume: Option<u8>| Owner {
         root,
@@ -347,13 +349,13 @@ fn a_volume_with_another_number_is_known_by_its_uuid() {
 }
 
 #[test]
-fn what_is_no_log_of_this_export_is_refused() {
+fn a_log_of_another_export_is_refused() {
     let machine = Machine::new();
     drop(machine.start().expect("the log can be made"));
     let other = Machine { disk: Arc::new(Forgetful::within("other")), ..Machine::new() };
     let other = Machine { device: machine.device.clone(), ..other };
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
-    // Roots of one kind of file system have one id.
+    // Roots of one type of file system have equal ids.
     let volume = Some(*b"another's UUID..");
     let other = Machine { device: machine.device.clone(), volume, ..Machine::new() };
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
@@ -361,11 +363,11 @@ fn what_is_no_log_of_this_export_is_refused() {
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
     machine.device.spoil(0, 8192);
     assert!(matches!(machine.start(), Err(OpenError::NoLog)));
-    // A disk whose file system begins further on.
+    // A disk whose file system has another device number.
     let disk = Machine::new();
     disk.device.spoil(64 << 10, 8);
     assert!(matches!(disk.start(), Err(OpenError::NoLog)));
-    // Changes that were answered may have been in it.
+    // The emptied log may have contained answered changes.
     let emptied = Machine { standing: Standing::Last, ..Machine::new() };
     assert!(matches!(emptied.start(), Err(OpenError::Emptied)));
     let small = Machine { device: Device::default(), ..Machine::new() };

@@ -1,10 +1,9 @@
-//! A store that forgets: what was done since its last sync comes back from a crash in any part
-//! that a file system might keep.
+//! A store that loses changes: after a crash it has any subset of the changes since its last sync
+//! that a file system might have.
 //!
-//! Changes of one object, or of one name, are kept in order: none without those before it, nor
-//! without the directory that it is in. Which of the others is kept is left to chance, and data
-//! may be lost in any order. A name that was removed leads to a directory that nobody sees, so
-//! that a removal can be forgotten.
+//! Changes of one object or of one name survive in order: none survives without the earlier ones,
+//! nor without its directory. Otherwise chance decides, and data may survive in any order. A
+//! removed name leads to a hidden directory, so that a removal can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ use leasehold_store_mem::MemStore;
 
 type Spot = (ObjectId, Vec<u8>);
 
-/// A store that forgets.
+/// A store that loses changes.
 pub(super) struct Forgetful {
     mem: MemStore,
     root: ObjectId,
@@ -33,12 +32,12 @@ pub(super) struct Forgetful {
 #[derive(Default)]
 struct State {
     names: BTreeMap<Spot, ObjectId>,
-    /// What was done since the last sync.
+    /// The changes since the last sync.
     done: Vec<Done>,
-    /// Attributes and bytes as of the last sync.
+    /// The attributes and bytes as of the last sync.
     base: BTreeMap<ObjectId, (Attributes, Vec<u8>)>,
     buried: u64,
-    /// How many changes are taken before the disk fails.
+    /// The number of changes before the disk fails.
     left: Option<u32>,
 }
 
@@ -47,7 +46,7 @@ struct Done {
     change: Change,
     object: ObjectId,
     after: Option<Attributes>,
-    /// Whether a COMMIT asked for it.
+    /// True if a COMMIT has made it stable.
     is_pinned: bool,
 }
 
@@ -60,7 +59,7 @@ enum Change {
     Written(u64, Vec<u8>),
 }
 
-/// What changes that must be kept in order have in common.
+/// The key that changes with an order between them share.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Name(Spot),
@@ -87,7 +86,7 @@ fn spot(place: &Place<'_>) -> Spot {
 }
 
 impl Done {
-    /// What it changes.
+    /// Returns the keys that the change belongs to.
     fn keys(&self) -> Vec<Key> {
         let object = Key::Object(self.object);
         match &self.change {
@@ -104,12 +103,12 @@ impl Done {
                 keys
             }
             Change::Set(_) => vec![object],
-            // Data may be lost in any order.
+            // Data may survive in any order.
             Change::Written(..) => Vec::new(),
         }
     }
 
-    /// What must not be forgotten where this is kept, beside that.
+    /// Returns the further keys whose earlier changes must survive with this one.
     fn needs(&self) -> Vec<Key> {
         let mut needs = vec![Key::Exists(self.object)];
         match &self.change {
@@ -124,7 +123,7 @@ impl Done {
         needs
     }
 
-    /// The directory that has to be empty for it.
+    /// Returns the directory that must be empty for the change.
     fn empties(&self) -> Option<ObjectId> {
         match &self.change {
             Change::Removed(..) => Some(self.object),
@@ -148,7 +147,7 @@ impl Forgetful {
         Self::within("root")
     }
 
-    /// One whose root has another number for a name of another length.
+    /// Creates a store whose root's number depends on the length of the name.
     pub(super) fn within(root: &str) -> Self {
         let mem = MemStore::default();
         mem.set_now(FileTime { seconds: 1_700_000_000, nanoseconds: 0 });
@@ -167,7 +166,7 @@ impl Forgetful {
         store
     }
 
-    /// Keeps everything.
+    /// Makes all changes stable.
     pub(super) fn sync(&self) -> Result<(), FsError> {
         let mut state = self.state();
         if state.left == Some(0) {
@@ -180,12 +179,12 @@ impl Forgetful {
         Ok(())
     }
 
-    /// Fails after so many more changes; never, for none.
+    /// Makes the disk fail after a number of changes, or never.
     pub(super) fn fail_after(&self, changes: Option<u32>) {
         self.state().left = changes;
     }
 
-    /// Loses power, and keeps what chance leaves.
+    /// Cuts the power, and keeps a random subset of the changes.
     pub(super) fn crash(&self, random: &mut Random, keep_in_hundred: u64) {
         let mut state = self.state();
         let done = core::mem::take(&mut state.done);
@@ -212,7 +211,7 @@ impl Forgetful {
         self.restore(&mut state, &kept.collect::<Vec<_>>());
     }
 
-    /// Takes a change of names back.
+    /// Undoes a change of names.
     fn undo(&self, state: &mut State, done: &Done) {
         match &done.change {
             Change::Made(spot) => {
@@ -235,7 +234,7 @@ impl Forgetful {
         }
     }
 
-    /// Gives objects the attributes and bytes that were kept.
+    /// Gives objects the attributes and bytes that survived.
     fn restore(&self, state: &mut State, kept: &[&Done]) {
         let objects: BTreeSet<_> = state.names.values().copied().chain([self.root]).collect();
         for id in objects {
@@ -276,12 +275,12 @@ impl Forgetful {
             set.result.expect("it is there");
             state.base.insert(id, (self.seen(&id), self.bytes(&id)));
         }
-        // What no name leads to any more is not there.
+        // An object without a name does not exist.
         let names: BTreeSet<_> = state.names.values().copied().collect();
         state.base.retain(|id, _| names.contains(id) || *id == self.root);
     }
 
-    /// Moves what a name leads to where nobody sees it.
+    /// Moves the object of a name into the hidden directory.
     fn bury(&self, state: &mut State, spot: &Spot) -> u64 {
         state.buried += 1;
         self.rename_below(spot, &(self.grave, state.buried.to_string().into_bytes()));
@@ -308,7 +307,7 @@ impl Forgetful {
         read.map_or(Vec::new(), |done| done.data.to_vec())
     }
 
-    /// Fails unless the object is there, and the disk well where it is to be changed.
+    /// Fails if the object does not exist, or if the disk has failed and the operation is a change.
     fn admit(&self, objects: &[&ObjectId], is_change: bool) -> Result<(), FsError> {
         let mut state = self.state();
         for id in objects {
@@ -356,7 +355,7 @@ impl Forgetful {
         Ok(())
     }
 
-    /// Notes what was made, or else that the file there was cut.
+    /// Records a creation, or the truncation of an existing file.
     fn made(&self, at: Place<'_>, made: &Changed<Found>, size: Option<u64>) {
         let Ok(found) = &made.result else { return };
         let is_new = self.state().names.insert(spot(&at), found.object) != Some(found.object);
@@ -369,7 +368,7 @@ impl Forgetful {
     }
 }
 
-/// Which changes a COMMIT has put on the disk, with all that they need.
+/// Returns which changes a COMMIT has made stable, including their dependencies.
 fn pinned(done: &[Done]) -> Vec<bool> {
     let mut keys = BTreeSet::new();
     let mut pinned = vec![false; done.len()];
@@ -411,7 +410,7 @@ impl Store for Forgetful {
         }
         let mut seen = self.seen(object);
         if seen.file_type != FileType::Directory {
-            // Below, names are counted that are buried.
+            // The store below also counts names in the hidden directory.
             let state = self.state();
             let names = state.names.values().filter(|present| *present == object);
             seen.link_count = u32::try_from(names.count()).expect("there are few");

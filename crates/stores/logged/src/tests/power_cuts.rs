@@ -1,4 +1,4 @@
-//! After a power cut everything that was answered is there, whatever the disk had taken of it.
+//! After a power cut all answered changes are present, whatever subset the disk had stored.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -27,9 +27,9 @@ pub(super) struct Machine {
     pub(super) volume: Option<[u8; 16]>,
     pub(super) blocking: Arc<dyn Blocking>,
     pub(super) standing: Standing,
-    /// True if the state directory takes no note.
+    /// True if the state directory rejects records.
     pub(super) notes_fail: Arc<AtomicBool>,
-    /// How often the log was noted to be out of date.
+    /// The number of records that the log is out of date.
     pub(super) notes: Arc<AtomicUsize>,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
@@ -53,7 +53,7 @@ impl Machine {
         self.start_with(SIZE_MIN)
     }
 
-    /// Starts with a new log of a size.
+    /// Starts the server with a new log of a size.
     pub(super) fn start_with(&self, size: u64) -> Result<Logged, OpenError> {
         let (synced, events) = (Arc::clone(&self.disk), Arc::clone(&self.events));
         let (fails, notes) = (Arc::clone(&self.notes_fail), Arc::clone(&self.notes));
@@ -79,14 +79,14 @@ impl Machine {
         })
     }
 
-    /// Cuts the power; the disk keeps what chance leaves.
+    /// Cuts the power. The disk keeps a random subset of the changes.
     pub(super) fn cut(&mut self, random: &mut Random, keep_in_hundred: u64) {
         self.disk.crash(random, keep_in_hundred);
         self.device.cut(|| random.below(2) == 0);
         self.boot += 1;
     }
 
-    /// What was replayed since this was asked last.
+    /// Returns the last replay since the previous call.
     pub(super) fn replayed(&self) -> Option<Replayed> {
         let events = core::mem::take(&mut *self.events.lock().expect("no panic"));
         events.into_iter().find_map(|event| match event {
@@ -96,7 +96,7 @@ impl Machine {
     }
 }
 
-/// What can be seen of an object.
+/// The visible state of an object.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     id: ObjectId,
@@ -115,7 +115,7 @@ pub(super) fn name(text: &str) -> Name<'_> {
     step.child(FsError::Invalid).expect("it is no dot")
 }
 
-/// Everything that names lead to.
+/// Returns all objects with names.
 fn tree(store: &Logged) -> Tree {
     let (mut tree, mut left) = (Tree::new(), vec![(String::new(), store.root())]);
     while let Some((path, directory)) = left.pop() {
@@ -141,7 +141,7 @@ fn tree(store: &Logged) -> Tree {
                 | FileType::Socket
                 | FileType::Fifo => Vec::new(),
             };
-            // What a handle leads to, and no name.
+            // An object with a handle and without a name.
             let attributes = block_on(store.getattr(&found.object)).expect("it is there");
             assert_eq!(attributes.file_id, found.attributes.file_id);
             tree.insert(below, Seen { id: found.object, attributes, data });
@@ -160,12 +160,12 @@ fn names(store: &Logged, directory: &ObjectId) -> Vec<String> {
     names.map(|entry| String::from_utf8(entry.name.to_vec()).expect("it is text")).collect()
 }
 
-/// What clients have done, and may rely upon.
+/// The clients' changes, and the state that they may rely on.
 struct Clients {
     random: Random,
-    /// All that ever was, and is perhaps no more.
+    /// All objects that existed at any time.
     objects: Vec<ObjectId>,
-    /// Bytes that were written unstably and not committed.
+    /// The ranges that were written unstably and not committed.
     uncertain: BTreeMap<ObjectId, Vec<Range<usize>>>,
 }
 
@@ -182,7 +182,7 @@ impl Clients {
     }
 
     fn object(&mut self) -> ObjectId {
-        // Mostly one of the last.
+        // The index is usually one of the last.
         let count = self.objects.len();
         let back = if self.random.one_in(3) { self.below(count) } else { self.below(count.min(6)) };
         self.objects[count - 1 - back]
@@ -233,7 +233,7 @@ impl Clients {
             16 => {
                 let object = self.object();
                 if block_on(store.commit(caller, &object, 0, 10)).result.is_ok() {
-                    // One of a range, for which we count on no more than that.
+                    // A COMMIT of a range makes only the writes in this range certain.
                     let ranges = self.uncertain.get_mut(&object);
                     ranges.into_iter().for_each(|ranges| ranges.retain(|range| range.end > 10));
                 }
@@ -276,7 +276,7 @@ impl Clients {
         let _ = block_on(store.setattr(&superuser(), &object, &changes, None));
     }
 
-    /// What is not as it was answered to be.
+    /// Returns an error if the state differs from the answered changes.
     fn judge(&self, before: &Tree, after: &Tree, store: &Logged) -> Result<(), String> {
         let paths = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
         if paths(before) != paths(after) {
@@ -300,7 +300,7 @@ impl Clients {
                 return Err(format!("{path}: {} became {}", old.data.len(), new.data.len()));
             }
             for (index, byte) in old.data.iter().enumerate() {
-                // What was lost may have been what made the file so long.
+                // The lost write may have extended the file.
                 let present = new.data.get(index).copied().unwrap_or(0);
                 if present != *byte && !ranges.iter().any(|range| range.contains(&index)) {
                     return Err(format!("{path}: byte {index} is {present}, was {byte}"));
@@ -318,7 +318,7 @@ impl Clients {
     }
 }
 
-/// Does something, cuts the power, looks; several times over.
+/// Runs changes, cuts the power and checks the state, several times.
 fn run(seed: u64, rounds: u32, fault: impl Fn(&Machine)) -> Result<(), String> {
     let mut machine = Machine::new();
     let mut store = machine.start().expect("the log can be made");
@@ -333,7 +333,7 @@ fn run(seed: u64, rounds: u32, fault: impl Fn(&Machine)) -> Result<(), String> {
         let mut random = clients.random.fork();
         machine.cut(&mut random, keep_in_hundred);
         drop(store);
-        // A replay may be cut short as well.
+        // A replay may be interrupted as well.
         while random.one_in(2) {
             machine.disk.fail_after(Some(u32::try_from(random.below(20)).expect("it is small")));
             match machine.start() {
@@ -356,7 +356,7 @@ fn run(seed: u64, rounds: u32, fault: impl Fn(&Machine)) -> Result<(), String> {
 }
 
 #[test]
-fn what_was_answered_is_there() {
+fn answered_changes_survive_power_cuts() {
     for seed in 0..100 {
         if let Err(text) = run(seed, 4, |_| {}) {
             panic!("seed {seed}: {text}");
@@ -364,9 +364,9 @@ fn what_was_answered_is_there() {
     }
 }
 
-/// A planted fault: answers that wait for no sync of the log.
+/// An injected fault: answers do not wait for a sync of the log.
 #[test]
-fn an_answer_before_the_sync_is_found() {
+fn an_answer_before_the_sync_is_detected() {
     let found =
         (0..20).filter(|seed| run(*seed, 1, |machine| machine.device.sync_nothing()).is_err());
     assert!(found.count() > 10);
