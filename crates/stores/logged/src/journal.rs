@@ -77,11 +77,11 @@ struct Writer {
 enum Mode {
     /// The log.
     Log,
-    /// None yet: the log's device failed, and the log is not marked as out of date.
+    /// No storage yet: the log's device failed, and the log is not marked as out of date.
     Unmarked,
     /// The file system: the log's device failed, and a later start will not replay the log.
     Disk,
-    /// None: the file system failed, or the log is closed.
+    /// No storage: the file system failed, or the log is closed.
     Nothing,
 }
 

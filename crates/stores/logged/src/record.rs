@@ -1,8 +1,8 @@
 //! The records of the log: one record for each change, with its outcome.
 //!
 //! A record contains an outcome and not a call: the object of a name, the attributes of an object,
-//! or the bytes in a file. So the last record about a name, an attribute or a byte is valid,
-//! whatever the disk has stored of earlier changes. Records name objects by the ids that clients
+//! or the bytes in a file. So the last record about a name, an attribute or a byte is valid, no
+//! matter which earlier changes the disk has stored. Records name objects by the ids that clients
 //! hold.
 
 use leasehold_base::units::{FileId, FileTime};

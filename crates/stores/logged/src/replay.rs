@@ -134,7 +134,7 @@ impl<'a> Replay<'a> {
         self.lock_again().await
     }
 
-    /// Finds the existing directories among those that the log creates. Lookups in missing
+    /// Finds the existing ones of the directories that the log creates. Lookups in missing
     /// directories are skipped later, because each may take a search of the whole export.
     async fn find_directories(&mut self, outcome: &Outcome) {
         let is_made = |object: &&Object| {

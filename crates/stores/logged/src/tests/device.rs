@@ -61,7 +61,7 @@ impl Device {
         self.state().writer
     }
 
-    /// Inverts bytes.
+    /// Damages bytes.
     pub(super) fn spoil(&self, offset: usize, length: usize) {
         let mut state = self.state();
         let end = offset + length;

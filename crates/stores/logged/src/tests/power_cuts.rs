@@ -1,4 +1,4 @@
-//! After a power cut all answered changes are present, whatever subset the disk had stored.
+//! After a power cut all answered changes are present, no matter which of them the disk had stored.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
