@@ -1,4 +1,4 @@
-//! Changing attributes.
+//! Changes of attributes.
 
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::permission::{SET_GROUP, may_set, without_set_ids};
@@ -30,7 +30,7 @@ impl Tree {
         })
     }
 
-    /// Makes changes that [`may_set`] allowed.
+    /// Applies changes that [`may_set`] has permitted.
     pub(crate) fn apply(
         &mut self,
         caller: &Caller,
@@ -70,7 +70,7 @@ impl Tree {
         self.written_by(caller, id);
     }
 
-    /// Takes away the bits that would let a caller change a program which runs as another.
+    /// Clears the set-id bits that would let a caller change a program of another user.
     pub(crate) fn written_by(&mut self, caller: &Caller, id: FileId) {
         if caller.uid != SUPERUSER {
             let node = self.node_mut(id);

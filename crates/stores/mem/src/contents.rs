@@ -1,8 +1,8 @@
-//! The bytes of a file, with holes, and what of them a crash would leave.
+//! The bytes of a file, with holes, and the bytes that survive a crash.
 
 use std::collections::BTreeMap;
 
-/// Bytes of one block; what was never written takes no block.
+/// The size of a block in bytes. A block that was never written uses no space.
 pub(crate) const BLOCK_BYTES: u64 = BLOCK_LENGTH as u64;
 
 const BLOCK_LENGTH: usize = 4096;
@@ -11,14 +11,14 @@ type Block = Box<[u8; BLOCK_LENGTH]>;
 
 /// The bytes of a file.
 ///
-/// Bytes behind the end are zero in every block, of the present and of the stable contents, so
-/// that a file which grows again shows zeros.
+/// Bytes past the end are zero in every block, in the present and in the stable contents, so that a
+/// file that grows again shows zeros.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
     size: u64,
     blocks: BTreeMap<u64, Block>,
     stable_size: u64,
-    /// Of the blocks whose last change is not stable: what is on stable storage instead.
+    /// The stable contents of blocks whose last change is not stable.
     stable_blocks: BTreeMap<u64, Option<Block>>,
 }
 
@@ -33,7 +33,7 @@ impl Contents {
         self.blocks.len() as u64
     }
 
-    /// Whether a crash would take something away.
+    /// Returns true if a crash would lose a change.
     pub(crate) fn is_unstable(&self) -> bool {
         !self.stable_blocks.is_empty() || self.stable_size != self.size
     }
@@ -47,7 +47,7 @@ impl Contents {
         last - first + 1 - self.blocks.range(first..=last).count() as u64
     }
 
-    /// The bytes from `offset` on, at most `count`.
+    /// Returns the bytes from `offset` on, at most `count`.
     pub(crate) fn read(&self, offset: u64, count: u32) -> Vec<u8> {
         let end = self.size.min(offset.saturating_add(u64::from(count)));
         let length = usize::try_from(end.saturating_sub(offset)).expect("not above a u32");
@@ -61,7 +61,7 @@ impl Contents {
         data
     }
 
-    /// Writes without making it stable.
+    /// Writes bytes that are not stable.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
         for piece in pieces(offset, data.len()) {
             let stable = self.blocks.get(&piece.block);
@@ -76,7 +76,7 @@ impl Contents {
         }
     }
 
-    /// Makes the bytes from `start` to before `end` stable, rounded outwards to whole blocks.
+    /// Makes the bytes in `start..end` stable, rounded outwards to whole blocks.
     pub(crate) fn commit(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -88,7 +88,7 @@ impl Contents {
         self.stable_size = self.stable_size.max(self.size.min(reached));
     }
 
-    /// Gives the file another size, at once stable; what was unstable below stays so.
+    /// Changes the size. The change is stable at once; unstable bytes below the size stay unstable.
     pub(crate) fn truncate(&mut self, size: u64) {
         let kept = size.div_ceil(BLOCK_BYTES);
         self.blocks.split_off(&kept);
@@ -105,7 +105,7 @@ impl Contents {
         self.stable_size = size;
     }
 
-    /// Goes back to what is stable.
+    /// Restores the stable contents.
     pub(crate) fn crash(&mut self) {
         for (number, stable) in core::mem::take(&mut self.stable_blocks) {
             match stable {
@@ -116,7 +116,7 @@ impl Contents {
         self.size = self.stable_size;
     }
 
-    /// Panics unless the bytes behind the end are zero, in present and stable contents.
+    /// Panics unless the bytes past the end are zero, in the present and the stable contents.
     pub(crate) fn check(&self) {
         let mut stable = self.clone();
         stable.crash();
@@ -136,11 +136,11 @@ struct Piece {
     block: u64,
     within: usize,
     length: usize,
-    /// Bytes of the range before this part.
+    /// The bytes of the range before this part.
     done: usize,
 }
 
-/// Cuts a range at the borders of blocks.
+/// Splits a range at the block boundaries.
 fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> {
     let mut done = 0;
     core::iter::from_fn(move || {

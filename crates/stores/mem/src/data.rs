@@ -1,4 +1,4 @@
-//! Reading, writing and making stable.
+//! Reads, writes and commits.
 
 use bytes::Bytes;
 use leasehold_base::units::FileId;
@@ -20,7 +20,8 @@ impl Tree {
     ) -> Result<ReadDone, FsError> {
         let id = self.resolve(object)?;
         self.contents(id)?;
-        // Whoever may run a program may read it: a client pages it in with READ (RFC 1813 4.4).
+        // Execute permission suffices for READ, because a client pages in a program with READ (RFC
+        // 1813 4.4).
         self.check_file(caller, id, |rights| rights.read || rights.execute)?;
         let contents = self.contents(id)?;
         let data = contents.read(offset, count);
@@ -114,7 +115,8 @@ impl Tree {
         }
     }
 
-    /// Fails unless the caller has the right, or owns the file: its program opened it once.
+    /// Returns an error unless the caller has the right or owns the file: the owner's program may
+    /// have opened it before a change of mode.
     fn check_file(
         &self,
         caller: &Caller,

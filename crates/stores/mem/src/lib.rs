@@ -1,9 +1,9 @@
-//! A store in memory: the model that tests and the simulator run on.
+//! A store in memory: the model for tests and for the simulator.
 //!
-//! It has no clock and no randomness: [`MemStore::set_now`] hands it the time, and
-//! [`MemStore::crash`] plays the crash of a server, after which everything is as it was on stable
-//! storage. Names and attributes are stable when an operation answers, data when it was written
-//! so or committed. File numbers are used again, as on a disk; ids never are.
+//! It has no clock and no randomness: [`MemStore::set_now`] sets the time, and [`MemStore::crash`]
+//! simulates a crash of a server, which restores the stable state. Names and attributes are stable
+//! once an operation is answered. Data is stable after a stable WRITE or a COMMIT. File numbers are
+//! reused, as on a disk; object ids never are.
 
 mod attributes;
 mod contents;
@@ -30,28 +30,28 @@ use leasehold_fs::{
 use crate::node::Body;
 use crate::tree::Tree;
 
-/// The largest size of a file: what a signed 64-bit offset can name, as on disks.
+/// The largest size of a file: the largest signed 64-bit offset, as on disks.
 const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// The largest number of names of one object: ext4's.
+/// The largest number of names of one object, as in ext4.
 const LINK_MAX: u32 = 65_000;
 
-/// What a store in memory is made of.
+/// The parameters of a store in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Its number.
+    /// The number of the file system.
     pub file_system: FileSystemId,
-    /// Room for data; each directory takes one block of it.
+    /// The space for data in bytes. Each directory uses one block.
     pub capacity_bytes: u64,
-    /// Number of objects that there can be.
+    /// The largest number of objects.
     pub capacity_files: u64,
-    /// Whether clients may hold leases on what is no regular file; else it is as where several
-    /// servers have the same names.
+    /// True if clients may hold leases on all types of objects. Otherwise only regular files may be
+    /// leased, as for stores whose names are shared by several servers.
     pub leases_names: bool,
 }
 
 impl Default for Config {
-    /// A gibibyte and a million objects, which may all be leased.
+    /// Returns a store of one GiB and a million objects, all of which may be leased.
     fn default() -> Self {
         Self {
             file_system: FileSystemId(1),
@@ -67,19 +67,19 @@ impl Default for Config {
 pub struct MemStore(Mutex<Tree>);
 
 impl MemStore {
-    /// An empty store, at the start of 1970.
+    /// Creates an empty store, at the start of 1970.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self(Mutex::new(Tree::new(config)))
     }
 
-    /// Tells the time. Changes get it, or a little more where that is needed to have every
-    /// change later than the one before.
+    /// Sets the time. Changes receive this time, or a later one if necessary, so that each change
+    /// is later than the one before.
     pub fn set_now(&self, now: FileTime) {
         self.tree().now = now;
     }
 
-    /// Loses all that is not stable, as the crash of a server does, and so changes the verifier.
+    /// Loses all unstable changes, as in a crash of a server, and changes the write verifier.
     pub fn crash(&self) {
         self.tree().crash();
     }
@@ -92,7 +92,7 @@ impl MemStore {
     /// Audits the store.
     ///
     /// # Panics
-    /// When its parts do not agree.
+    /// Panics if its parts are inconsistent.
     pub fn check(&self) {
         self.tree().check();
     }

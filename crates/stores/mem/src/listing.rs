@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Listing of directories.
 
 use leasehold_base::units::{Cookie, FileId};
 use leasehold_fs::{Budget, Caller, Entries, Entry, FsError, ObjectId, Page, Wanted};
@@ -24,7 +24,7 @@ impl Tree {
         if !directory.knows(cookie) {
             return Err(FsError::BadCookie);
         }
-        // Who may not search a directory learns names, but nothing of what they lead to.
+        // Without search permission a caller receives names, but no attributes or handles.
         let wanted = if rights.execute { wanted } else { Wanted::Names };
         let (entries, end) = self.page(id, directory, cookie, budget, wanted)?;
         self.accessed(id);

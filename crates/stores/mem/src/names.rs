@@ -1,4 +1,4 @@
-//! Making and removing names.
+//! Creation and removal of names.
 
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::permission::{SET_GROUP, may_set, sticky_forbids};
@@ -114,7 +114,7 @@ impl Tree {
         })
     }
 
-    /// Adds an object under a name that is not there, all or nothing.
+    /// Adds an object under a free name. On an error nothing changes.
     fn enter(
         &mut self,
         caller: &Caller,
@@ -152,7 +152,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Lets a name that is not there lead to an object.
+    /// Adds a free name for an object.
     pub(crate) fn add_name(
         &mut self,
         directory: FileId,
@@ -193,7 +193,7 @@ impl Tree {
         })
     }
 
-    /// What a name leads to that the caller may take out of a directory.
+    /// Returns the object of a name that the caller may remove from a directory.
     pub(crate) fn removable(
         &self,
         caller: &Caller,
@@ -208,7 +208,7 @@ impl Tree {
         Ok(target)
     }
 
-    /// Takes a name away, and its object with the last name.
+    /// Removes a name, and its object with the last name.
     pub(crate) fn drop_name(
         &mut self,
         directory: FileId,
@@ -223,7 +223,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Counts one name less for an object that had it in a directory.
+    /// Reduces the link count of an object that had a name in a directory.
     pub(crate) fn drop_link(&mut self, directory: FileId, target: FileId, stamp: FileTime) {
         if self.is_directory(target) {
             self.node_mut(directory).link_count -= 1;

@@ -12,21 +12,21 @@ use crate::contents::{BLOCK_BYTES, Contents};
 /// An object.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Tells it from every other object that ever has its number.
+    /// Distinguishes the object from all others with the same number.
     pub(crate) generation: u64,
     pub(crate) mode: Mode,
     pub(crate) link_count: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) times: Times,
-    /// The times that a crash would bring back.
+    /// The times that a crash restores.
     pub(crate) stable_times: Option<Times>,
-    /// Where its data is to lie, in the words of another store.
+    /// The data layout of the file, in the encoding of another store.
     pub(crate) layout: Option<Bytes>,
     pub(crate) body: Body,
 }
 
-/// When an object was read and changed.
+/// The access, modification and change times of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) accessed: FileTime,
@@ -34,7 +34,7 @@ pub(crate) struct Times {
     pub(crate) changed: FileTime,
 }
 
-/// What makes one kind of object differ from another.
+/// The contents of an object, by type.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Regular { contents: Contents, verifier: Option<[u8; 8]> },
@@ -45,8 +45,8 @@ pub(crate) enum Body {
 
 /// The names of a directory.
 ///
-/// A name gets the next cookie when it is made and keeps it until it is removed, so a listing in
-/// the order of cookies meets each name that stays exactly once.
+/// A new name receives the next cookie and keeps it until it is removed. So a listing in the order
+/// of cookies returns each name that stays exactly once.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     pub(crate) parent: FileId,
@@ -80,7 +80,7 @@ impl Directory {
         self.names.get(name).map(|slot| slot.target)
     }
 
-    /// Lets a name lead to an object; a name that is there keeps its cookie.
+    /// Sets the object of a name. An existing name keeps its cookie.
     pub(crate) fn insert(&mut self, name: &[u8], target: FileId) {
         if let Some(slot) = self.names.get_mut(name) {
             slot.target = target;
@@ -97,12 +97,12 @@ impl Directory {
         self.order.remove(&slot.cookie);
     }
 
-    /// Whether a cookie was ever given out.
+    /// Returns true if the cookie was in use at any time.
     pub(crate) fn knows(&self, cookie: Cookie) -> bool {
         cookie <= self.last_cookie
     }
 
-    /// The names behind a cookie, without `.` and `..`.
+    /// Returns the names after a cookie, without `.` and `..`.
     pub(crate) fn behind(&self, cookie: Cookie) -> impl Iterator<Item = (Cookie, &[u8], FileId)> {
         let from = Cookie(cookie.0.saturating_add(1));
         self.order.range(from..).map(|(cookie, name)| (*cookie, &**name, self.names[name].target))
@@ -119,8 +119,8 @@ impl Node {
         }
     }
 
-    /// The number of blocks it takes. A directory takes one; a link's target has room in the
-    /// object itself.
+    /// Returns the number of blocks that the object uses. A directory uses one, and the target of a
+    /// symbolic link is inside the object.
     pub(crate) fn block_count(&self) -> u64 {
         match &self.body {
             Body::Regular { contents, .. } => contents.block_count(),

@@ -1,4 +1,4 @@
-//! Giving an object another name.
+//! Rename.
 
 use leasehold_base::units::FileId;
 use leasehold_fs::{Caller, FsError, Place, Renamed, Wcc};
@@ -6,12 +6,12 @@ use leasehold_fs::{Caller, FsError, Place, Renamed, Wcc};
 use crate::LINK_MAX;
 use crate::tree::Tree;
 
-/// A rename that may be done.
+/// A rename that is permitted.
 struct Plan {
     from: FileId,
     to: FileId,
     source: FileId,
-    /// What has the new name.
+    /// The object that has the new name.
     replaced: Option<FileId>,
 }
 
@@ -26,7 +26,7 @@ impl Tree {
         Renamed { result, from: wcc(0), to: wcc(1) }
     }
 
-    /// What is to be done; nothing when both names lead to one object.
+    /// Returns the plan of a rename, or `None` if both names lead to one object.
     fn plan(
         &self,
         caller: &Caller,
@@ -54,7 +54,7 @@ impl Tree {
                 (true, Ok(_)) | (false, Err(_)) => {}
             }
         }
-        // A directory that moves is itself changed: its `..` is another one.
+        // A directory that moves is itself changed: its `..` refers to another parent.
         if moves_directory && from != to && !self.rights(caller, source).write {
             return Err(FsError::Access);
         }
@@ -65,7 +65,7 @@ impl Tree {
         Ok(Some(Plan { from, to, source, replaced }))
     }
 
-    /// Whether a directory is another one or lies below it.
+    /// Returns true if a directory is `above` or lies below it.
     fn is_within(&self, mut directory: FileId, above: FileId) -> bool {
         loop {
             if directory == above {

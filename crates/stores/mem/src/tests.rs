@@ -1,4 +1,4 @@
-//! What this store does beyond the conformance suite: crashes, limits, times.
+//! Tests beyond the conformance suite: crashes, limits and times.
 
 use bytes::Bytes;
 use core::pin::pin;
@@ -11,7 +11,7 @@ use leasehold_fs::{
 
 use crate::{Config, MemStore};
 
-/// Takes an answer of this store, which never waits.
+/// Returns the result of an operation of this store, which never waits.
 fn now<T>(answer: Answer<'_, T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -63,7 +63,7 @@ fn unstable(store: &MemStore, object: &ObjectId, offset: u64, data: &[u8]) -> Ve
 fn commit(store: &MemStore, object: &ObjectId, offset: u64, length: u32) -> Verifier {
     let done = now(store.commit(&superuser(), object, offset, length)).result;
     store.check();
-    done.expect("nothing keeps it from it").verifier
+    done.expect("the commit succeeds").verifier
 }
 
 fn crash(store: &MemStore) {
@@ -86,7 +86,7 @@ fn attributes(store: &MemStore, object: &ObjectId) -> Attributes {
 }
 
 #[test]
-fn a_crash_takes_what_was_not_committed_and_changes_the_verifier() {
+fn a_crash_loses_uncommitted_data_and_changes_the_verifier() {
     let store = MemStore::default();
     let file = create(&store, "file");
     let first = unstable(&store, &file, 0, b"kept");
@@ -99,7 +99,7 @@ fn a_crash_takes_what_was_not_committed_and_changes_the_verifier() {
 }
 
 #[test]
-fn a_crash_leaves_what_was_written_stably() {
+fn a_crash_keeps_stable_writes() {
     let store = MemStore::default();
     let file = create(&store, "file");
     for (offset, stability) in [(0, Stability::DataSync), (3, Stability::FileSync)] {
@@ -123,7 +123,7 @@ fn a_commit_of_a_range_leaves_the_rest_unstable() {
 }
 
 #[test]
-fn bytes_behind_a_stable_end_do_not_come_back() {
+fn bytes_past_a_stable_end_do_not_reappear() {
     let store = MemStore::default();
     let file = create(&store, "file");
     unstable(&store, &file, 0, &[7; 200]);
@@ -141,7 +141,7 @@ fn bytes_behind_a_stable_end_do_not_come_back() {
 }
 
 #[test]
-fn a_crash_gives_used_blocks_back() {
+fn a_crash_frees_unstable_blocks() {
     let store = MemStore::default();
     let file = create(&store, "file");
     let before = now(store.space(&superuser(), &file)).expect("it is there").0;
@@ -154,7 +154,7 @@ fn a_crash_gives_used_blocks_back() {
 }
 
 #[test]
-fn a_crash_takes_back_times_but_never_gives_one_out_twice() {
+fn a_crash_restores_times_but_never_repeats_one() {
     let store = MemStore::default();
     let file = create(&store, "file");
     let before = attributes(&store, &file);
@@ -181,7 +181,7 @@ fn names_and_attributes_survive_a_crash() {
 }
 
 #[test]
-fn changes_get_the_time_that_was_told_and_never_an_earlier_one() {
+fn changes_have_the_set_time_and_never_an_earlier_one() {
     let store = MemStore::default();
     let at = |seconds| FileTime { seconds, nanoseconds: 0 };
     store.set_now(at(1000));
@@ -196,7 +196,7 @@ fn changes_get_the_time_that_was_told_and_never_an_earlier_one() {
 }
 
 #[test]
-fn a_number_is_used_again_but_not_an_id() {
+fn a_number_is_reused_but_not_an_id() {
     let store = MemStore::default();
     let old = create(&store, "file");
     let number = attributes(&store, &old).file_id;
@@ -208,7 +208,7 @@ fn a_number_is_used_again_but_not_an_id() {
 }
 
 #[test]
-fn ids_that_were_never_given_out_are_bad() {
+fn unknown_ids_are_bad_handles() {
     let store = MemStore::default();
     let root = store.root();
     let mut changed = root.as_bytes().to_vec();
@@ -220,7 +220,7 @@ fn ids_that_were_never_given_out_are_bad() {
 }
 
 #[test]
-fn a_full_store_says_so_and_changes_nothing() {
+fn a_full_store_returns_no_space_and_changes_nothing() {
     let store =
         MemStore::new(Config { capacity_bytes: 3 * 4096, capacity_files: 3, ..Config::default() });
     let file = create(&store, "file");

@@ -1,4 +1,4 @@
-//! All objects of a store, and what every operation asks of them.
+//! The objects of a store, and the parts that all operations share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,13 @@ const ROOT_MODE: Mode = Mode::from_bits(0o755);
 
 /// All objects of a store.
 ///
-/// The number of an object that is gone is given to the next one, as file systems on disks do;
-/// the generation, which only ever grows, keeps their ids apart.
+/// The number of a removed object is reused by the next object, as on disks. The generation only
+/// grows and distinguishes their ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) config: Config,
     pub(crate) nodes: BTreeMap<FileId, Node>,
-    /// Numbers below `next_number` that no object has.
+    /// Numbers below `next_number` without an object.
     free_numbers: BTreeSet<FileId>,
     next_number: FileId,
     next_generation: u64,
@@ -61,8 +61,8 @@ impl Tree {
         id_of(ROOT, ROOT_GENERATION)
     }
 
-    /// A time for a change: later than that of every other change, so that two states of an
-    /// object never carry the same times, and the present where that is later.
+    /// Returns the time of a change: the present time, or a later one if necessary, so that it is
+    /// later than all earlier changes and no two states of an object have equal times.
     pub(crate) fn stamp(&mut self) -> FileTime {
         let FileTime { seconds, nanoseconds } = self.last_stamp;
         let next = match nanoseconds {
@@ -92,7 +92,7 @@ impl Tree {
         self.used_blocks = used_blocks;
     }
 
-    /// The number of an object that is still there.
+    /// Returns the number of an object that exists.
     pub(crate) fn resolve(&self, object: &ObjectId) -> Result<FileId, FsError> {
         let id = <[u8; 16]>::try_from(object.as_bytes()).map_err(|_| FsError::BadHandle)?;
         let (number, generation) = id.split_at(8);
@@ -107,7 +107,8 @@ impl Tree {
         }
     }
 
-    /// A path from the root to an object that has one: what a model has to be searched for.
+    /// Returns a path from the root to an object, or `None` if it has none. The search takes linear
+    /// time.
     pub(crate) fn path(&self, id: FileId) -> Option<Vec<u8>> {
         let (mut names, mut at) = (Vec::new(), id);
         while at != ROOT {
@@ -165,13 +166,13 @@ impl Tree {
         self.directory(id).is_ok()
     }
 
-    /// A directory in which the caller may look up names.
+    /// Returns a directory in which the caller may look up names.
     pub(crate) fn searched(&self, caller: &Caller, id: FileId) -> Result<&Directory, FsError> {
         let directory = self.directory(id)?;
         if self.rights(caller, id).execute { Ok(directory) } else { Err(FsError::Access) }
     }
 
-    /// What a name leads to, if it is there.
+    /// Returns the object of a name, if there is one.
     pub(crate) fn child(
         &self,
         caller: &Caller,
@@ -185,13 +186,13 @@ impl Tree {
         Ok(directory.target(name.as_bytes()))
     }
 
-    /// Fails unless the caller may change the names in a directory.
+    /// Returns an error unless the caller may change the names in a directory.
     pub(crate) fn may_change(&self, caller: &Caller, directory: FileId) -> Result<(), FsError> {
         let rights = self.rights(caller, directory);
         if rights.write && rights.execute { Ok(()) } else { Err(FsError::Access) }
     }
 
-    /// Fails unless there is room for so many blocks more.
+    /// Returns an error unless this number of blocks is free.
     pub(crate) fn room_for(&self, blocks: u64) -> Result<(), FsError> {
         let all = self.config.capacity_bytes / BLOCK_BYTES;
         if self.used_blocks + blocks <= all { Ok(()) } else { Err(FsError::NoSpace) }
@@ -212,7 +213,7 @@ impl Tree {
         }
     }
 
-    /// Adds an object that has no name yet.
+    /// Adds an object without a name.
     pub(crate) fn add(
         &mut self,
         owner: &Caller,
@@ -239,14 +240,15 @@ impl Tree {
         id
     }
 
-    /// Takes away an object that no name leads to any more.
+    /// Removes an object without names.
     pub(crate) fn forget(&mut self, id: FileId) {
         let node = self.nodes.remove(&id).expect("names lead to objects");
         self.used_blocks -= node.block_count();
         self.free_numbers.insert(id);
     }
 
-    /// Marks attributes, or data as well, as changed; both are stable at once.
+    /// Sets the change time, and for a change of data also the modification time. Both are stable
+    /// at once.
     pub(crate) fn touch(&mut self, id: FileId, stamp: FileTime, data: bool) {
         let node = self.node_mut(id);
         node.times.changed = stamp;
@@ -256,13 +258,13 @@ impl Tree {
         node.stable_times = None;
     }
 
-    /// Marks data as read.
+    /// Sets the access time.
     pub(crate) fn accessed(&mut self, id: FileId) {
         let now = self.now.max(self.last_stamp);
         self.node_mut(id).times.accessed = now;
     }
 
-    /// Does `work` on an object, with its attributes from before and after it.
+    /// Runs `work` on an object, and returns its attributes before and after.
     pub(crate) fn change<T>(
         &mut self,
         object: &ObjectId,
@@ -277,7 +279,7 @@ impl Tree {
         Changed { result, wcc: Wcc { before, after: Some(self.attributes(id)) } }
     }
 
-    /// Panics unless all parts agree.
+    /// Panics unless all parts are consistent.
     pub(crate) fn check(&self) {
         let mut link_counts: BTreeMap<FileId, u32> = BTreeMap::from([(ROOT, 1)]);
         for (id, node) in &self.nodes {

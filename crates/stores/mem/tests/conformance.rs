@@ -27,7 +27,7 @@ fn the_store_in_memory_conforms() {
 }
 
 #[test]
-fn the_store_in_memory_does_as_the_model() {
+fn the_store_in_memory_matches_the_model() {
     for seed in 0..500 {
         run_model(subject, seed, 120);
     }
