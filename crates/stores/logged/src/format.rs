@@ -77,7 +77,7 @@ pub(crate) type VolumeId = [u8; 16];
 /// The encoding of an unknown volume id.
 const NO_VOLUME: VolumeId = [0; 16];
 
-/// The directory whose changes a log contains.
+/// The directory that a log belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) root: ObjectId,

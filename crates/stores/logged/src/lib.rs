@@ -83,7 +83,7 @@ pub struct Options {
 pub enum Standing {
     /// No record of the log.
     Unknown,
-    /// The log is the last one of this directory, whose volume may have a new device number.
+    /// The log is the last one of this directory. The volume may have a new device number.
     Last,
     /// The same, and its device has failed: its records are out of date.
     Void,

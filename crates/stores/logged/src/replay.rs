@@ -89,7 +89,7 @@ pub(crate) struct Replay<'a> {
     lost: BTreeSet<ObjectId>,
     /// Objects that must keep their current name, because they cannot have the intended one.
     kept: BTreeSet<ObjectId>,
-    /// Directories whose modes were changed to gain access, with their original modes.
+    /// The original modes of directories that were unlocked to gain access.
     unlocked: BTreeMap<ObjectId, Mode>,
 }
 
@@ -241,7 +241,7 @@ impl<'a> Replay<'a> {
         let owner = Caller { uid, gid, ..Caller::nobody() };
         let node = match made.kind {
             FileType::Regular => {
-                // Attributes cannot be set after an exclusive creation, so the owner creates the
+                // A later change of attributes would destroy the verifier, so the owner creates the
                 // file.
                 let (caller, file) = match made.exclusive {
                     Some(verifier) => (&owner, NewFile::Exclusive(verifier)),
@@ -467,7 +467,7 @@ impl<'a> Replay<'a> {
         done.or_else(|error| self.judge(error))
     }
 
-    /// Grants this user access to a directory that it owns and whose mode excludes it.
+    /// Grants this user access to a directory that it owns, if the mode of the directory denies it.
     async fn unlock(&mut self, directory: &ObjectId) -> bool {
         const ALL: u32 = 0o700;
         let Ok(present) = self.store.getattr(directory).await else { return false };

@@ -13,8 +13,8 @@ pub(crate) struct Scanned {
     pub(crate) damaged: u64,
 }
 
-/// Reads all frames whose changes the file system may not have. There are at most two generations
-/// of them, because a third one starts only after the first one is on the disk.
+/// Reads all frames with changes that the file system may not have. There are at most two
+/// generations of them, because a third one starts only after the first one is on the disk.
 pub(crate) fn scan(media: &dyn Media, head: &Head, layout: &Layout) -> io::Result<Scanned> {
     let mut scanned = Scanned { outcome: Outcome::default(), damaged: 0 };
     for generation in [head.oldest, head.oldest + 1] {

@@ -57,7 +57,7 @@ impl StandIns {
         });
     }
 
-    /// Removes a surrogate object whose object was removed. Returns true if there was one.
+    /// Removes the entry of a surrogate object that was removed. Returns true if there was one.
     pub(crate) fn forget(&self, outer: &ObjectId) -> bool {
         self.are_any.load(Ordering::Acquire) && self.change(|table| table.remove(outer))
     }

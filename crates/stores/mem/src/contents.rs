@@ -18,7 +18,7 @@ pub(crate) struct Contents {
     size: u64,
     blocks: BTreeMap<u64, Block>,
     stable_size: u64,
-    /// The stable contents of blocks whose last change is not stable.
+    /// The stable contents of blocks with an unstable last change.
     stable_blocks: BTreeMap<u64, Option<Block>>,
 }
 

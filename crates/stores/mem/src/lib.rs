@@ -46,7 +46,7 @@ pub struct Config {
     /// The largest number of objects.
     pub capacity_files: u64,
     /// True if clients may hold leases on all types of objects. Otherwise only regular files may be
-    /// leased, as for stores whose names are shared by several servers.
+    /// leased, as in stores with names that several servers share.
     pub leases_names: bool,
 }
 

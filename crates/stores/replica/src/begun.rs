@@ -1,4 +1,4 @@
-//! Changes of names that other homes make in directories whose home is here.
+//! Changes of names that other homes make in directories of this home.
 //!
 //! While such a change is in flight, no other metaserver is granted a delegable lease on the
 //! directory, because its clients would cache names that are about to change. An intent expires

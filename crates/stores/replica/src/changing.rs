@@ -1,4 +1,4 @@
-//! Changes of objects whose home is here. Each change waits until conflicting leases have ended.
+//! Changes of objects of this home. Each change waits until conflicting leases have ended.
 //!
 //! A change of names also waits for directories of other homes, because clients may cache names in
 //! them. The change begins there, is stored here, and ends there before it is answered. See
@@ -38,7 +38,7 @@ pub(crate) struct Change {
 struct Names {
     ticket: Waiting,
     since: Time,
-    /// The directories whose names change.
+    /// The directories of the names that change.
     within: Vec<FileId>,
     /// The epoch of the requesting metaserver at the time of the request.
     epoch_of_by: u64,
@@ -68,8 +68,7 @@ pub(crate) struct Naming {
     /// The versions of stored changes, and the number of directories elsewhere where they have not
     /// ended.
     ending: BTreeMap<Waiting, (Stamp, usize)>,
-    /// The changes whose END a directory's home has not acknowledged, and the time of the next
-    /// retry.
+    /// The changes without an acknowledged END, and the time of the next retry.
     unheard: BTreeMap<Begins, Time>,
 }
 
@@ -271,8 +270,8 @@ impl Node {
         self.change_next(number);
     }
 
-    /// Gives up changes whose deadline for a guard on a directory has passed, because clients of
-    /// other metaservers hold leases and do not reply.
+    /// Gives up changes after the deadline for a guard on a directory: clients of other metaservers
+    /// hold leases and do not reply.
     pub(crate) fn wake_changing(&mut self) {
         let now = self.now;
         let is_late = |change: &Change| change.waits_until().is_some_and(|until| until <= now);

@@ -70,7 +70,7 @@ pub(crate) struct Lending {
 /// A peer that recovers.
 #[derive(Clone, Copy)]
 struct Recovering {
-    /// The time of the last question, or of the next one.
+    /// The time of the next question.
     asked: Time,
     /// The time at which all leases that its clients held before its start are over, if it stays
     /// silent.
@@ -177,8 +177,8 @@ impl Metaserver {
         }
     }
 
-    /// Acquires exclusive access to a file for a change: no other metaserver and no client holds a
-    /// lease that permits caching.
+    /// Acquires exclusive access to a file for a change: other metaservers, and the clients of this
+    /// one, have no access while the returned guard exists.
     pub(crate) async fn keep_alone(&self, of: &ObjectId) -> Result<Alone, FsError> {
         if !self.shared.options.strict {
             return Ok(Alone::default());

@@ -286,8 +286,8 @@ impl Node {
         }
     }
 
-    /// Updates the times of a directory whose names change. Returns false if there is no such
-    /// directory.
+    /// Updates the times of a directory after a change of its names. Returns false if there is no
+    /// such directory.
     pub(crate) fn touch(&mut self, directory: FileId, what_for: For) -> bool {
         let now = self.outside.wall();
         self.store(directory, what_for, |metafile| metafile.touch_at(now))

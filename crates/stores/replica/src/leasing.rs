@@ -81,7 +81,7 @@ pub(crate) struct Leasing {
     pub(crate) turns: BTreeMap<Ticket, (FileId, Turn)>,
     /// The waiting requests for delegable leases.
     asking: BTreeMap<(FileId, Peer), (Ticket, Kind, Purpose)>,
-    /// Leases whose grants have not been sent to their holders.
+    /// Leases with grants that have not been sent to their holders.
     untold: BTreeSet<Serial>,
     pub(crate) changes: BTreeMap<u64, Change>,
     /// The objects that may be changed now, and the guards that end when the change is stored.

@@ -162,7 +162,7 @@ pub(crate) struct Node {
     pub(crate) disk: Disk,
     /// The epoch and version number that the start found on stable storage.
     pub(crate) stored: Known,
-    /// The last version number whose change is on stable storage.
+    /// The last version number with a change on stable storage.
     pub(crate) durable: Stamp,
     /// Metafiles with changes that are being written to stable storage.
     pub(crate) pending: BTreeMap<FileId, (Stamp, Option<Metafile>)>,
@@ -190,7 +190,7 @@ pub(crate) struct Node {
     pub(crate) kept_at: BTreeSet<(Place, FileId)>,
     /// Cached copies that are known to be out of date.
     pub(crate) suspects: BTreeSet<FileId>,
-    /// The metafile in the reply to a call of `copies`. [`Node::copies`] takes it.
+    /// The metafile in the reply to a call of `copies`, which the next step of `copies` takes.
     pub(crate) brought: Option<Metafile>,
     /// Written data that the homes do not have: not sent, and sent without a reply so far.
     pub(crate) dirty: BTreeMap<FileId, Wrote>,
@@ -528,7 +528,7 @@ impl Node {
         let Changing { object, version, metafile, .. } = changing;
         let (object, version, metafile) = (*object, *version, metafile.clone());
         self.durable = self.durable.max(version);
-        // A later change may have been stored first, and its completion reported first.
+        // The completion of a later change may be reported first.
         if let Some((last, _)) = self.pending.get(&object) {
             if *last == version {
                 self.pending.remove(&object);
@@ -590,8 +590,8 @@ impl Node {
         }
     }
 
-    /// Drops a request whose result is unknown. A peer receives no answer, because
-    /// [`Answer::Later`] would claim that the request had no effect.
+    /// Drops a request with an unknown result. A peer receives no answer, because [`Answer::Later`]
+    /// would claim that the request had no effect.
     pub(crate) fn leave(&mut self, asker: Asker) {
         match asker {
             Asker::Me(_) => self.answer(asker, Answer::Later),
@@ -636,7 +636,7 @@ impl Node {
         Some(names.join(&b'/'))
     }
 
-    /// Returns the object whose cached copy has the name at a place.
+    /// Returns the object that has the name at a place according to its cached copy.
     pub(crate) fn kept_at(&self, place: &Place) -> Option<FileId> {
         first_at(&self.kept_at, place)
     }
@@ -679,7 +679,7 @@ pub(crate) fn homes(options: &Options) -> Homes {
     Homes::new(options.peers().map(|peer| (range_of(peer), peer)).collect())
 }
 
-/// Returns the range of ids whose home is a metaserver.
+/// Returns the range of ids of a metaserver.
 const fn range_of(peer: Peer) -> u64 {
     peer.0 as u64 + 1
 }

@@ -11,8 +11,9 @@
 //! 3. A slow peer is not silent: a peer with traffic in flight is reachable, see
 //!    [`Traffic::moves`]. A peer that refuses the call is reachable too. A peer that answers that
 //!    it does not serve is not.
-//! 4. An operation fails with NFS3ERR_JUKEBOX. It fails with an I/O error if a home that it needs
-//!    has been silent for [`Options::give_up`](crate::Options::give_up) at the last check.
+//! 4. An operation that was not executed fails with NFS3ERR_JUKEBOX, or with an I/O error if a home
+//!    that it needs has been silent for [`Options::give_up`](crate::Options::give_up) at the last
+//!    check.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
-//! A rename over an object of another home, which prepares by hiding its name: rules 30 to 34 of
-//! `spec/replica.x`.
+//! A rename over an object of another home. The other home prepares by hiding the object that loses
+//! its name: rules 30 to 34 of `spec/replica.x`.
 //!
-//! `core::replica::home` contains the rules for the home of the renamed object,
-//! `core::replica::yields` those for the home of the replaced one.
+//! `core::replica::home` contains the rules for the home of the renamed object, and
+//! `core::replica::yields` contains the rules for the home of the replaced object.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,8 @@ impl Node {
         }
     }
 
-    /// Prepares the object to lose its name: the guard for the change is acquired.
+    /// Prepares the object to lose its name, once the guard for the change is acquired. `turn_for`
+    /// is the metaserver that keeps its leases under this guard.
     fn may_yield(&mut self, over: FileId, turn_for: Option<Peer>) {
         let Some((asker, it, by)) = self.yielding.yields.remove(&over) else { return };
         if by != turn_for {

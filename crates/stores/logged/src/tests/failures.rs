@@ -363,7 +363,7 @@ fn a_log_of_another_export_is_refused() {
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
     machine.device.spoil(0, 8192);
     assert!(matches!(machine.start(), Err(OpenError::NoLog)));
-    // A disk whose file system has another device number.
+    // The file system of the disk has another device number.
     let disk = Machine::new();
     disk.device.spoil(64 << 10, 8);
     assert!(matches!(disk.start(), Err(OpenError::NoLog)));

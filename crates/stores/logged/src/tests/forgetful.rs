@@ -108,7 +108,7 @@ impl Done {
         }
     }
 
-    /// Returns the further keys whose earlier changes must survive with this one.
+    /// Returns the further keys of earlier changes that must survive with this one.
     fn needs(&self) -> Vec<Key> {
         let mut needs = vec![Key::Exists(self.object)];
         match &self.change {
@@ -147,7 +147,7 @@ impl Forgetful {
         Self::within("root")
     }
 
-    /// Creates a store whose root's number depends on the length of the name.
+    /// Creates a store with a root number that depends on the length of the name.
     pub(super) fn within(root: &str) -> Self {
         let mem = MemStore::default();
         mem.set_now(FileTime { seconds: 1_700_000_000, nanoseconds: 0 });

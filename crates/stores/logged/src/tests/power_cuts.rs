@@ -19,7 +19,7 @@ use super::device::Device;
 use super::forgetful::Forgetful;
 use crate::{Event, Logged, OpenError, Options, Replayed, SIZE_MIN, Standing};
 
-/// A machine whose power can be cut.
+/// A machine that can lose power.
 pub(super) struct Machine {
     pub(super) disk: Arc<Forgetful>,
     pub(super) device: Device,

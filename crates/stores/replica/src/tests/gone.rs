@@ -19,7 +19,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Work that is done once, before the next call of any iod reaches that iod.
 type Before = Arc<Mutex<Option<Work>>>;
 
-/// An iod before whose next call some work is done.
+/// An iod that runs some work before its next call.
 struct Hooked {
     iod: Arc<dyn Iod>,
     before: Before,
@@ -61,7 +61,8 @@ impl World {
         Self { lan, iods, one, two, before }
     }
 
-    /// Makes a file with data at a metaserver. The first metaserver knows it afterwards.
+    /// Creates a file with data at a metaserver. Afterwards the first metaserver has it in its
+    /// cache.
     fn file(&self, at: &Striped, text: &str) -> ObjectId {
         let how = NewFile::Guarded(SetAttributes::default());
         let place = Place { directory: at.root(), name: name(text) };
@@ -76,7 +77,7 @@ impl World {
         file
     }
 
-    /// Has the second metaserver remove a name before the next call of an iod.
+    /// Makes the second metaserver remove a name before the next call of an iod.
     fn remove_before(&self, text: &'static str) {
         let two = Arc::clone(&self.two);
         *self.before.lock().expect("nobody panics") = Some(Box::pin(async move {
@@ -85,7 +86,7 @@ impl World {
         }));
     }
 
-    /// Has the second metaserver rename a file over another before the next call of an iod.
+    /// Makes the second metaserver rename a file over another one before the next call of an iod.
     fn replace_before(&self, from: &'static str, to: &'static str) {
         let two = Arc::clone(&self.two);
         *self.before.lock().expect("nobody panics") = Some(Box::pin(async move {
@@ -96,7 +97,7 @@ impl World {
         }));
     }
 
-    /// Has the first metaserver ask the iods when it next looks at a file.
+    /// Makes the first metaserver call the iods when it next uses a file.
     fn forget(&mut self) {
         let hooked =
             |iod| Arc::new(Hooked { iod, before: Arc::clone(&self.before) }) as Arc<dyn Iod>;
@@ -138,7 +139,8 @@ fn attributes_of_a_file_that_another_metaserver_removes_are_stale() {
     assert_eq!(attributes.map(|it| it.size), Err(FsError::Stale));
 }
 
-/// The handles of the objects are known to the first metaserver, and stale at the iods.
+/// The first metaserver has the handles of the objects in its cache, and they are stale at the
+/// iods.
 #[test]
 fn changes_of_a_file_that_another_metaserver_removes_are_stale_and_leave_no_object() {
     type Change = fn(&World, ObjectId) -> Result<(), FsError>;
@@ -208,7 +210,7 @@ fn a_create_that_may_find_a_file_makes_one_where_the_file_is_gone() {
     assert!(made.object != file && made.attributes.size == 0);
 }
 
-/// Lets all other work go on once.
+/// Yields to all other tasks once.
 async fn give_way() {
     let mut has_waited = false;
     core::future::poll_fn(|context| {

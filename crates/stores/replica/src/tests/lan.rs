@@ -132,12 +132,12 @@ impl Lan {
         Self::of(count, Order::Constant, content, leases, Some(give_up))
     }
 
-    /// Returns the same network, whose later starts do not wait for one metaserver.
+    /// Returns the same network with later starts that do not wait for one metaserver.
     pub(super) fn without(&self, one: u32) -> Self {
         Self { without: Some(one), ..self.clone() }
     }
 
-    /// Returns the same network, whose later starts are in strict mode.
+    /// Returns the same network with later starts in strict mode.
     pub(super) fn strictly(&self) -> Self {
         Self { strict: true, ..self.clone() }
     }

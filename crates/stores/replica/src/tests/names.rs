@@ -166,7 +166,8 @@ fn three() -> (Lan, [One; 3]) {
     (lan, all)
 }
 
-/// Returns the root, whose home is the first metaserver, and a directory of each of the others.
+/// Returns the root, which has its home at the first metaserver, and a directory of each of the
+/// others.
 fn directories(lan: &Lan, all: &[One; 3]) -> [ObjectId; 3] {
     let root = lan.at(0).root();
     let made = |one: usize, text: &'static str| {
@@ -407,7 +408,7 @@ fn changes_given_up_together_leave_no_trace() {
     all[2].cached().are_away = true;
     let names = ["a", "b", "c"];
     let changes = names.map(|name| all[1].change(Change::Create((one, name))));
-    // The metaserver of those clients waits only for the other changes.
+    // The metaserver of these clients waits only for the other changes.
     let own = all[2].change(Change::Remove((one, "d")));
     let (changed, _) = lan.run(join(join_all(changes), own));
     assert!(changed.iter().all(|changed| *changed == Err(FsError::Later)), "{changed:?}");
