@@ -1,26 +1,25 @@
-//! A store's answer.
+//! The result type of a store's methods.
 
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// What a store operation returns: the value at once where nothing has to be waited for, else a
-/// future of it. The first, the common case, costs no allocation, and the trait can still be used
-/// as `dyn Store`.
+/// The result of a store operation: a value that is ready, or a future. The ready value is the
+/// common case and needs no allocation, and the trait remains usable as `dyn Store`.
 pub enum Answer<'a, T> {
-    /// The value; empty once it was taken.
+    /// The value; None after the poll that returned it.
     Now(Option<T>),
-    /// The value later.
+    /// A future of the value.
     Later(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 
 impl<'a, T> Answer<'a, T> {
-    /// Answers at once.
+    /// Returns a ready result.
     pub const fn now(value: T) -> Self {
         Self::Now(Some(value))
     }
 
-    /// The same answer, its value made into another when it is there.
+    /// Applies `change` to the value when it is ready.
     pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
     where
         T: 'a,
@@ -31,20 +30,20 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// Answers when `future` does.
+    /// Returns the result of `future`.
     pub fn later(future: impl Future<Output = T> + Send + 'a) -> Self {
         Self::Later(Box::pin(future))
     }
 }
 
-// The value is never pinned, only the boxed future is, and a box may be moved.
+// The value is never pinned; only the boxed future is, and moving a box is sound.
 impl<T> Unpin for Answer<'_, T> {}
 
 impl<T> Future for Answer<'_, T> {
     type Output = T;
 
     /// # Panics
-    /// When polled again after it was ready, as every future may.
+    /// Panics if polled again after it returned the value.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         match self.get_mut() {
             Self::Now(value) => Poll::Ready(value.take().expect("not polled after it was ready")),

@@ -4,16 +4,17 @@ use core::future::Future;
 
 use futures_channel::oneshot;
 
-/// A piece of work that may sleep, in a system call or on a disk.
+/// A job that may sleep, in a system call or on a disk.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Where a store puts work that blocks; the shell gives it a pool of threads.
+/// An executor of blocking jobs; the shell implements it with a pool of threads.
 pub trait Blocking: Send + Sync {
     /// Runs the job soon, on a thread that may sleep.
     fn run(&self, job: Job);
 }
 
-/// Runs every job at once, in place: for tests and simulation, where nothing blocks.
+/// Runs every job immediately on the calling thread, for tests and simulation, where nothing
+/// blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 
@@ -23,10 +24,10 @@ impl Blocking for Inline {
     }
 }
 
-/// Runs `work` where it may sleep, and answers with its result.
+/// Runs `work` on a thread that may sleep, and returns its result.
 ///
 /// # Panics
-/// Where the work did: its panic ends the waiting call, not the server.
+/// Panics if `work` panics: the panic ends the waiting call, but not the server.
 pub fn offload<T, W>(blocking: &dyn Blocking, work: W) -> impl Future<Output = T> + Send + use<T, W>
 where
     T: Send + 'static,
@@ -34,7 +35,7 @@ where
 {
     let (sender, receiver) = oneshot::channel();
     blocking.run(Box::new(move || {
-        // The one that asked may be gone; the work is done all the same.
+        // The caller may have dropped the future; the work runs anyway.
         drop(sender.send(work()));
     }));
     async { receiver.await.expect("blocking work runs to its end") }

@@ -1,8 +1,8 @@
-//! Who asks.
+//! The user on whose behalf an operation runs.
 
 use leasehold_base::groups::Groups;
 
-/// The user that an operation is done for, after all mapping.
+/// The credential of an operation, after identity mapping and squashing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Caller {
     /// Effective user.
@@ -13,32 +13,33 @@ pub struct Caller {
     pub groups: Groups,
 }
 
-/// The user who may do almost all.
+/// The user id of the superuser.
 pub const SUPERUSER: u32 = 0;
 
-/// The user, and the group, that stand for nobody in particular.
+/// The user id and the group id of an unknown or unprivileged user.
 pub const NOBODY: u32 = 65_534;
 
-/// The number of no user and no group: to a kernel it says that an owner stays, or that a number
-/// cannot be mapped (chown(2)). No object belongs to it, and no caller has it.
+/// The number that is not a user or group: for chown(2) it means that the owner stays, and in
+/// attributes it marks a number that cannot be mapped. No object belongs to it, and no caller has
+/// it.
 pub const NO_USER: u32 = u32::MAX;
 
-/// The number that a client is shown as the owner of an object. A directory that this server did not
-/// fill may hold objects of [`NO_USER`], and a Linux client that meets such an object lists the
-/// directory again and again.
+/// Returns the owner number that the server reports to clients. A directory that other programs
+/// filled may contain objects of [`NO_USER`], and a Linux client that meets such an object lists
+/// the directory again and again.
 #[must_use]
 pub const fn shown_owner(number: u32) -> u32 {
     if number == NO_USER { NOBODY } else { number }
 }
 
 impl Caller {
-    /// The caller without a credential (AUTH_NONE).
+    /// Returns the caller without a credential (AUTH_NONE).
     #[must_use]
     pub fn nobody() -> Self {
         Self { uid: NOBODY, gid: NOBODY, groups: Groups::default() }
     }
 
-    /// Whether the caller is in a group.
+    /// Returns true if the caller is in a group.
     #[must_use]
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.as_slice().contains(&gid)

@@ -1,72 +1,72 @@
-//! What can go wrong with a file operation.
+//! The errors of file operations.
 
 use core::fmt;
 
-/// Why an operation failed; each protocol version has a table from here to its status numbers.
+/// The cause of a failure; each protocol version has a table that maps it to a status number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsError {
     /// The caller lacks the permission (EACCES).
     Access,
-    /// The name is already there (EEXIST).
+    /// The name exists (EEXIST).
     AlreadyExists,
-    /// A directory position is not one that was given out.
+    /// The server did not issue this directory cookie.
     BadCookie,
-    /// A handle was never given out, or was changed.
+    /// The server did not issue this handle, or the handle is corrupt.
     BadHandle,
-    /// The kind of object cannot be made here.
+    /// This store cannot create this kind of object.
     BadType,
-    /// Names of one operation lie in different file systems (EXDEV).
+    /// The names of one operation are in different file systems (EXDEV).
     CrossDevice,
-    /// The operation would make the file larger than it can be (EFBIG).
+    /// The operation would exceed the largest file size (EFBIG).
     FileTooBig,
-    /// An argument makes no sense for the object, such as READLINK of a file (EINVAL).
+    /// An argument does not fit the object, for example READLINK of a file (EINVAL).
     Invalid,
     /// The disk failed (EIO).
     Io,
-    /// A directory is there where there must be none (EISDIR).
+    /// The object is a directory, and the operation needs another kind (EISDIR).
     IsDirectory,
-    /// The operation was begun and will take long: to be asked again later.
+    /// The operation has started and takes long; the client must retry.
     Later,
-    /// The name is longer than the store takes (ENAMETOOLONG).
+    /// The name is longer than the store permits (ENAMETOOLONG).
     NameTooLong,
     /// The disk is full (ENOSPC).
     NoSpace,
     /// The device does not exist (ENXIO, ENODEV).
     NoSuchDevice,
-    /// The directory still has names in it (ENOTEMPTY).
+    /// The directory contains names (ENOTEMPTY).
     NotEmpty,
-    /// What must be a directory is none (ENOTDIR).
+    /// The object is not a directory, and the operation needs one (ENOTDIR).
     NotDirectory,
-    /// There is no such name (ENOENT).
+    /// The name does not exist (ENOENT).
     NotFound,
-    /// The caller must be the owner or be privileged (EPERM).
+    /// The caller is neither the owner nor the superuser (EPERM).
     NotOwner,
-    /// The store cannot do that at all (EOPNOTSUPP).
+    /// The store does not support the operation (EOPNOTSUPP).
     NotSupported,
-    /// The object changed since the caller last looked (SETATTR's guard).
+    /// The object changed since the caller last read its attributes (guard of SETATTR).
     NotSynchronized,
-    /// The owner's share of the disk is used up (EDQUOT).
+    /// The owner's quota is exhausted (EDQUOT).
     QuotaExceeded,
-    /// The file system or the export cannot be written (EROFS).
+    /// The file system or the export is read-only (EROFS).
     ReadOnly,
-    /// The server failed in a way that has no other name.
+    /// The server failed for another reason.
     ServerFault,
-    /// The object is gone (ESTALE).
+    /// The object no longer exists (ESTALE).
     Stale,
-    /// The caller's buffer holds not even one entry.
+    /// The caller's buffer is too small for one entry.
     TooSmall,
-    /// The object has as many names as it can (EMLINK).
+    /// The object has the largest possible number of names (EMLINK).
     TooManyLinks,
 }
 
-/// Whether it is any use to ask again.
+/// The advice on retrying a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The same request would fail again.
+    /// A retry fails again.
     Never,
-    /// The same request may succeed after a while.
+    /// A retry may succeed after a delay.
     Later,
-    /// It may succeed once somebody made room or mended something.
+    /// A retry may succeed after an administrator frees space or repairs the server.
     AfterRecovery,
 }
 
@@ -101,7 +101,7 @@ impl FsError {
         Self::TooManyLinks,
     ];
 
-    /// Whether it is any use to ask again.
+    /// Returns the advice on retrying the request.
     #[must_use]
     pub const fn retry(self) -> Retry {
         match self {

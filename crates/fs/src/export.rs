@@ -1,4 +1,4 @@
-//! What is offered to clients.
+//! Exports: the stores that clients can mount.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::{Caller, Store};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExportId(pub u16);
 
-/// A store that is offered to clients under a name.
+/// A store that clients can mount under a name.
 pub struct Export {
     /// Its number.
     pub id: ExportId,
     /// Its name, as clients mount it: `/name`.
     pub name: String,
-    /// Its absolute path on the server, which clients may mount as well; empty where it has none.
+    /// Its absolute path on the server, which clients may mount as well; empty if there is none.
     pub path: String,
-    /// Whether every change is refused with [`FsError::ReadOnly`](crate::FsError::ReadOnly), whoever
-    /// asks.
+    /// True if every change, from any caller, fails with
+    /// [`FsError::ReadOnly`](crate::FsError::ReadOnly).
     pub read_only: bool,
-    /// Where its files lie.
+    /// The store of its files.
     pub store: Arc<dyn Store>,
 }
 
 impl Export {
-    /// The same export over another store.
+    /// Returns the same export with another store.
     #[must_use]
     pub fn over(&self, store: Arc<dyn Store>) -> Self {
         Self {
@@ -37,13 +37,13 @@ impl Export {
     }
 }
 
-/// On whose behalf and in which export an operation is done.
+/// The export and the caller of an operation.
 #[derive(Clone)]
 pub struct Request<'a> {
     /// The export.
     pub export: &'a Export,
-    /// Who asks, after all mapping.
+    /// The caller, after all identity mapping and squashing.
     pub caller: Caller,
-    /// Whether every change is refused with [`FsError::ReadOnly`](crate::FsError::ReadOnly).
+    /// True if every change fails with [`FsError::ReadOnly`](crate::FsError::ReadOnly).
     pub read_only: bool,
 }

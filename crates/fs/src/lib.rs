@@ -1,11 +1,12 @@
-//! What a file operation means, whatever the protocol and wherever the files lie.
+//! The semantics of file operations, independent of protocol versions and of storage.
 //!
-//! Above are the front ends, which know bytes and status numbers of a version; below are the
-//! stores, which know where things lie. Here is one file for each operation, the [`Store`] trait
-//! that every store implements, and its conformance suite ([`suite`]).
+//! The layer above contains the front ends, which know the bytes and status numbers of a version.
+//! The layer below contains the stores, which keep the files. This crate has one file for each
+//! operation, the [`Store`] trait that every store implements, and the conformance suite of the
+//! trait ([`suite`]).
 //!
-//! All is plain `async` that never spawns, sleeps or times out, so the same futures run on the
-//! shell's event loops and on the simulator's single thread.
+//! All functions are plain `async` functions that never spawn, sleep or time out, so the same
+//! futures run on the shell's event loops and on the simulator's single thread.
 
 mod answer;
 mod blocking;

@@ -4,24 +4,24 @@ use core::fmt;
 
 use crate::FsError;
 
-/// A name that may stand in a directory: not empty, without slash and NUL, neither `.` nor `..`.
-/// It need not be UTF-8.
+/// A valid name in a directory: not empty, without slash and NUL, neither `.` nor `..`. It need not
+/// be UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name<'a>(&'a [u8]);
 
-/// One step of a path, as LOOKUP takes it.
+/// One component of a path, as LOOKUP receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// `.`: the directory itself.
     This,
-    /// `..`: the directory above; at an export's root, the root itself.
+    /// `..`: the parent directory; at an export's root, the root itself.
     Parent,
     /// A name in the directory.
     Child(Name<'a>),
 }
 
 impl<'a> Name<'a> {
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
@@ -29,11 +29,11 @@ impl<'a> Name<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Reads a name as it came from outside.
+    /// Parses a name from the network.
     ///
     /// # Errors
-    /// [`FsError::Access`] for a name that no directory can hold (RFC 1813 3.2): an empty one, and
-    /// one with a slash or a NUL.
+    /// [`FsError::Access`] for a name that no directory can contain (RFC 1813 3.2): an empty name,
+    /// or a name with a slash or a NUL.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FsError> {
         match bytes {
             b"" => Err(FsError::Access),
@@ -44,7 +44,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The name, where only a name will do.
+    /// Returns the name, for operations that do not accept `.` and `..`.
     ///
     /// # Errors
     /// `otherwise` for `.` and `..`.

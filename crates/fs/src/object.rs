@@ -1,14 +1,14 @@
-//! What names an object.
+//! The identifiers of objects.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// What names an object to its store: bytes that the store made and alone understands. They name
-/// the same object for as long as it lives, across rename, restart and upgrade, and no other
-/// object ever after.
+/// The identifier of an object in its store: bytes that only the store interprets. They identify
+/// the same object for its whole life, across rename, restart and upgrade, and never identify
+/// another object.
 ///
-/// At most [`ObjectId::BYTES_MAX`] bytes, so that a handle with export, form and checksum fits
-/// the 32 bytes of version 2.
+/// The length is at most [`ObjectId::BYTES_MAX`] bytes, so that a handle with export, form and
+/// checksum fits the 32 bytes of version 2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
     length: u8,
@@ -16,10 +16,10 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// The longest that a store may make.
+    /// The longest identifier that a store may create, in bytes.
     pub const BYTES_MAX: usize = 20;
 
-    /// The object of these bytes; none when they are too many.
+    /// Returns the object with these bytes; None if they are too many.
     #[must_use]
     pub fn new(id: &[u8]) -> Option<Self> {
         let mut bytes = [0; Self::BYTES_MAX];
@@ -27,14 +27,14 @@ impl ObjectId {
         Some(Self { length: u8::try_from(id.len()).ok()?, bytes })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
-/// All bytes as one piece of fixed length, which is quick to hash; those that are not used are zero.
+/// Hashes all bytes as one block of fixed length, which is fast. Unused bytes are zero.
 impl Hash for ObjectId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(&self.bytes);

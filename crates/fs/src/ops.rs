@@ -1,8 +1,7 @@
-//! One file for each operation: what holds in every protocol version and for every store.
+//! One file for each operation, with the rules of every protocol version and every store.
 //!
-//! Here names are read, read-only exports refuse changes, values that no store takes are turned
-//! away, and a failed operation gets the attributes that its caller wants all the same. What
-//! remains is the store's.
+//! This layer parses names, refuses changes on read-only exports, rejects values that no store
+//! accepts, and adds attributes to the reply of a failed operation. The store does the rest.
 
 mod access;
 mod commit;
@@ -41,12 +40,12 @@ use crate::{
     SetAttributes, SetTime, Step, Wcc,
 };
 
-/// Why an operation that changes nothing failed, with the object that it was about.
+/// The failure of an operation that changes nothing, with the attributes of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The cause.
     pub error: FsError,
-    /// The object, where it is still there.
+    /// The attributes of the object, if it still exists.
     pub attributes: Option<Attributes>,
 }
 
@@ -56,16 +55,17 @@ impl Failed {
     }
 }
 
-/// The attributes that go with a failure. Callers are free to do without, so an error is none.
+/// Returns the attributes for the reply of a failed operation. They are optional, so an error
+/// yields None.
 async fn attributes(export: &Export, object: &ObjectId, error: FsError) -> Option<Attributes> {
-    // Who is to ask again later does not wait once more for these.
+    // The caller retries after a delay, so the reply does not wait for attributes.
     if matches!(error, FsError::Stale | FsError::BadHandle | FsError::Later) {
         return None;
     }
     export.store.getattr(object).await.ok()
 }
 
-/// What a change comes to that was turned away before it reached the store.
+/// Returns the outcome of a change that this layer refused before the store received it.
 async fn refused<T>(export: &Export, object: &ObjectId, error: FsError) -> Changed<T> {
     Changed {
         result: Err(error),
@@ -73,12 +73,12 @@ async fn refused<T>(export: &Export, object: &ObjectId, error: FsError) -> Chang
     }
 }
 
-/// Fails with [`FsError::ReadOnly`] where nothing may be changed.
+/// Fails with [`FsError::ReadOnly`] if the request may not change anything.
 fn writable(request: &Request<'_>) -> Result<(), FsError> {
     if request.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
 }
 
-/// The place of a new name; `.` and `..` are always there already.
+/// Parses the place of a new name; `.` and `..` always exist.
 fn new_place<'a>(
     request: &Request<'_>,
     directory: &ObjectId,
@@ -88,7 +88,7 @@ fn new_place<'a>(
     place(request.export, directory, name, FsError::AlreadyExists)
 }
 
-/// The place of a name that is neither `.` nor `..`, for which the error is `dots`.
+/// Parses the place of a name; `dots` is the error for `.` and `..`.
 fn place<'a>(
     export: &Export,
     directory: &ObjectId,
@@ -102,8 +102,8 @@ fn place<'a>(
     Ok(Place { directory: *directory, name })
 }
 
-/// Fails with [`FsError::Invalid`] where a time has more nanoseconds than a second does, and where
-/// an object is to belong to the number of no user.
+/// Fails with [`FsError::Invalid`] if a time has 1,000,000,000 nanoseconds or more, or if the new
+/// owner or group is [`NO_USER`].
 fn valid(changes: &SetAttributes) -> Result<(), FsError> {
     if [changes.uid, changes.gid].contains(&Some(NO_USER)) {
         return Err(FsError::Invalid);

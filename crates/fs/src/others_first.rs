@@ -1,10 +1,10 @@
-//! Going behind the others.
+//! Yielding to other tasks.
 
 use core::future::{Future, poll_fn};
 use core::task::Poll;
 
-/// Waits until all that can go on now has had its turn: for long work in steps, and to see what
-/// else is asked for before something costly is done.
+/// Yields once, so that all tasks that are ready run first. Long work yields between its steps, and
+/// costly work yields to see further requests first.
 pub fn others_first() -> impl Future<Output = ()> + Send {
     let mut they_were = false;
     poll_fn(move |context| {

@@ -1,25 +1,27 @@
-//! Mode bits, for stores whose kernel does not check them.
+//! Checks of mode bits, for stores whose kernel does not check them.
 
 use crate::{
     Access, Attributes, Caller, FileType, FsError, Mode, NO_USER, SUPERUSER, SetAttributes, SetTime,
 };
 
-/// The bit of a mode that has a program run as its group, and a directory hand down its own.
+/// The set-group-id bit: a program runs with the file's group, and a directory passes its group to
+/// new entries.
 pub const SET_GROUP: u32 = 0o2000;
 
-/// Read, write and execute (or search) as mode bits give them to a caller.
+/// The permissions that mode bits grant to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Read a file, list a directory.
+    /// Read a file, or list a directory.
     pub read: bool,
-    /// Write a file, change a directory.
+    /// Write a file, or change a directory.
     pub write: bool,
-    /// Run a file, search a directory.
+    /// Run a file, or search a directory.
     pub execute: bool,
 }
 
-/// What the mode bits of an object give a caller: those of the owner, the group or the others,
-/// whichever fits first. The superuser may all, but run only what somebody may run.
+/// Returns the permissions that the mode bits of an object grant to a caller: the bits of the
+/// owner, the group or the others, in this order of precedence. The superuser has all permissions,
+/// but runs a file only if it has at least one execute bit.
 #[must_use]
 pub fn rights(attributes: &Attributes, caller: &Caller) -> Rights {
     let mode = attributes.mode.bits();
@@ -37,11 +39,11 @@ pub fn rights(attributes: &Attributes, caller: &Caller) -> Rights {
     Rights { read: bits & 4 != 0, write: bits & 2 != 0, execute: bits & 1 != 0 }
 }
 
-/// Rights in the words of ACCESS (RFC 1813 3.3.4).
+/// Converts permissions to the kinds of access of ACCESS (RFC 1813 3.3.4).
 #[must_use]
 pub fn access(attributes: &Attributes, rights: Rights) -> Access {
     let directory = attributes.file_type == FileType::Directory;
-    // Changing names in a directory needs the right to search it as well.
+    // A change of names in a directory also needs search permission.
     let change = rights.write && (!directory || rights.execute);
     Access {
         read: rights.read,
@@ -53,8 +55,8 @@ pub fn access(attributes: &Attributes, rights: Rights) -> Access {
     }
 }
 
-/// Whether a sticky directory keeps a caller from removing or renaming an entry of it: only the
-/// owners of entry and directory may, and the superuser.
+/// Returns true if the sticky bit of a directory forbids the caller to remove or rename an entry.
+/// Only the owner of the entry, the owner of the directory and the superuser may do so.
 #[must_use]
 pub fn sticky_forbids(directory: &Attributes, entry: &Attributes, caller: &Caller) -> bool {
     const STICKY: u32 = 0o1000;
@@ -62,11 +64,12 @@ pub fn sticky_forbids(directory: &Attributes, entry: &Attributes, caller: &Calle
         && ![SUPERUSER, entry.uid, directory.uid].contains(&caller.uid)
 }
 
-/// Fails unless the caller may make all of these changes to an object, where a file has so many
-/// bytes at most.
+/// Fails unless the caller may make all these changes to an object; `file_bytes_max` is the largest
+/// size of a file.
 ///
 /// # Errors
-/// [`FsError::NotOwner`], [`FsError::Access`], and what becomes of a size that cannot be set.
+/// [`FsError::NotOwner`], [`FsError::Access`], [`FsError::Invalid`], [`FsError::FileTooBig`], and
+/// the errors of [`must_be_file`] for a new size.
 pub fn may_set(
     attributes: &Attributes,
     caller: &Caller,
@@ -103,10 +106,10 @@ pub fn may_set(
     Ok(())
 }
 
-/// Fails unless it is what data is read from and written to.
+/// Fails unless the object is a regular file.
 ///
 /// # Errors
-/// [`FsError::IsDirectory`], or [`FsError::Invalid`] for what is neither.
+/// [`FsError::IsDirectory`] for a directory, [`FsError::Invalid`] for any other object.
 pub const fn must_be_file(file_type: FileType) -> Result<(), FsError> {
     match file_type {
         FileType::Regular => Ok(()),
@@ -119,8 +122,8 @@ pub const fn must_be_file(file_type: FileType) -> Result<(), FsError> {
     }
 }
 
-/// A mode without the bits that would let a caller change a program which runs as another.
-/// Set-group-id without group execution means something else (mandatory locks) and stays.
+/// Returns a mode without the set-user-id and set-group-id bits, which a write by another user must
+/// clear. Set-group-id without group execution means mandatory locking and stays.
 #[must_use]
 pub const fn without_set_ids(mode: Mode) -> Mode {
     const SET_USER: u32 = 0o4000;

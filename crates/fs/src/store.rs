@@ -13,51 +13,56 @@ use leasehold_base::units::{Cookie, FileTime};
 
 use crate::{Answer, Attributes, Caller, Device, FsError, Name, ObjectId, SetAttributes, Wcc};
 
-/// Where files lie: a local directory, memory, stripes on other servers.
+/// A file-system back end: a local directory, memory, or stripes on other servers.
 ///
-/// What holds for every operation:
-/// - Objects are named by [`ObjectId`]; one that is gone is [`FsError::Stale`].
-/// - The store decides whether `caller` may; `.` and `..` and read-only exports were dealt with
-///   above.
-/// - An operation that changes something returns the attributes before and after it; both are
-///   there only when nothing else can have changed the object in between.
-/// - Names and attributes are on stable storage when an operation answers, data when it was
-///   written so or committed.
-/// - A name longer than [`Properties::name_bytes_max`] is [`FsError::NameTooLong`].
-/// - An operation that cannot be answered without sleeping answers later; it never blocks.
+/// These rules hold for every operation:
+/// - An [`ObjectId`] identifies an object; an operation on a removed object fails with
+///   [`FsError::Stale`].
+/// - The store checks the permissions of `caller`. The layer above handles `.`, `..` and read-only
+///   exports.
+/// - An operation that changes something returns the attributes before and after the change. Both
+///   are present only if nothing else can have changed the object in between.
+/// - Names and attributes are on stable storage when an operation returns. Data is on stable
+///   storage if the write requested that, or after a commit.
+/// - A name longer than [`Properties::name_bytes_max`] fails with [`FsError::NameTooLong`].
+/// - An operation that must sleep returns a future; it never blocks the thread.
 pub trait Store: Send + Sync {
-    /// The directory that is exported.
+    /// Returns the exported directory.
     fn root(&self) -> ObjectId;
 
-    /// The part of an id that is equal for all ids of one object; what leases, locks and write
-    /// stability are kept by.
+    /// Returns the object key: the part of an id that is equal for all ids of one object. Leases,
+    /// locks and write stability use it as their key.
     fn identity(&self, object: &ObjectId) -> ObjectId {
         *object
     }
 
-    /// A path to an object from the root, its names parted by slashes, for people to read; empty for
-    /// the root. It is true when it is told and need not be later, and is one of several where the
-    /// object has several names. None where there is none, and where it would have to be searched or
-    /// waited for.
+    /// Returns a path from the root to an object, with slashes between the names, for display; the
+    /// path of the root is empty. The path may be out of date as soon as this method returns. An
+    /// object with several names has one of several paths. Returns None if no path exists, or if
+    /// the store would have to search or wait for it.
     fn path(&self, _object: &ObjectId) -> Option<Vec<u8>> {
         None
     }
 
-    /// Has programs that reach an object by other ways wait, or tells of them, while clients hold
-    /// leases on it. Where that cannot be, it is not.
+    /// Sets the local-access interlock of an object: while clients hold leases on the object, local
+    /// programs that open it wait, or the store reports them. A store without an interlock does
+    /// nothing.
     ///
     /// # Errors
-    /// [`FsError::Later`] when a program already has it open in a way that does not go with it.
+    /// [`FsError::Later`] if a local program has already opened the object in a mode that conflicts
+    /// with `guard`.
     fn guard(&self, _object: &ObjectId, _guard: Guard) -> Result<(), FsError> {
         Ok(())
     }
 
-    /// Makes sure of an object for clients that are to hold leases on it which go with this, where
-    /// others serve the same files: until they are told to give those up no other's client changes it,
-    /// or reads it, too. Where that is but opportune nobody is asked for it.
+    /// Acquires a server-side lease from the object's home metaserver before clients receive leases
+    /// that need `guard`. While the server holds that lease, no client of another server writes the
+    /// object, or, for [`Guard::Everything`], reads it. If `opportune` is set, fails instead of
+    /// contacting the home.
     ///
     /// # Errors
-    /// [`FsError::Later`] when that cannot be had soon, [`FsError::NotSupported`] when it never can.
+    /// [`FsError::Later`] if the lease is not available soon, [`FsError::NotSupported`] if it never
+    /// is.
     fn cover<'a>(
         &'a self,
         _object: &'a ObjectId,
@@ -67,29 +72,30 @@ pub trait Store: Send + Sync {
         Answer::now(Ok(()))
     }
 
-    /// Keeps others who serve the same files, and their clients, from an object until the answer is
-    /// dropped: what those cache of it is void before.
+    /// Acquires exclusive access to an object: other servers of the same files, and their clients,
+    /// cannot access it until the result is dropped. Their cached copies are void before this
+    /// method returns.
     ///
     /// # Errors
-    /// [`FsError::Later`] when that cannot be had soon.
+    /// [`FsError::Later`] if exclusive access is not available soon.
     fn alone<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
         Answer::now(Ok(Alone::default()))
     }
 
-    /// From which change time of an object to which its store has changed it by itself alone, as
-    /// where it has moved its data, if nobody else has changed it since: it is what it was at the
-    /// first of them. A store need not remember that.
+    /// Returns the change times `(before, after)` of the last internal maintenance of an object,
+    /// for example a data migration, if no other change followed. The contents are the same at both
+    /// times. A store may forget them and return None.
     fn upkeep(&self, _object: &ObjectId) -> Option<(FileTime, FileTime)> {
         None
     }
 
-    /// Where an administrator wants the data of a file, or of files that are made in a directory, in
-    /// the words of a store above this one; none where nothing was said.
+    /// Returns the layout policy that an administrator set for a file, or for new files of a
+    /// directory, encoded by a store above this one. Returns None if no policy is set.
     fn layout<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
         Answer::now(Ok(None))
     }
 
-    /// Says so of an object.
+    /// Sets the layout policy of an object.
     fn set_layout<'a>(
         &'a self,
         _object: &'a ObjectId,
@@ -98,19 +104,19 @@ pub trait Store: Send + Sync {
         Answer::now(Err(FsError::NotSupported))
     }
 
-    /// What is true of the store as a whole.
+    /// Returns the properties of the store as a whole.
     fn properties(&self) -> Properties;
 
-    /// The properties of the file system that an object lies on.
+    /// Returns the properties of the file system that contains an object.
     fn properties_of(&self, _object: &ObjectId) -> Properties {
         self.properties()
     }
 
-    /// The attributes of an object; needs no permission.
+    /// Returns the attributes of an object; needs no permission.
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
 
-    /// The same with nobody waited for who may be away, and whether all of it is true: where it is
-    /// not, size and bytes used may be others.
+    /// Like [`Store::getattr`], but never waits for an unreachable server. The flag is false if the
+    /// size and the bytes used may be out of date.
     fn known<'a>(
         &'a self,
         object: &'a ObjectId,
@@ -118,19 +124,20 @@ pub trait Store: Send + Sync {
         Answer::later(async move { Ok((self.getattr(object).await?, true)) })
     }
 
-    /// When an object was changed last, as its attributes say; known also while what else they say
-    /// has to be waited for.
+    /// Returns the change time of an object. The time is available even while other attributes need
+    /// a wait.
     fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
         Answer::later(async move { Ok(self.getattr(object).await?.changed) })
     }
 
-    /// Changes attributes, all or none. [`FsError::NotOwner`] for what only the owner or the
-    /// privileged may change; writers may set times to now and the size, which the owner always
-    /// may. The size of a directory is [`FsError::IsDirectory`], of any other object that is no
-    /// file [`FsError::Invalid`].
+    /// Changes either all the given attributes or none. The owner and the superuser may change
+    /// everything that the system permits; a caller with write permission may set the size, and
+    /// times to the current time. The owner may always set the size. Any other change fails with
+    /// [`FsError::NotOwner`]. Setting the size of a directory fails with [`FsError::IsDirectory`],
+    /// and of any other object that is not a file with [`FsError::Invalid`].
     ///
-    /// With `guard`, only while the object's change time is still that one, else
-    /// [`FsError::NotSynchronized`].
+    /// With `guard`, the change happens only if the object's change time equals `guard`; otherwise
+    /// it fails with [`FsError::NotSynchronized`].
     fn setattr<'a>(
         &'a self,
         caller: &'a Caller,
@@ -139,7 +146,7 @@ pub trait Store: Send + Sync {
         guard: Option<FileTime>,
     ) -> Answer<'a, Changed<()>>;
 
-    /// The object of a name.
+    /// Returns the object that a name identifies.
     fn lookup<'a>(
         &'a self,
         caller: &'a Caller,
@@ -147,14 +154,14 @@ pub trait Store: Send + Sync {
         name: Name<'a>,
     ) -> Answer<'a, Result<Found, FsError>>;
 
-    /// The directory above a directory; of the root, the root.
+    /// Returns the parent of a directory; the parent of the root is the root.
     fn parent<'a>(
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
     ) -> Answer<'a, Result<Found, FsError>>;
 
-    /// Which of the wanted kinds of access the caller has.
+    /// Returns the subset of the wanted kinds of access that the caller has.
     fn access<'a>(
         &'a self,
         caller: &'a Caller,
@@ -162,8 +169,7 @@ pub trait Store: Send + Sync {
         wanted: Access,
     ) -> Answer<'a, Result<(Access, Attributes), FsError>>;
 
-    /// The wanted kinds of access that the caller has, without attributes. The answer comes also
-    /// while attributes have to be waited for.
+    /// Like [`Store::access`], but without attributes, so that the result does not wait for them.
     fn rights<'a>(
         &'a self,
         caller: &'a Caller,
@@ -173,7 +179,7 @@ pub trait Store: Send + Sync {
         Answer::later(async move { Ok(self.access(caller, object, wanted).await?.0) })
     }
 
-    /// The target of a symbolic link; [`FsError::Invalid`] for any other object.
+    /// Returns the target of a symbolic link; [`FsError::Invalid`] for any other object.
     fn readlink<'a>(
         &'a self,
         caller: &'a Caller,
@@ -181,9 +187,9 @@ pub trait Store: Send + Sync {
     ) -> Answer<'a, Result<(Target, Attributes), FsError>>;
 
     /// Reads up to `count` bytes; fewer only at the end of the file. The owner may always read,
-    /// for the client checked when the file was opened, and so may who may run the file (RFC 1813
-    /// 4.4). [`FsError::Invalid`] for an object that is neither file nor directory,
-    /// [`FsError::IsDirectory`] for a directory.
+    /// because the client checked the permission when it opened the file; a caller with execute
+    /// permission may also read (RFC 1813 4.4). Fails with [`FsError::IsDirectory`] for a
+    /// directory, and with [`FsError::Invalid`] for any other object that is not a file.
     fn read<'a>(
         &'a self,
         caller: &'a Caller,
@@ -192,8 +198,8 @@ pub trait Store: Send + Sync {
         count: u32,
     ) -> Answer<'a, Result<ReadDone, FsError>>;
 
-    /// Writes, and makes it as stable as asked before it answers. The owner may always write.
-    /// Fails on other objects as [`Store::read`] does.
+    /// Writes data, and returns when the data is as stable as `stability` requires. The owner may
+    /// always write. Fails on other objects as [`Store::read`] does.
     fn write<'a>(
         &'a self,
         caller: &'a Caller,
@@ -203,10 +209,10 @@ pub trait Store: Send + Sync {
         stability: Stability,
     ) -> Answer<'a, Changed<WriteDone>>;
 
-    /// Makes a regular file; `wcc` is the directory's.
+    /// Creates a regular file; `wcc` describes the directory.
     ///
-    /// What is made belongs to the caller, and to the directory's group where that is
-    /// set-group-id; a mode that is not given is 0600. Only the privileged may give it to others.
+    /// The new file belongs to the caller, and to the directory's group if the directory has the
+    /// set-group-id bit. The default mode is 0600. Only the superuser may choose another owner.
     fn create<'a>(
         &'a self,
         caller: &'a Caller,
@@ -214,10 +220,11 @@ pub trait Store: Send + Sync {
         file: &'a NewFile,
     ) -> Answer<'a, Changed<Found>>;
 
-    /// Makes anything but a regular file, which belongs as a file does; `wcc` is the directory's.
+    /// Creates any object except a regular file; `wcc` describes the directory. The rules of
+    /// [`Store::create`] determine the owner.
     ///
-    /// A mode that is not given is 0600, of a directory 0700; a size is not looked at, nor the
-    /// mode of a symbolic link.
+    /// The default mode is 0600, of a directory 0700. The size, and the mode of a symbolic link,
+    /// are ignored.
     fn make<'a>(
         &'a self,
         caller: &'a Caller,
@@ -226,20 +233,20 @@ pub trait Store: Send + Sync {
         attributes: &'a SetAttributes,
     ) -> Answer<'a, Changed<Found>>;
 
-    /// Removes a name of anything but a directory, which is [`FsError::IsDirectory`]; `wcc` is the
-    /// directory's.
+    /// Removes a name of any object except a directory, which fails with [`FsError::IsDirectory`];
+    /// `wcc` describes the directory that contains the name.
     fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
 
-    /// Removes an empty directory; `wcc` is that of the directory above. [`FsError::NotEmpty`]
-    /// where there are names in it, [`FsError::NotDirectory`] for any other object.
+    /// Removes an empty directory; `wcc` describes its parent. Fails with [`FsError::NotEmpty`] if
+    /// the directory contains names, and with [`FsError::NotDirectory`] for any other object.
     fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
 
-    /// Gives an object another name, over what had that name before, in one step. Nothing happens
-    /// where both names lead to one object.
+    /// Renames an object atomically and replaces an object that has the new name. Does nothing if
+    /// both names identify one object.
     ///
     /// A directory replaces only an empty directory ([`FsError::NotEmpty`],
-    /// [`FsError::NotDirectory`]) and cannot go below itself ([`FsError::Invalid`]); other objects
-    /// replace anything but a directory ([`FsError::IsDirectory`]).
+    /// [`FsError::NotDirectory`]) and cannot move below itself ([`FsError::Invalid`]). Any other
+    /// object replaces any object except a directory ([`FsError::IsDirectory`]).
     fn rename<'a>(
         &'a self,
         caller: &'a Caller,
@@ -247,7 +254,7 @@ pub trait Store: Send + Sync {
         to: Place<'a>,
     ) -> Answer<'a, Renamed>;
 
-    /// Gives an object one more name; [`FsError::Invalid`] for a directory.
+    /// Adds a name to an object; [`FsError::Invalid`] for a directory.
     fn link<'a>(
         &'a self,
         caller: &'a Caller,
@@ -255,9 +262,10 @@ pub trait Store: Send + Sync {
         place: Place<'a>,
     ) -> Answer<'a, Linked>;
 
-    /// A part of a directory, from behind `cookie` on, `.` and `..` among the entries. Every name
-    /// that is there throughout a listing comes exactly once. As many come as the budget holds;
-    /// [`FsError::TooSmall`] when it does not hold the next entry.
+    /// Returns the entries of a directory that follow `cookie`, including `.` and `..`. A listing
+    /// returns every name that exists throughout the listing exactly once. A page contains as many
+    /// entries as the budget permits; [`FsError::TooSmall`] if the budget is too small for the next
+    /// entry.
     fn readdir<'a>(
         &'a self,
         caller: &'a Caller,
@@ -267,16 +275,16 @@ pub trait Store: Send + Sync {
         wanted: Wanted,
     ) -> Answer<'a, Result<Page, FsError>>;
 
-    /// Room on the file system, as the caller may use it.
+    /// Returns the space of the file system that is available to the caller.
     fn space<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
 
-    /// The bytes that may be promised to a client whose data comes later, without attributes. The
-    /// answer may be less than [`Store::space`] has, and comes also while attributes have to be
-    /// waited for.
+    /// Returns the space that the server may promise to a client that sends its data later, without
+    /// attributes, so that the result does not wait for them. The result may be less than the
+    /// result of [`Store::space`].
     fn room<'a>(
         &'a self,
         caller: &'a Caller,
@@ -285,9 +293,9 @@ pub trait Store: Send + Sync {
         Answer::later(async move { Ok(self.space(caller, object).await?.0) })
     }
 
-    /// Where the data of a file lies, for a client that goes there itself; none where it is to be
-    /// had here alone. One to write by is good until [`Store::recall`]; while there is one, sizes
-    /// are those that the servers of objects tell.
+    /// Returns the layout of a file for direct data access by a client, or None if only this server
+    /// can access the data. A layout for writing is valid until [`Store::recall`]; while one
+    /// exists, the stripe objects' servers determine the file's size.
     fn open_layout<'a>(
         &'a self,
         _caller: &'a Caller,
@@ -297,14 +305,14 @@ pub trait Store: Send + Sync {
         Answer::now(Ok(None))
     }
 
-    /// Ends a layout to write by: nothing that is written by it comes after the answer, and the
-    /// file shows that it was changed.
+    /// Ends a layout for writing. After the return no write under the layout succeeds, and the
+    /// file's attributes show the change.
     fn recall<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
         Answer::now(Ok(()))
     }
 
-    /// Puts on stable storage what was written unstably within a range; a length of zero means
-    /// to the end of the file. Needs no permission; fails on other objects as [`Store::read`] does.
+    /// Makes the unstable data within a range stable; a length of zero means to the end of the
+    /// file. Needs no permission; fails on other objects as [`Store::read`] does.
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -323,27 +331,27 @@ pub struct Place<'a> {
     pub name: Name<'a>,
 }
 
-/// What an operation that changes an object, or the names in a directory, comes to.
+/// The outcome of an operation that changes an object, or the names in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed<T> {
-    /// Its result.
+    /// The result.
     pub result: Result<T, FsError>,
-    /// The changed object before and after, also when the operation failed.
+    /// The attributes of the changed object before and after, also if the operation failed.
     pub wcc: Wcc,
 }
 
 impl<T> Changed<T> {
-    /// A failure of which nothing more is known.
+    /// Returns a failure without attributes.
     #[must_use]
     pub fn failed(error: FsError) -> Self {
         Self { result: Err(error), wcc: Wcc::default() }
     }
 }
 
-/// What [`Store::rename`] comes to.
+/// The outcome of [`Store::rename`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// Its result.
+    /// The result.
     pub result: Result<(), FsError>,
     /// The directory of the old name.
     pub from: Wcc,
@@ -351,10 +359,10 @@ pub struct Renamed {
     pub to: Wcc,
 }
 
-/// What [`Store::link`] comes to.
+/// The outcome of [`Store::link`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
-    /// Its result.
+    /// The result.
     pub result: Result<(), FsError>,
     /// The object afterwards.
     pub attributes: Option<Attributes>,
@@ -362,52 +370,53 @@ pub struct Linked {
     pub directory: Wcc,
 }
 
-/// An object that a name led to.
+/// An object that a lookup or a creation returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The object.
     pub object: ObjectId,
     /// Its attributes.
     pub attributes: Attributes,
-    /// The attributes of the directory that was searched; none where [`Changed`] has them.
+    /// The attributes of the searched directory; None if [`Changed`] contains them.
     pub directory: Option<Attributes>,
 }
 
-/// What a symbolic link says.
+/// The target path of a symbolic link.
 pub type Target = Vec<u8>;
 
-/// What programs do to an object that is guarded.
+/// An access by a local program to an object with a local-access interlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Nothing for long: it may be that it needs no guard any more.
+    /// No access for a long time; the object may no longer need the interlock.
     Nothing,
-    /// One is to read it.
+    /// A program is about to read the object.
     Reads,
-    /// One is to change it, or has changed names in it.
+    /// A program is about to change the object, or has changed names in it.
     Changes,
 }
 
-/// What programs that reach an object by other ways are to wait with.
+/// The accesses that the local-access interlock delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Nothing.
+    /// No access.
     Nothing,
-    /// To change its data or names.
+    /// Changes of data or names.
     Changes,
-    /// To read it, too.
+    /// Changes and reads.
     Everything,
 }
 
-/// That nobody else is at an object, until it is dropped.
+/// Exclusive access to an object until this value is dropped.
 #[derive(Default)]
 pub struct Alone {
-    /// The same number as the last time means that nobody else was at it since; zero says nothing.
+    /// If the number equals the number of the last acquisition, no other server has accessed the
+    /// object since. Zero carries no information.
     pub number: u64,
     end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Alone {
-    /// Does this at its end.
+    /// Returns a value that calls `end` when it is dropped.
     pub fn until(number: u64, end: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self { number, end: Some(Box::new(end)) }
     }
@@ -425,16 +434,16 @@ impl fmt::Debug for Alone {
     }
 }
 
-/// Kinds of access, each of which a caller may have or not (RFC 1813 3.3.4).
+/// Kinds of access that a caller may have (RFC 1813 3.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Read a file, or list a directory.
     pub read: bool,
     /// Look up a name in a directory.
     pub lookup: bool,
-    /// Write where a file has bytes, or change names in a directory.
+    /// Overwrite existing bytes of a file, or change names in a directory.
     pub modify: bool,
-    /// Write behind the end of a file, or add names to a directory.
+    /// Write beyond the end of a file, or add names to a directory.
     pub extend: bool,
     /// Remove names from a directory.
     pub delete: bool,
@@ -443,7 +452,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// What is in both.
+    /// Returns the kinds of access that both sets contain.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -457,63 +466,65 @@ impl Access {
     }
 }
 
-/// What a READ brings.
+/// The result of a READ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadDone {
     /// The bytes.
     pub data: Bytes,
-    /// Whether they reach to the end of the file.
+    /// True if the bytes reach the end of the file.
     pub end: bool,
     /// The file afterwards.
     pub attributes: Attributes,
 }
 
-/// How safe written data must be, or is (RFC 1813 3.3.7, `stable_how`).
+/// The stability of written data (RFC 1813 3.3.7, `stable_how`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
-    /// Anywhere; a COMMIT will follow.
+    /// Not stable; a COMMIT will follow.
     Unstable,
-    /// Data on stable storage, with as much as is needed to read it back.
+    /// The data is on stable storage, with the metadata that a later read needs.
     DataSync,
-    /// Data and all attributes on stable storage.
+    /// The data and all attributes are on stable storage.
     FileSync,
 }
 
-/// Changes whenever data that was written unstably may be lost (RFC 1813 3.3.7, `writeverf3`).
+/// The write verifier, which changes whenever unstable data may be lost (RFC 1813 3.3.7,
+/// `writeverf3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Verifier(pub [u8; 8]);
 
-/// What a WRITE comes to.
+/// The result of a WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteDone {
-    /// How many bytes were written.
+    /// The number of bytes written.
     pub count: u32,
-    /// How safe they are, at least as asked.
+    /// The stability of the bytes, at least as high as requested.
     pub stability: Stability,
-    /// The verifier of a later COMMIT, unless something was lost.
+    /// The write verifier; a later COMMIT returns the same one unless the server lost data.
     pub verifier: Verifier,
 }
 
-/// What a COMMIT comes to.
+/// The result of a COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Equal to that of the WRITEs when nothing was lost.
+    /// The write verifier, equal to the verifier of the WRITEs if the server lost no data.
     pub verifier: Verifier,
 }
 
-/// How a regular file is to be made (RFC 1813 3.3.8, `createhow3`).
+/// The mode of a file creation (RFC 1813 3.3.8, `createhow3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewFile {
-    /// Takes a file that is already there, and then sets no attribute but a size; any other
-    /// object there is [`FsError::AlreadyExists`].
+    /// Accepts an existing file, and then sets only the size of the given attributes. Any other
+    /// existing object fails with [`FsError::AlreadyExists`].
     Unchecked(SetAttributes),
-    /// Fails with [`FsError::AlreadyExists`] when the name is there.
+    /// Fails with [`FsError::AlreadyExists`] if the name exists.
     Guarded(SetAttributes),
-    /// Fails so unless the file was made by an earlier call with the same verifier.
+    /// Fails with [`FsError::AlreadyExists`] unless an earlier call with the same verifier created
+    /// the file.
     Exclusive([u8; 8]),
 }
 
-/// What [`Store::make`] is to make.
+/// The kind of object that [`Store::make`] creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewNode<'a> {
     /// A directory.
@@ -530,7 +541,7 @@ pub enum NewNode<'a> {
     Fifo,
 }
 
-/// Room on a file system (RFC 1813 3.3.18).
+/// Space on a file system (RFC 1813 3.3.18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// Size in bytes.
@@ -539,11 +550,11 @@ pub struct Space {
     pub free_bytes: u64,
     /// Free bytes that the caller may use.
     pub available_bytes: u64,
-    /// Number of files that there can be.
+    /// The largest possible number of files.
     pub files: u64,
-    /// Files that can still be made.
+    /// The number of files that can still be created.
     pub free_files: u64,
-    /// Files that the caller can still make.
+    /// The number of files that the caller can still create.
     pub available_files: u64,
 }
 
@@ -551,14 +562,15 @@ impl Space {
     /// The largest margin of [`Space::promised`], in bytes.
     const MARGIN_BYTES_MAX: u64 = 1 << 30;
 
-    /// The margin's share of the file system: one part of so many.
+    /// The divisor that derives the margin from the size of the file system.
     const MARGIN_PARTS: u64 = 16;
 
-    /// The same file system with the bytes that a server may promise for data which comes later.
+    /// Returns the same file system with the bytes that a server may promise for data that arrives
+    /// later.
     ///
-    /// A margin stays out of the promise: a file takes whole blocks, and the file system needs
-    /// blocks of its own for each extent (a btrfs of 128 MiB refused data with 3 MiB available). A
-    /// write beyond the promise is still tried: the file system decides then.
+    /// The promise excludes a margin: a file occupies whole blocks, and the file system needs
+    /// blocks of its own for each extent (a btrfs of 128 MiB refused data with 3 MiB available).
+    /// The server still tries a write beyond the promise, and the file system decides.
     #[must_use]
     pub const fn promised(self) -> Self {
         let part = self.bytes / Self::MARGIN_PARTS;
@@ -567,7 +579,7 @@ impl Space {
     }
 }
 
-/// What is true of a store as a whole (RFC 1813 3.3.19 and 3.3.20).
+/// The properties of a store as a whole (RFC 1813 3.3.19 and 3.3.20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// The largest size of a file, in bytes.
@@ -576,19 +588,19 @@ pub struct Properties {
     pub name_bytes_max: u32,
     /// The largest number of names of one file.
     pub link_max: u32,
-    /// The steps in which times are kept.
+    /// The resolution of file times.
     pub time_step: core::time::Duration,
-    /// Whether names that differ in case alone are one name.
+    /// True if names that differ only in case are equal.
     pub case_insensitive: bool,
-    /// Whether only the privileged may give files away.
+    /// True if only the superuser may change the owner of a file.
     pub chown_restricted: bool,
-    /// Whether times can be set to any value.
+    /// True if a caller can set times to any value.
     pub can_set_time: bool,
-    /// Whether there are symbolic links.
+    /// True if the store supports symbolic links.
     pub symlinks: bool,
-    /// Whether files can have several names.
+    /// True if a file can have several names.
     pub links: bool,
-    /// Whether clients may hold leases on names: on directories, and on all else that is no regular
-    /// file. Where others serve the same names, [`Store::cover`] has the last word.
+    /// True if clients may hold leases on directories and on all other objects that are not regular
+    /// files. If other servers share the names, [`Store::cover`] makes the final decision.
     pub leases_names: bool,
 }

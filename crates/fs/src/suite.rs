@@ -1,8 +1,9 @@
-//! The conformance suite: what every store must do, one case for each promise.
+//! The conformance suite of stores, with one case for each promise of [`Store`].
 //!
-//! A store's own tests hand [`run_all`] a way to make [`Subject`]s. Each case works in a fresh
-//! directory under the root, so that a root may be shared and need not be empty. What a store
-//! cannot be asked, for want of a user to ask as, is skipped and named.
+//! The tests of a store pass to [`run_all`] a function that makes [`Subject`]s. Each case works in
+//! a fresh directory under the root, so that cases may share a root, and the root need not be
+//! empty. The suite skips a case, and reports its name, if the subject lacks a user that the case
+//! needs.
 
 mod access;
 mod attributes;
@@ -36,37 +37,37 @@ pub use model::run_model;
 pub use waiting::block_on;
 pub use world::World;
 
-/// A store, and what is to be known of it to judge it.
+/// A store, with the facts that the suite needs to test it.
 pub struct Subject {
-    /// The store; the owner may make names in its root.
+    /// The store; the owner may create names in its root.
     pub store: Arc<dyn Store>,
-    /// The user that most is done as; what it makes belongs to it.
+    /// The user of most operations, and the owner of the objects that they create.
     pub owner: Caller,
-    /// A user who has no group in common with the owner and to whom mode bits apply.
+    /// An ordinary user that shares no group with the owner.
     pub other: Option<Caller>,
-    /// A user who may all.
+    /// The superuser.
     pub superuser: Option<Caller>,
-    /// Whether what another user makes belongs to that user.
+    /// True if an object that another user creates belongs to that user.
     pub acts_as_caller: bool,
-    /// Whether nobody but the store can change a file, so that changes of files come with the
-    /// attributes from before as well.
+    /// True if only the store can change files, so that changes of files also return the attributes
+    /// before the change.
     pub files_are_its_own: bool,
-    /// Whether nobody but the store can change names, so that changes of names come with the
-    /// directory's attributes from before and after.
+    /// True if only the store can change names, so that changes of names return the directory's
+    /// attributes before and after.
     pub names_are_its_own: bool,
-    /// Lets the store's clock go on by a step at least.
+    /// Advances the store's clock by one step or more.
     pub pass_time: Box<dyn Fn()>,
     /// Ends the store as a crash would, and opens it again.
     pub restart: Option<Box<dyn Fn() -> Arc<dyn Store>>>,
 }
 
 impl Subject {
-    /// A store that does as each caller, whatever user that is, and whose files only it can change:
-    /// one in memory, or over such. It is told the time, and cannot be opened again unless the
-    /// caller adds how.
+    /// Returns a subject whose store acts as any caller and exclusively owns its files: a store in
+    /// memory, or a wrapper of one. `set_now` sets its time. The subject cannot restart unless the
+    /// caller sets `restart`.
     ///
     /// # Panics
-    /// When the superuser may not open the root to everybody.
+    /// Panics if the superuser may not open the root to all users.
     pub fn of_every_user(store: Arc<dyn Store>, set_now: impl Fn(FileTime) + 'static) -> Self {
         let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
         let seconds = Cell::new(1_700_000_000);
@@ -93,19 +94,19 @@ impl Subject {
     }
 }
 
-/// What a case cannot do without.
+/// The requirement of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
-    /// An owner who is not the superuser.
+    /// An owner other than the superuser.
     OrdinaryOwner,
     /// A second user.
     Other,
     /// A second user whose own objects belong to it.
     OtherWithObjects,
-    /// The superuser, and an owner who is another.
+    /// The superuser, and an owner other than the superuser.
     Superuser,
-    /// A store that can be opened again.
+    /// A store that can restart.
     Restart,
 }
 
@@ -125,12 +126,12 @@ impl Needs {
 
 type Run = for<'a> fn(&'a World<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// One promise of the [`Store`] trait, and how to see whether a store keeps it.
+/// One promise of the [`Store`] trait, with a test of it.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// What is promised.
+    /// The name of the promise.
     pub name: &'static str,
-    /// Where it is promised.
+    /// The clause that states the promise.
     pub clause: &'static str,
     needs: Needs,
     run: Run,
@@ -169,20 +170,20 @@ pub fn all_cases() -> impl Iterator<Item = &'static Case> {
     parts.into_iter().flatten()
 }
 
-/// What a case came to.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The promise is kept.
+    /// The store keeps the promise.
     Kept,
-    /// The promise is broken, as the message says.
+    /// The store breaks the promise, with a message.
     Broken(String),
-    /// The subject lacks what the case needs.
+    /// The subject lacks the requirement of the case.
     Skipped,
 }
 
 impl Case {
-    /// Runs the case on a subject, on this thread: a store that acts as each caller may leave the
-    /// thread acting so.
+    /// Runs the case on a subject, on this thread. A store that acts as each caller may leave the
+    /// thread with the ids of another user.
     #[must_use]
     pub fn run(&self, subject: &Subject) -> Verdict {
         if !self.needs.met_by(subject) {
@@ -201,10 +202,10 @@ impl Case {
     }
 }
 
-/// Runs every case on a subject of its own; returns the names of those that were skipped.
+/// Runs every case on a subject of its own; returns the names of the skipped cases.
 ///
 /// # Panics
-/// When promises were broken, after all cases were run, with a message for each.
+/// Panics after all cases have run if the store broke promises, with a message for each.
 #[must_use = "a case that is skipped proves nothing"]
 pub fn run_all(make_subject: impl Fn() -> Subject) -> Vec<&'static str> {
     let (mut skipped, mut broken) = (Vec::new(), Vec::new());

@@ -1,32 +1,32 @@
-//! The note by which an iod shows that its objects are not an older state of themselves.
+//! The rollback counter file, by which an iod shows that its objects are not an older copy.
 //!
-//! The note has two places, one for even and one for odd turns. A turn counts only if the turn
-//! before it stands in the other place: a WRITE of a turn that reaches an older state of the iod,
-//! as after a restart during the WRITE, leaves a turn without the turn before.
+//! The file has two slots, one for even and one for odd counter values (turns). A turn is valid
+//! only if the other slot contains the preceding turn. A WRITE of a turn that reaches an older copy
+//! of the iod, for example after a restart during the WRITE, leaves a turn without its predecessor.
 
-/// The file of the note, beside the objects. The name has the place of the only metaserver of a
-/// volume.
+/// The name of the rollback counter file, which lies beside the objects. The name contains the
+/// number of the only metaserver of a volume.
 pub const TURN_NOTE: &str = "leasehold-turn-ffffffff";
 
-/// The bytes of one place.
+/// The bytes of one slot.
 const PLACE_BYTES: u32 = 32;
 
-/// The bytes of a note.
+/// The bytes of the file.
 pub const TURN_NOTE_BYTES: u32 = 2 * PLACE_BYTES;
 
 const FIRST: &str = "turn ";
 
-/// The turns that stand in a note.
+/// The turns in a rollback counter file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotedTurns {
-    /// The last turn that counts; zero where no turn counts.
+    /// The last valid turn; zero if no turn is valid.
     pub last: u64,
-    /// The greatest number that stands in the note, whether the number counts or not.
+    /// The greatest number in the file, valid or not.
     pub greatest: u64,
 }
 
 impl NotedTurns {
-    /// The turns in the bytes of a note; none in bytes that are no note.
+    /// Parses the turns from the bytes of a file; returns zero turns for malformed bytes.
     #[must_use]
     pub fn read(note: &[u8]) -> Self {
         let mut places = note.chunks(PLACE_BYTES as usize).map(turn);
@@ -37,7 +37,7 @@ impl NotedTurns {
     }
 }
 
-/// The place of a turn in a note, and the bytes of the turn there.
+/// Returns the offset of a turn's slot in the file, and the bytes of the slot.
 #[must_use]
 pub fn noted_turn(turn: u64) -> (u64, String) {
     let place = (turn % 2) * u64::from(PLACE_BYTES);
@@ -45,7 +45,7 @@ pub fn noted_turn(turn: u64) -> (u64, String) {
     (place, format!("{text:<width$}\n", width = PLACE_BYTES as usize - 1))
 }
 
-/// The turn in one place.
+/// Parses the turn in one slot.
 fn turn(place: &[u8]) -> Option<u64> {
     let text = core::str::from_utf8(place).ok()?.trim_end();
     u64::from_str_radix(text.strip_prefix(FIRST)?, 16).ok()
@@ -55,7 +55,7 @@ fn turn(place: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A note after turns were written to it, in this order.
+    /// The contents of a file after writes of these turns, in this order.
     fn note(turns: &[u64]) -> Vec<u8> {
         let mut note = Vec::new();
         for &turn in turns {
@@ -75,13 +75,13 @@ mod tests {
         assert_eq!(read(&[1]), NotedTurns { last: 1, greatest: 1 });
         assert_eq!(read(&[1, 2]), NotedTurns { last: 2, greatest: 2 });
         assert_eq!(read(&[1, 2, 3, 4, 5]), NotedTurns { last: 5, greatest: 5 });
-        // The turn after both counts again.
+        // Two consecutive turns are valid again.
         assert_eq!(read(&[1, 2, 3, 8, 9]), NotedTurns { last: 9, greatest: 9 });
         assert_eq!(read(&[1, 2, 3, 9, 10]), NotedTurns { last: 10, greatest: 10 });
         assert_eq!(read(&[u64::MAX - 1, u64::MAX]).last, u64::MAX);
     }
 
-    /// A WRITE that waited while the iod came to be an older state.
+    /// A WRITE that waited while an older copy replaced the iod's objects.
     #[test]
     fn a_turn_without_the_turn_before_does_not_count() {
         for later in [6, 7, 8] {

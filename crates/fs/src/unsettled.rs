@@ -1,10 +1,10 @@
-//! The wait for stable storage of a finished change, handed from a store to the owner of a call.
+//! The wait for stable storage of a finished change, which a store can pass to the owner of a call.
 //!
-//! A store usually answers when a change is on stable storage. The owner of a call can want to note
-//! the reply earlier, since the change survives a kill of the server. So the owner polls the call
-//! within [`taking`], and a store that has made a change hands over the wait ([`hand_over`]) and
-//! answers at once. From then on the owner is responsible for the wait: the owner must not answer
-//! its caller before each wait has succeeded, and must answer with the error of a wait that fails.
+//! A store usually returns when a change is on stable storage. The owner of a call can record the
+//! reply earlier, because the change survives a kill of the server process. The owner therefore
+//! polls the call within [`taking`]; a store that has made a change hands over the wait
+//! ([`hand_over`]) and returns at once. From then on the owner is responsible for the wait: it must
+//! not reply before each wait has succeeded, and it must reply with the error of a wait that fails.
 //!
 //! The scope covers one poll on one thread, as a task's context does. Outside a scope a store waits
 //! itself.
@@ -15,7 +15,7 @@ use core::pin::Pin;
 
 use crate::FsError;
 
-/// Ends with success once a change is on stable storage.
+/// A future that succeeds once a change is on stable storage.
 pub type Wait = Pin<Box<dyn Future<Output = Result<(), FsError>> + Send>>;
 
 std::thread_local! {
@@ -25,7 +25,7 @@ std::thread_local! {
 
 /// Polls a call, and adds the waits that its store hands over to `waits`.
 pub fn taking<T>(waits: &mut Vec<Wait>, poll: impl FnOnce() -> T) -> T {
-    /// Ends the scope, also where the poll panics.
+    /// Ends the scope, also if the poll panics.
     struct Scope<'a> {
         waits: &'a mut Vec<Wait>,
         outer: Option<Vec<Wait>>,
@@ -45,10 +45,10 @@ pub fn taking<T>(waits: &mut Vec<Wait>, poll: impl FnOnce() -> T) -> T {
     polled
 }
 
-/// Hands a wait to the owner of the call that is polled.
+/// Hands a wait to the owner of the polled call.
 ///
 /// # Errors
-/// Outside a scope the error is the wait itself: the store then waits itself.
+/// Returns the wait outside a scope; the store then waits itself.
 pub fn hand_over(wait: Wait) -> Result<(), Wait> {
     TAKEN.with_borrow_mut(|taken| match taken {
         Some(taken) => {

@@ -1,13 +1,13 @@
-//! What a caller may do.
+//! Checking a caller's access.
 
 use super::Failed;
 use crate::{Access, Attributes, ObjectId, Request};
 
-/// Which of the wanted kinds of access the caller has (RFC 1813 3.3.4); none that changes
-/// anything where the export is read-only.
+/// Returns the subset of the wanted kinds of access that the caller has (RFC 1813 3.3.4). On a
+/// read-only export the result contains no right to change anything.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn access(
     request: &Request<'_>,
     object: &ObjectId,

@@ -3,8 +3,8 @@
 use super::{refused, writable};
 use crate::{Changed, Committed, ObjectId, Request};
 
-/// Puts on stable storage what was written unstably within a range, to the end of the file when
-/// `length` is zero (RFC 1813 3.3.21).
+/// Makes the unstable data within a range stable, to the end of the file if `length` is zero (RFC
+/// 1813 3.3.21).
 pub async fn commit(
     request: &Request<'_>,
     object: &ObjectId,

@@ -1,9 +1,9 @@
-//! Making regular files.
+//! Creating regular files.
 
 use super::{new_place, refused, valid};
 use crate::{Changed, Found, FsError, NewFile, ObjectId, Place, Request};
 
-/// Makes a regular file (RFC 1813 3.3.8).
+/// Creates a regular file (RFC 1813 3.3.8).
 pub async fn create(
     request: &Request<'_>,
     directory: &ObjectId,

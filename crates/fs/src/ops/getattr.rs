@@ -2,10 +2,10 @@
 
 use crate::{Attributes, FsError, ObjectId, Request};
 
-/// The attributes of an object; needs no permission (RFC 1813 3.3.1).
+/// Returns the attributes of an object; needs no permission (RFC 1813 3.3.1).
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn getattr(request: &Request<'_>, object: &ObjectId) -> Result<Attributes, FsError> {
     request.export.store.getattr(object).await
 }

@@ -1,9 +1,9 @@
-//! Giving an object one more name.
+//! Adding a name to an object.
 
 use super::{attributes, new_place, refused};
 use crate::{Linked, ObjectId, Request};
 
-/// Gives an object that is no directory one more name (RFC 1813 3.3.15).
+/// Adds a name to an object that is not a directory (RFC 1813 3.3.15).
 pub async fn link(
     request: &Request<'_>,
     object: &ObjectId,

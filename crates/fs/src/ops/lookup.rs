@@ -1,14 +1,14 @@
-//! From a name to an object.
+//! Looking up names.
 
 use super::{Failed, directory as is_directory};
 use crate::{Export, Found, FsError, ObjectId, Request, Step};
 
-/// The object of a name (RFC 1813 3.3.3). `.` is the directory, `..` the one above it, and at the
-/// export's root the root: nothing above can be reached.
+/// Returns the object that a name identifies (RFC 1813 3.3.3). `.` is the directory and `..` its
+/// parent. At the export's root `..` is the root: clients cannot reach anything above.
 ///
 /// # Errors
-/// [`FsError::Access`] for a name that no directory can hold, [`FsError::NotFound`] and the
-/// store's others; with the directory's attributes.
+/// [`FsError::Access`] for a name that no directory can contain, [`FsError::NotFound`], and the
+/// other errors of the store; with the directory's attributes.
 pub async fn lookup(
     request: &Request<'_>,
     directory: &ObjectId,

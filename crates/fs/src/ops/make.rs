@@ -1,11 +1,11 @@
-//! Making anything but regular files.
+//! Creating objects other than regular files.
 
 use leasehold_base::limits::PATH_BYTES_MAX;
 
 use super::{new_place, refused, valid};
 use crate::{Changed, Found, FsError, NewNode, ObjectId, Place, Request, SetAttributes};
 
-/// Makes a directory, symbolic link or special file (RFC 1813 3.3.9 to 3.3.11).
+/// Creates a directory, symbolic link or special file (RFC 1813 3.3.9 to 3.3.11).
 pub async fn make(
     request: &Request<'_>,
     directory: &ObjectId,

@@ -3,11 +3,11 @@
 use super::Failed;
 use crate::{ObjectId, ReadDone, Request};
 
-/// Data of a file, fewer bytes than asked for only at its end (RFC 1813 3.3.6). The front end
-/// bounds `count` by what its replies can hold.
+/// Reads data of a file; returns fewer bytes than requested only at its end (RFC 1813 3.3.6). The
+/// front end bounds `count` by the size of its replies.
 ///
 /// # Errors
-/// The store's, with the file's attributes.
+/// The errors of the store, with the file's attributes.
 pub async fn read(
     request: &Request<'_>,
     object: &ObjectId,

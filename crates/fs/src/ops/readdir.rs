@@ -5,11 +5,11 @@ use leasehold_base::units::Cookie;
 use super::Failed;
 use crate::{Budget, ObjectId, Page, Request, Wanted};
 
-/// A part of a directory, from behind `cookie` on (RFC 1813 3.3.16 and 3.3.17).
+/// Returns the entries of a directory that follow `cookie` (RFC 1813 3.3.16 and 3.3.17).
 ///
 /// # Errors
-/// [`FsError::TooSmall`](crate::FsError::TooSmall) when the budget does not hold the next entry;
-/// the store's others; with the directory's attributes.
+/// [`FsError::TooSmall`](crate::FsError::TooSmall) if the budget is too small for the next entry,
+/// and the other errors of the store; with the directory's attributes.
 pub async fn readdir(
     request: &Request<'_>,
     directory: &ObjectId,

@@ -1,12 +1,13 @@
-//! What a symbolic link says.
+//! Reading symbolic links.
 
 use super::Failed;
 use crate::{Attributes, ObjectId, Request, Target};
 
-/// The target of a symbolic link (RFC 1813 3.3.5), as it was given: the server never follows it.
+/// Returns the target of a symbolic link unchanged (RFC 1813 3.3.5); the server never follows it.
 ///
 /// # Errors
-/// [`FsError::Invalid`](crate::FsError::Invalid) for an object of another kind; the store's.
+/// [`FsError::Invalid`](crate::FsError::Invalid) for an object of another kind, and the errors of
+/// the store.
 pub async fn readlink(
     request: &Request<'_>,
     object: &ObjectId,

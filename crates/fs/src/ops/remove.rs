@@ -3,7 +3,7 @@
 use super::{place, refused, writable};
 use crate::{Changed, FsError, ObjectId, Place, Request};
 
-/// Removes a name of anything but a directory (RFC 1813 3.3.12); `.` and `..` are directories.
+/// Removes a name of any object except a directory (RFC 1813 3.3.12); `.` and `..` are directories.
 pub async fn remove(request: &Request<'_>, directory: &ObjectId, name: &[u8]) -> Changed<()> {
     match check(request, directory, name, FsError::IsDirectory) {
         Ok(place) => request.export.store.remove(&request.caller, place).await,
@@ -11,7 +11,7 @@ pub async fn remove(request: &Request<'_>, directory: &ObjectId, name: &[u8]) ->
     }
 }
 
-/// Removes an empty directory (RFC 1813 3.3.13, which names the errors of `.` and `..`).
+/// Removes an empty directory (RFC 1813 3.3.13, which specifies the errors of `.` and `..`).
 pub async fn rmdir(request: &Request<'_>, directory: &ObjectId, name: &[u8]) -> Changed<()> {
     let dots = if name == b".." { FsError::AlreadyExists } else { FsError::Invalid };
     match check(request, directory, name, dots) {

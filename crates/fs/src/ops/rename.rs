@@ -1,9 +1,9 @@
-//! Giving an object another name.
+//! Renaming objects.
 
 use super::{place, refused, writable};
 use crate::{FsError, ObjectId, Place, Renamed, Request};
 
-/// Gives an object another name, over what had that name before, in one step (RFC 1813 3.3.14).
+/// Renames an object atomically and replaces an object that has the new name (RFC 1813 3.3.14).
 /// Neither name may be `.` or `..`.
 pub async fn rename(
     request: &Request<'_>,

@@ -5,8 +5,8 @@ use leasehold_base::units::FileTime;
 use super::{refused, valid, writable};
 use crate::{Changed, FsError, ObjectId, Request, SetAttributes};
 
-/// Changes attributes, all or none; with `guard`, only while the object's change time is that one
-/// (RFC 1813 3.3.2).
+/// Changes either all the given attributes or none; with `guard`, only if the object's change time
+/// equals `guard` (RFC 1813 3.3.2).
 pub async fn setattr(
     request: &Request<'_>,
     object: &ObjectId,

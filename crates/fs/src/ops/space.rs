@@ -1,12 +1,13 @@
-//! Room on a file system.
+//! Space on a file system.
 
 use super::Failed;
 use crate::{Attributes, ObjectId, Request, Space};
 
-/// Room on the file system of an object, as the caller may use it (RFC 1813 3.3.18).
+/// Returns the space on the file system of an object that is available to the caller (RFC 1813
+/// 3.3.18).
 ///
 /// # Errors
-/// The store's, with the object's attributes.
+/// The errors of the store, with the object's attributes.
 pub async fn space(
     request: &Request<'_>,
     object: &ObjectId,

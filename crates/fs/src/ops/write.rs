@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{refused, writable};
 use crate::{Changed, FsError, ObjectId, Request, Stability, WriteDone};
 
-/// Writes data, and makes it as stable as asked before it answers (RFC 1813 3.3.7).
+/// Writes data, and returns when the data is as stable as `stability` requires (RFC 1813 3.3.7).
 pub async fn write(
     request: &Request<'_>,
     object: &ObjectId,

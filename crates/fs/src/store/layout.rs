@@ -1,4 +1,4 @@
-//! Where the data of a file lies, for clients that go there themselves.
+//! Layouts of files, for clients with direct data access.
 
 use core::hash::Hasher as _;
 use core::net::SocketAddr;
@@ -8,39 +8,39 @@ use siphasher::sip::SipHasher24;
 
 use super::Verifier;
 
-/// What a client wants to do with data where it lies.
+/// The purpose of a client's direct data access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To read it.
+    /// Reading.
     Read,
-    /// To write it, and to read it.
+    /// Reading and writing.
     Write,
 }
 
-/// Where the data of a file lies: in objects on servers of NFS version 3, one stripe after the other.
+/// The layout of a file: stripe objects on servers of NFS version 3, in round-robin order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of a stripe.
+    /// The stripe unit in bytes.
     pub unit: u32,
-    /// The owner of the objects while the layout is good.
+    /// The owner of the objects while the layout is valid.
     pub owner: Owner,
-    /// The user and the group that the client calls the servers of the objects as.
+    /// The user and group of the client's calls to the objects' servers.
     pub caller: Owner,
-    /// What [`Store::commit`](super::Store::commit) of the file answers, as long as no server of
-    /// an object loses anything.
+    /// The write verifier that [`Store::commit`](super::Store::commit) of the file returns as long
+    /// as no server of an object loses data.
     pub verifier: Verifier,
     /// The objects in the order of the stripes.
     pub objects: Vec<LaidOut>,
 }
 
 impl Layout {
-    /// The numbers that owners are of: users and groups that no machine has, above those that
-    /// directories and containers are commonly given.
+    /// The range of owner numbers: users and groups that no machine uses, above the numbers that
+    /// directory services and containers commonly assign.
     pub const OWNERS: Range<u32> = 0x7800_0000..0x8000_0000;
 }
 
-/// A user and a group, either as the owner of an object or as the caller of an object's server. Both
-/// numbers are of [`Layout::OWNERS`] where a client is concerned.
+/// A user and a group, either as the owner of an object or as the caller of an object's server. For
+/// a client, both numbers are in [`Layout::OWNERS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The user.
@@ -50,7 +50,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// True if a client can write an object of this owner: the user is an odd number of
+    /// Returns true if a client can write an object of this owner: the user is an odd number in
     /// [`Layout::OWNERS`].
     #[must_use]
     pub const fn is_given_out(&self) -> bool {
@@ -58,52 +58,52 @@ impl Owner {
     }
 }
 
-/// True if a number is in [`Layout::OWNERS`].
+/// Returns true if a number is in [`Layout::OWNERS`].
 const fn is_ours(number: u32) -> bool {
     Layout::OWNERS.start <= number && number < Layout::OWNERS.end
 }
 
-/// The key of the numbers by which clients use objects. A metaserver derives from the key the
-/// numbers that the metaserver tells a client, and an iod derives the same numbers from the owner
-/// of the object; no program without the key finds the numbers of another layout. A number has 27
-/// bits.
+/// The key from which the numbers for direct access derive. A metaserver derives the numbers that
+/// it sends to a client, and an iod derives the same numbers from the owner of the object. A
+/// program without the key cannot derive the numbers of another layout. A number has 27 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientKey(pub [u8; 16]);
 
 impl core::fmt::Debug for ClientKey {
-    /// Says nothing of the key: the key stands in options that are shown.
+    /// Omits the key, because programs print the options that contain it.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("ClientKey")
     }
 }
 
 impl ClientKey {
-    /// The owner of all objects of this name while they belong to a user. The group is another for
-    /// each name, so that numbers of one file are no numbers of another file.
+    /// Returns the owner of all objects of this name while they belong to a user. Each name has its
+    /// own group, so the numbers of one file give no access to another file.
     #[must_use]
     pub fn owner(self, objects: [u8; 16], user: u32) -> Owner {
         Owner { user, group: self.number(b"group", &objects, user, 0) }
     }
 
-    /// The caller that reads objects of an owner, and cannot write the objects.
+    /// Returns the caller that can read, but not write, the objects of an owner.
     #[must_use]
     pub fn reader(self, owner: Owner) -> Owner {
         let user = self.number(b"reader", &[], owner.user, owner.group);
-        // A server that goes by modes alone lets the user of an object write the object.
+        // A server that checks only mode bits lets the owner of an object write the object.
         let user = if user == owner.user { Layout::OWNERS.start } else { user };
         Owner { user, group: owner.group }
     }
 
-    /// The caller that writes and reads objects of an owner, where [`Owner::is_given_out`].
+    /// Returns the caller that can read and write the objects of an owner for which
+    /// [`Owner::is_given_out`] is true.
     #[must_use]
     pub fn writer(self, owner: Owner) -> Owner {
         Owner { group: self.number(b"writer", &[], owner.user, owner.group), ..owner }
     }
 
-    /// A number of [`Layout::OWNERS`].
+    /// Derives a number in [`Layout::OWNERS`].
     fn number(self, purpose: &[u8], name: &[u8], user: u32, group: u32) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        // The lengths keep the parts of one sum apart from the parts of another.
+        // The lengths separate the parts, so that two different lists of parts never hash equally.
         for part in [purpose, name, &user.to_be_bytes(), &group.to_be_bytes()] {
             hasher.write(&part.len().to_be_bytes());
             hasher.write(part);
@@ -122,7 +122,7 @@ mod tests {
     const USER: u32 = Layout::OWNERS.start + 3;
     const PINNED: [&str; 4] = ["78000003", "7b85bc2c", "7e903028", "7ec24024"];
 
-    /// Metaservers and iods of several versions derive the same numbers.
+    /// Metaservers and iods of different versions must derive the same numbers.
     #[test]
     fn numbers_of_a_key_are_pinned() {
         let owner = KEY.owner([1; 16], USER);
@@ -149,20 +149,20 @@ mod tests {
     }
 }
 
-/// An object on a server.
+/// A stripe object on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaidOut {
-    /// Where it is.
+    /// The location.
     pub spot: Spot,
-    /// What a WRITE there is answered with, as long as the server has lost nothing.
+    /// The write verifier of a WRITE to the object, as long as the server has lost no data.
     pub verifier: Verifier,
 }
 
-/// Where an object is.
+/// The location of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// Its server.
+    /// The address of the server.
     pub address: SocketAddr,
-    /// Its handle there.
+    /// The handle of the object on that server.
     pub handle: Vec<u8>,
 }

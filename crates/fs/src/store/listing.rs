@@ -1,10 +1,10 @@
-//! Parts of a directory.
+//! Pages of a directory listing.
 
 use leasehold_base::units::{Cookie, FileId};
 
 use crate::{Attributes, ObjectId};
 
-/// How many bytes entries may take, and how many each takes beside its name.
+/// The bytes available for entries, and the bytes of each entry in addition to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// Bytes for all entries.
@@ -14,10 +14,11 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// No bound.
+    /// No limit.
     pub const UNLIMITED: Self = Self { bytes: u32::MAX, entry_bytes: 0 };
 
-    /// Takes an entry's share away; false, and nothing taken, when it does not fit.
+    /// Subtracts the cost of an entry. Returns false and subtracts nothing if the entry does not
+    /// fit.
     fn take(&mut self, name_bytes: usize) -> bool {
         let name_bytes = u32::try_from(name_bytes.next_multiple_of(4)).unwrap_or(u32::MAX);
         let cost = self.entry_bytes.saturating_add(name_bytes);
@@ -29,49 +30,49 @@ impl Allowance {
     }
 }
 
-/// What a listing may take: so the store stops just where the reply is full.
+/// The size limits of a page, so that the store stops exactly when the reply is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// The whole reply (`count` of READDIR, `maxcount` of READDIRPLUS).
     pub reply: Allowance,
-    /// Names and numbers alone (`dircount` of READDIRPLUS).
+    /// Names and file ids only (`dircount` of READDIRPLUS).
     pub names: Allowance,
 }
 
 impl Budget {
-    /// Takes an entry's share away; false when it no longer fits.
+    /// Subtracts the cost of an entry; returns false if the entry does not fit.
     #[must_use]
     pub fn take(&mut self, name: &[u8]) -> bool {
         self.reply.take(name.len()) && self.names.take(name.len())
     }
 }
 
-/// How much is wanted to know of each entry.
+/// The requested content of each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Its name and number.
+    /// The name and the file id.
     Names,
-    /// Its object and attributes as well, where they can be had; not by a caller who may not
-    /// search the directory.
+    /// The object and its attributes as well, if available. A caller without search permission for
+    /// the directory does not receive them.
     Everything,
 }
 
-/// One name of a directory.
+/// One name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The name, `.` and `..` included.
     pub name: &'a [u8],
-    /// The number of its object.
+    /// The file id of the object.
     pub file_id: FileId,
-    /// Where a listing goes on behind it.
+    /// The cookie from which the listing continues after this entry.
     pub cookie: Cookie,
-    /// Its attributes, when wanted and to be had.
+    /// The attributes, if requested and available.
     pub attributes: Option<Attributes>,
-    /// Its object, when wanted and to be had.
+    /// The object, if requested and available.
     pub object: Option<ObjectId>,
 }
 
-/// A sequence of entries; their names lie in one piece of memory.
+/// A sequence of entries that stores all names in one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     names: Vec<u8>,
@@ -106,13 +107,13 @@ impl Entries {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries in order.
+    /// Iterates over the entries in order.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut start = 0;
         self.entries.iter().map(move |row| {
@@ -129,13 +130,13 @@ impl Entries {
     }
 }
 
-/// A part of a directory.
+/// A page of a directory listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Its entries.
     pub entries: Entries,
-    /// Whether the directory ends here.
+    /// True if the page reaches the end of the directory.
     pub end: bool,
-    /// The directory.
+    /// The attributes of the directory.
     pub attributes: Attributes,
 }

@@ -1,4 +1,4 @@
-//! What a caller may do, and what symbolic links say.
+//! Access checks, and targets of symbolic links.
 
 use super::cases;
 use super::world::{World, lasting, refused};

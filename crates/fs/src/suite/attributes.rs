@@ -1,4 +1,4 @@
-//! Attributes, and changing them but for times.
+//! Reading and changing attributes except times.
 
 use super::cases;
 use super::world::{World, lasting, mode, refused, size};
@@ -27,8 +27,8 @@ cases! {
         nothing_is_given_to_the_number_of_no_user;
 }
 
-/// A client that meets such an object lists its directory again and again, and a kernel takes the
-/// number for a wish that the owner stays.
+/// A Linux client that meets an object of `NO_USER` lists its directory again and again, and for a
+/// kernel the number means that the owner stays.
 async fn nothing_is_given_to_the_number_of_no_user(world: &World<'_>) {
     let superuser = world.superuser();
     let none = Some(NO_USER);

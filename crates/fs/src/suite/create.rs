@@ -1,4 +1,4 @@
-//! Making regular files.
+//! Creating regular files.
 
 use leasehold_base::units::FileTime;
 
@@ -40,7 +40,7 @@ async fn a_guarded_create_makes_a_file(world: &World<'_>) {
     }
 }
 
-/// One name for each kind of object, all in the case's directory.
+/// Creates one object of each kind in the directory of the case.
 async fn all_kinds(world: &World<'_>) -> [(&'static str, ObjectId); 4] {
     [
         ("file", world.file_of("file", b"abc").await),

@@ -1,4 +1,4 @@
-//! Reading, writing and making stable.
+//! Reading, writing and committing data.
 
 use leasehold_base::random::Random;
 

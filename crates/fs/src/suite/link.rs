@@ -1,4 +1,4 @@
-//! Giving objects more names.
+//! Adding names to objects.
 
 use super::cases;
 use super::world::{World, below, lasting, refused};
@@ -84,6 +84,6 @@ async fn a_link_tells_of_object_and_directory(world: &World<'_>) {
     let linked = world.link(&file, world.place("second")).await;
     linked.result.expect("a file can be linked");
     world.assert_wcc(&linked.directory, &world.top, &before).await;
-    let told = linked.attributes.expect("the object's attributes are told");
+    let told = linked.attributes.expect("the reply contains the object's attributes");
     assert_eq!(lasting(told), lasting(world.attributes(&file).await));
 }

@@ -1,4 +1,4 @@
-//! Listing directories, and room on the file system.
+//! Listing directories, and space on the file system.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ cases! {
         room_makes_sense;
 }
 
-/// One entry as a case looks at it.
+/// The parts of an entry that the cases compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
     name: Vec<u8>,
@@ -42,7 +42,7 @@ struct Listed {
     cookie: Cookie,
 }
 
-/// The entries of one page, and whether the directory ends there.
+/// Returns the entries of one page, and true at the end of the directory.
 async fn list(
     world: &World<'_>,
     directory: &ObjectId,
@@ -59,7 +59,7 @@ async fn list(
     (listed.collect(), page.end)
 }
 
-/// All entries of a directory from one page after another.
+/// Returns all entries of a directory, page by page.
 async fn list_all(world: &World<'_>, directory: &ObjectId, budget: Budget) -> Vec<Listed> {
     let (mut all, mut cookie) = (Vec::new(), Cookie(0));
     loop {
@@ -73,12 +73,12 @@ async fn list_all(world: &World<'_>, directory: &ObjectId, budget: Budget) -> Ve
     }
 }
 
-/// A budget for so many entries with names of up to four bytes.
+/// Returns a budget for `entries` entries with names of up to four bytes.
 fn budget_for(entries: u32) -> Budget {
     Budget { reply: Allowance { bytes: entries * 24, entry_bytes: 20 }, ..UNLIMITED }
 }
 
-/// Makes files with names of up to four bytes.
+/// Creates files with names of up to four bytes.
 async fn files(world: &World<'_>, count: usize) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     for number in 0..count {
@@ -215,7 +215,7 @@ async fn only_directories_can_be_listed(world: &World<'_>) {
     refused(world.page(&gone, Cookie(0), UNLIMITED).await, FsError::Stale);
 }
 
-/// Lists while names come and go; some are new, some are renamed, a third stays.
+/// Lists while names change: some are new, some are renamed, a third stays.
 async fn names_that_stay_come_once_under_churn(world: &World<'_>) {
     files(world, 90).await;
     let (mut seen, mut cookie, mut turn) = (Vec::new(), Cookie(0), 0);
@@ -328,7 +328,7 @@ async fn everything_that_is_told_is_true(world: &World<'_>) {
     }
 }
 
-/// Two of the names lie together, and a third apart.
+/// Two of the names are in one directory, and a third in another.
 async fn each_name_of_an_object_is_listed_with_it(world: &World<'_>) {
     let file = world.file("file").await;
     let directory = world.directory("directory").await;

@@ -1,4 +1,4 @@
-//! From names to objects, and what ids are worth.
+//! Looking up names, and the uniqueness of object ids.
 
 use super::cases;
 use super::world::{World, below, lasting, name, new_file, raw_name, refused};
@@ -51,7 +51,7 @@ async fn a_name_leads_to_its_object(world: &World<'_>) {
         assert!(world.same(&found.object, &object));
         let truth = world.attributes(&object).await;
         assert_eq!(lasting(found.attributes), lasting(truth));
-        let searched = found.directory.expect("the directory's attributes are told");
+        let searched = found.directory.expect("the reply contains the directory's attributes");
         assert_eq!(lasting(searched), lasting(world.attributes(&world.top).await));
     }
 }
@@ -105,7 +105,7 @@ async fn a_directory_has_a_parent(world: &World<'_>) {
     let found = world.store.parent(world.owner(), &directory).await.expect("it has a parent");
     assert!(world.same(&found.object, &world.top));
     assert_eq!(lasting(found.attributes), lasting(world.attributes(&world.top).await));
-    let searched = found.directory.expect("the directory's attributes are told");
+    let searched = found.directory.expect("the reply contains the directory's attributes");
     assert_eq!(lasting(searched), lasting(world.attributes(&directory).await));
 }
 
@@ -120,13 +120,13 @@ async fn only_directories_have_a_parent(world: &World<'_>) {
     refused(world.store.parent(world.owner(), &file).await, FsError::NotDirectory);
 }
 
-/// Fails if a path that the store tells of an object leads elsewhere.
+/// Fails if the path that the store reports for an object identifies another object.
 async fn path_leads_there(world: &World<'_>, object: &ObjectId) {
     let Some(path) = world.store.path(object) else { return };
     let mut at = world.store.root();
     for step in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
         let place = Place { directory: at, name: raw_name(step) };
-        at = world.find(place).await.expect("what is told is there").object;
+        at = world.find(place).await.expect("the reported path exists").object;
     }
     assert!(world.same(&at, object), "{}", path.escape_ascii());
 }

@@ -1,4 +1,4 @@
-//! Making directories, symbolic links and special files.
+//! Creating directories, symbolic links and special files.
 
 use super::cases;
 use super::world::{World, below, lasting, mode, refused};
@@ -24,7 +24,7 @@ cases! {
         devices_are_not_made_by_others;
 }
 
-/// What any user can make.
+/// The kinds of object that any user can create.
 const ALL: [NewNode<'static>; 4] =
     [NewNode::Directory, NewNode::Symlink(b"target"), NewNode::Socket, NewNode::Fifo];
 
@@ -40,7 +40,7 @@ async fn a_directory_is_made_empty(world: &World<'_>) {
     assert!(world.names(&found.object).await.is_empty());
 }
 
-/// Some file systems count the `..` of directories below, some count each directory once.
+/// Some file systems count the `..` of subdirectories, others count each directory once.
 async fn a_directory_counts_in_the_one_above(world: &World<'_>) {
     let links = async || world.attributes(&world.top).await.link_count;
     let none = links().await;

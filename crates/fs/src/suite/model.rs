@@ -1,7 +1,7 @@
 //! Random operations on a store and on a model of it, which must agree.
 //!
-//! A sequence follows from its seed. Where store and model differ, steps are left out for as long
-//! as they still differ, and what remains is shown.
+//! The seed determines the sequence. If the store and the model differ, the test removes steps as
+//! long as they still differ, and prints the remaining steps.
 
 mod action;
 mod tree;
@@ -18,13 +18,13 @@ use super::world::{World, mode, raw_name, size};
 use super::{Subject, block_on};
 use crate::{Allowance, Budget, FileType, FsError, NewFile, ObjectId, Place, SetAttributes, Store};
 
-/// How often a failing sequence is tried with steps left out.
+/// The largest number of runs that shrink a failing sequence.
 const SHRINK_RUNS_MAX: u32 = 2000;
 
-/// Runs the sequence of a seed, of so many steps, on a subject and on the model.
+/// Runs a random sequence of `steps` operations on a subject and on the model.
 ///
 /// # Panics
-/// Where they differ, with the shortest sequence found that shows it.
+/// Panics if they differ, with the shortest failing sequence found.
 pub fn run_model(make_subject: impl Fn() -> Subject, seed: u64, steps: usize) {
     let mut random = Random::from_seed(seed);
     let actions: Vec<_> = (0..steps).map(|_| Action::random(&mut random)).collect();
@@ -35,7 +35,8 @@ pub fn run_model(make_subject: impl Fn() -> Subject, seed: u64, steps: usize) {
     }
 }
 
-/// The difference that the shortest failing part of a sequence makes; none where no part fails.
+/// Shrinks a sequence; returns the difference of the shortest failing part, or None if no part
+/// fails.
 fn shrink(
     mut actions: Vec<Action>,
     run: impl Fn(&[Action]) -> Result<(), String>,
@@ -58,7 +59,7 @@ fn shrink(
     difference
 }
 
-/// What a store answered, in the words of the model.
+/// The answer of a store, in the terms of the model.
 #[derive(Debug)]
 enum Got {
     Done,
@@ -69,11 +70,11 @@ enum Got {
     },
     Target(Vec<u8>),
     Names(BTreeMap<Vec<u8>, FileId>),
-    /// What no store may answer.
+    /// An answer that is wrong for every store.
     Wrong(String),
 }
 
-/// A sequence on its way.
+/// The state of a running sequence.
 struct Run<'a> {
     subject: &'a Subject,
     store: Arc<dyn Store>,
@@ -227,7 +228,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The names of a directory, from small pages.
+    /// Lists the names of a directory in small pages.
     async fn list(&self, directory: &ObjectId) -> Result<Got, FsError> {
         let reply = Allowance { bytes: 300, entry_bytes: 20 };
         let budget = Budget { reply, names: Allowance::UNLIMITED };
@@ -251,7 +252,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ends the store after all data was committed, and opens it again.
+    /// Commits all data, ends the store and opens it again.
     async fn restart(&mut self) -> Result<Got, FsError> {
         if let Some(restart) = &self.subject.restart {
             for node in self.tree.living().filter(|node| self.tree.is_file(*node)) {
@@ -263,7 +264,7 @@ impl<'a> Run<'a> {
         Ok(Got::Done)
     }
 
-    /// Compares what GETATTR says of every object that ever was.
+    /// Compares the attributes of every object that ever existed.
     async fn compare_attributes(&self) -> Result<(), String> {
         for (node, object) in self.ids.iter().enumerate() {
             let told = self.store.getattr(object).await;
@@ -296,7 +297,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Compares names, data and targets, after all directories were made readable.
+    /// Makes all directories readable, then compares names, data and targets.
     async fn compare_all(&mut self) -> Result<(), String> {
         let living: Vec<_> = self.tree.living().collect();
         for &node in &living {

@@ -1,4 +1,4 @@
-//! What users may do to each other's objects.
+//! Permissions of users on each other's objects.
 
 use bytes::Bytes;
 use leasehold_base::groups::Groups;
@@ -108,7 +108,7 @@ async fn a_group_has_the_rights_of_a_group(world: &World<'_>) {
         refused(write(world, &caller, &file).await, FsError::Access);
         world.set_mode(&file, 0o660).await;
         write(world, &caller, &file).await.expect("the group may");
-        // Who is in the group is none of the others.
+        // The others' bits do not apply to a member of the group.
         world.set_mode(&file, 0o606).await;
         refused(read(world, &caller, &file).await, FsError::Access);
     }
@@ -219,7 +219,7 @@ async fn names_are_made_by_whom_the_mode_lets(world: &World<'_>) {
             let made = world.store.make(other, world.place("new"), &node, &mode(0o644)).await;
             refused(made.result, FsError::Access);
         }
-        // Some systems let only owners link, and say so first.
+        // Some systems let only owners add names, and check this first.
         kept_for_owners(world.store.link(other, &file, world.place("new")).await.result);
     }
     world.set_mode(&world.top, 0o753).await;
@@ -259,7 +259,7 @@ async fn names_are_moved_by_whom_the_mode_lets(world: &World<'_>) {
     renamed.result.expect("both modes let");
 }
 
-/// POSIX leaves it to the system which of two errors it is.
+/// POSIX leaves the choice between the two errors to the system.
 #[track_caller]
 fn kept_for_owners<T: core::fmt::Debug>(result: Result<T, FsError>) {
     let error = result.expect_err("only the owner may");
@@ -432,7 +432,7 @@ async fn the_superuser_may_all(world: &World<'_>) {
     assert_eq!(&*read(world, superuser, &file).await.expect("all").data, b"abc");
     write(world, superuser, &file).await.expect("all");
     let granted = world.store.access(superuser, &file, EVERY_ACCESS).await.expect("all").0;
-    assert!(granted.read && granted.modify && !granted.execute, "nobody may run it");
+    assert!(granted.read && granted.modify && !granted.execute, "no user may run the file");
     world.store.setattr(superuser, &file, &mode(0o600), None).await.result.expect("all");
     world.store.lookup(superuser, &world.top, name("file")).await.expect("all");
     world.store.remove(superuser, world.place("file")).await.result.expect("all");

@@ -1,4 +1,4 @@
-//! Giving objects other names.
+//! Renaming objects.
 
 use super::cases;
 use super::world::{World, below, lasting, new_file, refused};
@@ -50,7 +50,7 @@ async fn a_rename_goes_between_directories(world: &World<'_>) {
     }
 }
 
-/// Makes one object of a kind in a directory.
+/// Creates one object of a kind in a directory.
 async fn make_kind(world: &World<'_>, directory: &ObjectId, kind: &str, text: &str) -> ObjectId {
     let place = below(directory, text);
     let made = match kind {
@@ -147,7 +147,7 @@ async fn a_directory_may_go_deeper_elsewhere(world: &World<'_>) {
     world.rename(world.place("two"), to).await.result.expect("it goes below another");
     assert!(world.leads(to, &two).await);
     world.rename(to, world.place("two")).await.result.expect("and up again");
-    // What is now beside it may go below what was above it.
+    // A directory may move below a former parent that is now its sibling.
     let from = below(&one, "deeper");
     world.rename(from, world.place("deeper")).await.result.expect("it goes up");
     let renamed = world.rename(world.place("one"), below(&deeper, "one")).await;

@@ -1,4 +1,4 @@
-//! What lives on when a store ends and is opened again.
+//! The state that survives a restart of the store.
 
 use std::sync::Arc;
 

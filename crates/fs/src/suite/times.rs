@@ -1,4 +1,4 @@
-//! Which times move when.
+//! The file times that each operation changes.
 
 use core::time::Duration;
 
@@ -26,7 +26,7 @@ cases! {
         a_changed_file_leaves_its_directory_alone;
 }
 
-/// Which of an object's two times moved while something was done.
+/// The times of an object, modified and changed, that an operation moved.
 #[derive(Debug, PartialEq, Eq)]
 struct Moved {
     modified: bool,
@@ -42,7 +42,7 @@ fn moved(before: &Attributes, after: &Attributes) -> Moved {
     Moved { modified: after.modified != before.modified, changed: after.changed != before.changed }
 }
 
-/// What an operation moves of an object, with time to see it.
+/// Returns the times that an operation moves, and advances the clock before and after it.
 async fn moves<T>(
     world: &World<'_>,
     object: &ObjectId,
@@ -54,7 +54,7 @@ async fn moves<T>(
     moved(&before, &world.attributes(object).await)
 }
 
-/// A time as the store keeps it.
+/// Rounds a time to the resolution of the store.
 fn kept(world: &World<'_>, time: FileTime) -> FileTime {
     let step = world.store.properties().time_step;
     let seconds = step.as_secs().max(1).cast_signed();

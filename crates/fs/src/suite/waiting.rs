@@ -1,4 +1,4 @@
-//! Waiting for a future where nothing else is to be done.
+//! Waiting for a future on a thread without other work.
 
 use core::future::Future;
 use core::pin::pin;
@@ -27,7 +27,7 @@ impl Wake for Signal {
     }
 }
 
-/// Waits for a future on this thread, which sleeps until the future wakes it.
+/// Blocks this thread until the future is ready; the thread sleeps between polls.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let signal = Arc::new(Signal::default());

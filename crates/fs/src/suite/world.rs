@@ -1,4 +1,4 @@
-//! What every case works with: a directory of its own and short words for common steps.
+//! The environment of a case: its own directory, and short names for common steps.
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
@@ -10,13 +10,13 @@ use crate::{
     Store, Wanted, Wcc, WriteDone,
 };
 
-/// A budget that never runs out.
+/// A budget without limits.
 pub(super) const UNLIMITED: Budget =
     Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
 /// The store under test with a fresh directory in it.
 ///
-/// Its methods act as the owner; those named for an outcome expect success.
+/// The methods act as the owner. The methods whose names contain no expected error require success.
 pub struct World<'a> {
     pub(super) subject: &'a Subject,
     pub(super) store: &'a dyn Store,
@@ -25,7 +25,7 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Makes a directory that is named for a case.
+    /// Creates a directory with the name of a case.
     pub(super) async fn new(subject: &'a Subject, case: &str) -> Self {
         let store = &*subject.store;
         let attributes = mode(0o755);
@@ -58,7 +58,7 @@ impl<'a> World<'a> {
         (self.subject.pass_time)();
     }
 
-    /// A place in the case's directory.
+    /// Returns a place in the directory of the case.
     pub(super) fn place<'n>(&self, file: &'n str) -> Place<'n> {
         Place { directory: self.top, name: name(file) }
     }
@@ -67,13 +67,13 @@ impl<'a> World<'a> {
         self.store.create(self.owner(), place, &file).await
     }
 
-    /// Makes a file of mode 0644.
+    /// Creates a file of mode 0644.
     pub(super) async fn file(&self, file: &str) -> ObjectId {
         let made = self.create(self.place(file), NewFile::Guarded(mode(0o644))).await;
         made.result.expect("a file can be made").object
     }
 
-    /// Makes a file with data in it.
+    /// Creates a file with data in it.
     pub(super) async fn file_of(&self, file: &str, data: &[u8]) -> ObjectId {
         let object = self.file(file).await;
         self.put(&object, 0, data).await;
@@ -84,24 +84,24 @@ impl<'a> World<'a> {
         self.store.make(self.owner(), place, &node, &mode(0o755)).await
     }
 
-    /// Makes anything but a file, of mode 0755.
+    /// Creates an object other than a file, of mode 0755.
     pub(super) async fn node(&self, file: &str, node: NewNode<'_>) -> ObjectId {
         self.make(self.place(file), node).await.result.expect("a node can be made").object
     }
 
-    /// Makes a directory of mode 0755.
+    /// Creates a directory of mode 0755.
     pub(super) async fn directory(&self, file: &str) -> ObjectId {
         self.node(file, NewNode::Directory).await
     }
 
-    /// Makes a directory and removes it again.
+    /// Creates a directory and removes it.
     pub(super) async fn gone_directory(&self, file: &str) -> ObjectId {
         let object = self.directory(file).await;
         self.rmdir(self.place(file)).await.result.expect("it is empty");
         object
     }
 
-    /// Makes a file and removes it again.
+    /// Creates a file and removes it.
     pub(super) async fn gone_file(&self, file: &str) -> ObjectId {
         let object = self.file(file).await;
         self.remove(self.place(file)).await.result.expect("it is there");
@@ -124,13 +124,13 @@ impl<'a> World<'a> {
         self.store.lookup(self.owner(), &place.directory, place.name).await
     }
 
-    /// Whether a name leads to an object.
+    /// Returns true if a name identifies an object.
     pub(super) async fn leads(&self, place: Place<'_>, object: &ObjectId) -> bool {
         let found = self.find(place).await;
         found.is_ok_and(|found| self.same(&found.object, object))
     }
 
-    /// Whether two ids are of one object.
+    /// Returns true if two ids identify one object.
     pub(super) fn same(&self, one: &ObjectId, other: &ObjectId) -> bool {
         self.store.identity(one) == self.store.identity(other)
     }
@@ -159,7 +159,7 @@ impl<'a> World<'a> {
         done.expect("data can be read")
     }
 
-    /// The first MiB of a file.
+    /// Returns the first MiB of a file.
     pub(super) async fn data(&self, object: &ObjectId) -> Vec<u8> {
         self.get(object, 0, 1 << 20).await.data.to_vec()
     }
@@ -189,7 +189,7 @@ impl<'a> World<'a> {
         self.store.readdir(self.owner(), directory, cookie, budget, Wanted::Names).await
     }
 
-    /// All names of a directory in order, without `.` and `..`.
+    /// Returns all names of a directory in order, without `.` and `..`.
     pub(super) async fn names(&self, directory: &ObjectId) -> Vec<Vec<u8>> {
         let (mut names, mut cookie) = (Vec::new(), Cookie(0));
         loop {
@@ -208,7 +208,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Fails unless a change told the truth about an object that was as `before` says.
+    /// Fails unless the attributes that a change returned are correct; `before` is the state before
+    /// the change.
     pub(super) async fn assert_wcc(&self, wcc: &Wcc, object: &ObjectId, before: &Attributes) {
         self.assert_wcc_kept(wcc, object, before).await;
         let is_directory = before.file_type == FileType::Directory;
@@ -219,7 +220,7 @@ impl<'a> World<'a> {
         assert!(wcc.after.is_some() || !tells_after, "a change comes with the attributes after it");
     }
 
-    /// Fails where a failed change told an untruth.
+    /// Fails if a failed change returned incorrect attributes.
     pub(super) async fn assert_wcc_kept(&self, wcc: &Wcc, object: &ObjectId, before: &Attributes) {
         if let Some(told) = wcc.before {
             assert_eq!(told, before.before(), "attributes before");
@@ -230,27 +231,27 @@ impl<'a> World<'a> {
     }
 }
 
-/// Attributes without the time of the last read, which moves when a store likes.
+/// Removes the access time from attributes, because stores differ in updating it.
 pub(super) fn lasting(attributes: Attributes) -> Attributes {
     Attributes { accessed: FileTime::default(), ..attributes }
 }
 
-/// Attributes to set a mode alone.
+/// Returns attributes that set only a mode.
 pub(super) fn mode(bits: u32) -> SetAttributes {
     SetAttributes { mode: Some(Mode::from_bits(bits)), ..SetAttributes::default() }
 }
 
-/// Attributes to set a size alone.
+/// Returns attributes that set only a size.
 pub(super) fn size(bytes: u64) -> SetAttributes {
     SetAttributes { size: Some(bytes), ..SetAttributes::default() }
 }
 
-/// A name of a case.
+/// Returns a name of a case.
 pub(super) fn name(text: &str) -> Name<'_> {
     raw_name(text.as_bytes())
 }
 
-/// A name of a case that need not be text.
+/// Returns a name of a case that need not be text.
 pub(super) fn raw_name(bytes: &[u8]) -> Name<'_> {
     match Step::parse(bytes) {
         Ok(Step::Child(name)) => name,
@@ -258,7 +259,7 @@ pub(super) fn raw_name(bytes: &[u8]) -> Name<'_> {
     }
 }
 
-/// Fails unless an operation failed with an error.
+/// Fails unless an operation failed with the given error.
 #[track_caller]
 pub(super) fn refused<T: core::fmt::Debug>(result: Result<T, FsError>, error: FsError) {
     match result {
@@ -267,12 +268,12 @@ pub(super) fn refused<T: core::fmt::Debug>(result: Result<T, FsError>, error: Fs
     }
 }
 
-/// A name in a directory.
+/// Returns a place in a directory.
 pub(super) fn below<'n>(directory: &ObjectId, text: &'n str) -> Place<'n> {
     Place { directory: *directory, name: name(text) }
 }
 
-/// A file that must not be there yet, of mode 0644.
+/// Requests a new file of mode 0644 that must not exist.
 pub(super) fn new_file() -> NewFile {
     NewFile::Guarded(mode(0o644))
 }

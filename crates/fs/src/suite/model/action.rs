@@ -1,10 +1,11 @@
-//! The operations that sequences are made of.
+//! The operations of random sequences.
 
 use leasehold_base::random::Random;
 
 use crate::{NewNode, Stability};
 
-/// Names that sequences use: few, so that they meet, and the longest with one that is longer.
+/// The names in sequences: few, so that operations meet, and one of the greatest length and one
+/// that is too long.
 const NAMES: [&[u8]; 7] = [b"a", b"b", b"c", b"two words", b"\xff", &[b'l'; 255], &[b'x'; 256]];
 
 const MODES: [u32; 8] = [0o755, 0o755, 0o755, 0o700, 0o777, 0o644, 0o555, 0o311];
@@ -22,7 +23,7 @@ impl At {
     }
 }
 
-/// How a file is made.
+/// The mode of a file creation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
     Unchecked(Option<u64>),
@@ -30,8 +31,8 @@ pub(super) enum How {
     Exclusive(u8),
 }
 
-/// One operation. Objects are numbers of the model's nodes; before that is settled, numbers by
-/// which to pick among what there is.
+/// One operation. Objects are node numbers of the model; before [`Action::settled`], they are
+/// random numbers that select one of the existing objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     Create { at: At, how: How },
@@ -53,7 +54,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// The next operation, with numbers to pick by.
+    /// Returns the next operation, with random numbers in place of objects.
     pub(super) fn random(random: &mut Random) -> Self {
         let kind = random.below(64);
         let (at, node) = (random_at(random), number(random, 1 << 16));
@@ -89,7 +90,7 @@ impl Action {
         }
     }
 
-    /// The operation with its objects settled: one picks a directory, one any object.
+    /// Replaces the numbers by objects; one function selects a directory, the other any object.
     pub(super) fn settled(
         self,
         directory: impl Fn(usize) -> usize,

@@ -1,22 +1,23 @@
-//! The model: a tree so simple that it can be seen to be right.
+//! The model: a tree that is simple enough to be obviously correct.
 //!
-//! It does nothing quickly. A link count is counted, a parent is searched for, and an operation
-//! that may fail for several reasons may do so with any of them, as POSIX leaves their order open.
+//! The model favours simplicity over speed: it counts links and searches for parents. If an
+//! operation may fail for several reasons, the model accepts each of them, because POSIX leaves
+//! their order open.
 
 use std::collections::BTreeMap;
 
 use super::action::{Action, At, How};
 use crate::{FsError, NewNode};
 
-/// Where every sequence starts.
+/// The directory in which every sequence starts.
 const TOP: usize = 0;
 
 const NAME_BYTES_MAX: usize = 255;
 
-/// All objects that ever were; the names that lead to one say whether it still is.
+/// All objects that ever existed; an object exists as long as a name leads to it.
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// Whether mode bits stop nobody.
+    /// True if the user is the superuser: mode bits do not apply.
     superuser: bool,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Body {
     File {
         data: Vec<u8>,
         verifier: Option<u8>,
-        /// Not changed since it was made, so that its verifier must still be known.
+        /// Unchanged since its creation, so that the store must still recognise its verifier.
         untouched: bool,
     },
     Directory(BTreeMap<&'static [u8], usize>),
@@ -40,7 +41,7 @@ pub(super) enum Body {
     Socket,
 }
 
-/// What a store may answer.
+/// The set of permitted answers.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     pub(super) success: Option<Success>,
@@ -50,10 +51,10 @@ pub(super) struct Expected {
 #[derive(Debug)]
 pub(super) enum Success {
     Done,
-    /// An object that was not there before.
+    /// A new object.
     New,
     Object(usize),
-    /// An object that is none of the model's.
+    /// An object outside the model.
     Outside,
     Data {
         data: Vec<u8>,
@@ -64,7 +65,7 @@ pub(super) enum Success {
 }
 
 impl Expected {
-    /// Success, unless something stands against it.
+    /// Permits success if `errors` is empty, and otherwise only these errors.
     fn unless(errors: Vec<FsError>, success: impl FnOnce() -> Success) -> Self {
         let success = errors.is_empty().then(success);
         Self { success, errors }
@@ -109,8 +110,8 @@ impl Tree {
         matches!(self.nodes[node].body, Body::File { .. })
     }
 
-    /// The number of names that lead to an object. A directory that is gone has none in it, for
-    /// only empty ones can be removed.
+    /// Returns the number of names that lead to an object. A removed directory contains no names,
+    /// because only empty directories can be removed.
     pub(super) fn links(&self, node: usize) -> u32 {
         let names = (0..self.nodes.len()).filter_map(|directory| self.names(directory));
         let leading = names.flat_map(BTreeMap::values).filter(|target| **target == node);
@@ -140,7 +141,7 @@ impl Tree {
         self.superuser || (self.nodes[node].mode >> 6) & bits == bits
     }
 
-    /// Picks objects: mostly of those that live, and directories where one is asked for.
+    /// Selects objects: mostly existing ones, and directories where an operation needs one.
     pub(super) fn resolve(&self, action: &Action) -> Action {
         let object = |pick: usize| {
             let all = pick.is_multiple_of(16);
@@ -157,13 +158,13 @@ impl Tree {
         if let Action::SetMode { node, .. } = &mut action
             && matches!(self.nodes[*node].body, Body::Symlink(_))
         {
-            // Whether a link has a mode of its own differs from system to system.
+            // Systems differ in the mode of symbolic links.
             *node = TOP;
         }
         action
     }
 
-    /// What may be answered.
+    /// Returns the permitted answers to an operation.
     pub(super) fn expect(&self, action: &Action) -> Expected {
         match *action {
             Action::Create { at, how } => self.expect_create(at, how),
@@ -227,7 +228,7 @@ impl Tree {
         if self.lives(node) { vec![] } else { vec![FsError::Stale] }
     }
 
-    /// What stands against using an object as a directory, with a right of its mode.
+    /// Returns the errors of using an object as a directory with a permission bit.
     fn against_directory(&self, node: usize, right: u32) -> Vec<FsError> {
         if !self.lives(node) {
             return vec![FsError::Stale];
@@ -251,7 +252,7 @@ impl Tree {
         errors
     }
 
-    /// The owner may read and write whatever the mode.
+    /// The owner may read and write regardless of the mode.
     fn against_data(&self, node: usize) -> Vec<FsError> {
         let mut errors = self.gone(node);
         if errors.is_empty() && self.is_directory(node) {
@@ -262,7 +263,7 @@ impl Tree {
         errors
     }
 
-    /// What a name leads to, where the name can be looked up.
+    /// Returns the object of a name, if the name can be looked up.
     fn target(&self, at: At) -> Option<usize> {
         let names = self.names(at.directory).filter(|_| self.against_search(at).is_empty());
         names.and_then(|names| names.get(at.name()).copied())
@@ -322,7 +323,7 @@ impl Tree {
             return Expected { success: None, errors };
         };
         if target == Some(source) {
-            // Nothing is changed, so the right to change may be asked for or not.
+            // The operation changes nothing, so a store may require the permission or not.
             return Expected::either(Success::Done, errors);
         }
         if self.is_directory(source) {
@@ -343,7 +344,7 @@ impl Tree {
         Expected::unless(errors, || Success::Done)
     }
 
-    /// Does what succeeded; whether it made an object.
+    /// Applies a successful operation; returns true if it created an object.
     pub(super) fn apply(&mut self, action: &Action) -> bool {
         match *action {
             Action::Create { at, how } => return self.apply_create(at, how),
