@@ -1,17 +1,17 @@
-//! Who may do what in an export: the one home of rules for clients, squashing and maps.
+//! Access control of exports: the rules for clients, squashing and id maps.
 //!
-//! Criteria in order of weight: nobody gets more than a rule gives; what is served and what
-//! `leasehold why` explains is the same code, a function of client, credential and rules alone; a
-//! call pays a search among numbers and no lock.
+//! Criteria in order of weight: no caller gets more than a rule grants; the server and the command
+//! `leasehold why` run the same code, a function of client, credential and rules alone; a call
+//! costs a search among numbers and no lock.
 //!
-//! 1. The first rule that has the client's address counts, and no other. A client that no rule has
-//!    finds the export nowhere: it is not listed, not mounted, and its handles are stale.
-//! 2. A word that is not believed is nobody's: the caller is the rule's anonymous user.
-//! 3. Squashing looks at what the client said: `all` makes everybody anonymous, `root` makes the
-//!    user 0 anonymous, and for others the group 0 the anonymous group.
-//! 4. Whoever is not squashed goes through the maps; a number that no range has stays as it is.
-//! 5. Groups come from the credential, or from this server's own list for the user after rule 4,
-//!    in which case those of the credential do not count, the main one included.
+//! 1. Only the first rule that contains the client's address applies. A client without a rule
+//!    cannot see the export: the server does not list or mount it, and its handles are stale.
+//! 2. A caller with an untrusted credential becomes the rule's anonymous user.
+//! 3. Squashing examines the claimed credential: `all` makes every caller anonymous; `root` makes
+//!    user 0 anonymous, and replaces group 0 of others by the anonymous group.
+//! 4. The id maps apply to callers that are not squashed; a number without a range stays.
+//! 5. Groups come from the credential, or from this server's own list for the user after rule 4; in
+//!    the latter case the groups of the credential, including the main one, do not count.
 
 mod identity;
 mod network;
@@ -34,49 +34,49 @@ pub struct Access {
     places: Places,
 }
 
-/// What some clients are granted.
+/// The rights that a rule grants to its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which clients, each as it was given and what that means.
+    /// The clients, each as the administrator wrote it and with its networks.
     pub clients: Vec<Clients>,
-    /// Whether their changes are refused.
+    /// True if the server refuses their changes.
     pub read_only: bool,
-    /// Whether their word counts that their machine does not vouch for: from any port.
+    /// True if the rule trusts credentials without verification, for example from any port.
     pub insecure: bool,
-    /// Who they are here.
+    /// The mapping of their credentials.
     pub identity: Identity,
 }
 
-/// Clients as an administrator names them.
+/// Clients as an administrator writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
     /// An address, a network, the name of a host, or `*`.
     pub text: String,
-    /// Their addresses; none for a name that has none now.
+    /// Their addresses; empty for a host name that does not resolve now.
     pub networks: Vec<Network>,
 }
 
 impl Clients {
-    /// Every client.
+    /// Returns a value for all clients.
     #[must_use]
     pub fn everybody() -> Self {
         Self { text: "*".to_owned(), networks: Network::EVERYWHERE.to_vec() }
     }
 }
 
-/// No credential of the caller's is taken.
+/// The refusal of the caller's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
 impl Access {
-    /// Makes rules ready to be asked for each call; the first that has a client counts.
+    /// Prepares rules for lookups; the first rule that contains a client applies.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         let places = Places::new(&rules);
         Self { rules, places }
     }
 
-    /// Everybody may all, as whom they are believed to be.
+    /// Returns rules that grant full access to all clients under their claimed credentials.
     #[must_use]
     pub fn everybody(insecure: bool) -> Self {
         Self::new(vec![Rule {
@@ -87,31 +87,32 @@ impl Access {
         }])
     }
 
-    /// The rules in their order.
+    /// Returns the rules in their order.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Whether a rule counts for any client, and is not behind others that have all of its own.
+    /// Returns true if the rule applies to any client, because earlier rules do not cover all its
+    /// addresses.
     #[must_use]
     pub fn counts(&self, place: usize) -> bool {
         self.places.have(place)
     }
 
-    /// The place of the rule that counts for a client.
+    /// Returns the index of the rule that applies to a client.
     #[must_use]
     pub fn place(&self, client: IpAddr) -> Option<usize> {
         self.places.find(client)
     }
 
-    /// Whether a rule has a client.
+    /// Returns true if a rule applies to a client.
     #[must_use]
     pub fn has(&self, client: IpAddr) -> bool {
         self.place(client).is_some()
     }
 
-    /// The rule that counts for a client.
+    /// Returns the rule that applies to a client.
     #[must_use]
     pub fn rule(&self, client: IpAddr) -> Option<&Rule> {
         self.rules.get(self.place(client)?)
@@ -119,11 +120,11 @@ impl Access {
 }
 
 impl Rule {
-    /// Who a caller is: `claimed` is its own word, none where it gave none, and `trust` what that is
-    /// worth.
+    /// Returns the identity of a caller. `claimed` is its claimed credential (None without one),
+    /// and `trust` the trust in it.
     ///
     /// # Errors
-    /// That it is worth nothing.
+    /// [`Refused`] if the rule refuses the credential.
     pub fn decide(&self, claimed: Option<&Caller>, trust: Trust) -> Result<Decided, Refused> {
         match trust {
             Trust::Claimed => Ok(self.identity.of(claimed)),

@@ -1,11 +1,11 @@
-//! How a message came in.
+//! The arrival of a message.
 
 use core::net::{IpAddr, SocketAddr};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX};
 use leasehold_base::units::{ConnectionId, Time};
 
-/// What carries messages.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
     /// A stream with record marks (TCP).
@@ -15,7 +15,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The largest READ or WRITE that fits its messages, in bytes.
+    /// Returns the largest READ or WRITE that fits its messages, in bytes.
     #[must_use]
     pub const fn transfer_bytes_max(self) -> u32 {
         match self {
@@ -25,46 +25,46 @@ impl Transport {
     }
 }
 
-/// What the sender's word about itself, its AUTH_SYS credential, is worth.
+/// The trust in the sender's AUTH_SYS credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The sender is whom it claims to be.
+    /// The credential is trusted.
     Claimed,
-    /// The sender is this user of this machine, without further groups, whatever it claims.
+    /// The sender is this user of this machine, without supplementary groups, whatever it claims.
     Pinned {
         /// The user that owns the sender's socket.
         uid: u32,
         /// That user's group.
         gid: u32,
     },
-    /// The sender is nobody, whatever it claims.
+    /// The sender is anonymous, whatever it claims.
     Nobody,
-    /// No credential of the sender's is taken: authentication fails as too weak.
+    /// Every credential of the sender is refused: authentication fails as too weak.
     Refused,
-    /// Nothing vouches for what it claims; a rule may have it believed all the same.
+    /// Nothing verifies the credential; a rule may trust it nevertheless.
     Unvouched {
-        /// Without such a rule it is refused; otherwise it is nobody.
+        /// True if the call is refused without such a rule; otherwise the sender is anonymous.
         refuse: bool,
     },
 }
 
-/// How a message came in.
+/// The circumstances of a message's arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Who sent it.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// The address of the server that it was sent to.
+    /// The destination address, an address of the server.
     pub to: IpAddr,
-    /// The connection that carried it; none carries a datagram.
+    /// The connection that carried it; None for a datagram.
     pub connection: Option<ConnectionId>,
-    /// What its credential is worth.
+    /// The trust in its credential.
     pub trust: Trust,
-    /// When it was received.
+    /// The time of receipt.
     pub now: Time,
 }
 
 impl Arrival {
-    /// What carried it.
+    /// Returns the transport that carried it.
     #[must_use]
     pub const fn transport(&self) -> Transport {
         match self.connection {

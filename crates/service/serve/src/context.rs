@@ -1,4 +1,4 @@
-//! What a procedure knows of its call.
+//! The context of a call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,26 +13,25 @@ use crate::procedure::Refusal;
 use crate::table::Use;
 use crate::{Arrival, Event, Service, Trust};
 
-/// What a procedure knows of its call beside the arguments.
+/// The context of a call in addition to its arguments.
 pub(crate) struct Context {
     pub(crate) service: Arc<Service>,
-    /// What is offered, as it was when the call came.
+    /// The exports at the arrival of the call.
     pub(crate) exports: Guard<Arc<Exports>>,
-    /// Who asks by its own word; none where it says nothing.
+    /// The credential that the call claims; None without a credential.
     pub(crate) claimed: Option<Caller>,
     pub(crate) arrival: Arrival,
-    /// What it has to do with leases, where its caller may have any: one word for all others.
+    /// The lease information of a client with leases; a box, so that other calls pay one word.
     pub(crate) leased: Option<Box<Leased>>,
-    /// The authority by which the server answers the call, and the use that a client has for the
-    /// procedure.
+    /// The authority by which the server answers the call, and a client's use of the procedure.
     pub(crate) by: (Authority, Use),
 }
 
 /// A call of a client with leases.
 pub(crate) struct Leased {
-    /// What it asks for.
+    /// The lease requests of the call.
     pub(crate) asked: Arc<Asked>,
-    /// The export that it is about, as this client reaches it by this call.
+    /// The export of the call as this client accesses it.
     view: OnceLock<Export>,
 }
 
@@ -42,30 +41,30 @@ impl Leased {
     }
 }
 
-/// An object, the export that it was reached by, and who asks there.
+/// An object with its export and the caller.
 pub(crate) struct Target<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) object: ObjectId,
     pub(crate) offer: &'a Offer,
     /// True if the caller is the user that its call claims, and may write.
     pub(crate) trusted: bool,
-    /// The access of a client, where this server is an iod and the caller is a client.
+    /// The access of a client with a layout, if this server is an iod and the caller is a client.
     pub(crate) sent: Option<Sent>,
 }
 
 impl Target<'_> {
-    /// The attributes, if the server may show the caller any.
+    /// Returns the attributes if the server may show them to the caller.
     pub(crate) fn told<T: Default>(&self, attributes: T) -> T {
         // Rule 5 of `iods`
         if self.sent.is_some() { T::default() } else { attributes }
     }
 
-    /// A refusal with the attributes that the server may show the caller.
+    /// Returns a refusal with the attributes that the server may show to the caller.
     pub(crate) fn shown<T: Default>(&self, refusal: Refusal<T>) -> Refusal<T> {
         Refusal { results: self.told(refusal.results), ..refusal }
     }
 
-    /// The other object of an operation on two, which must lie in the same export.
+    /// Checks that two objects of an operation are in the same export.
     ///
     /// # Errors
     /// [`FsError::CrossDevice`].
@@ -79,22 +78,22 @@ impl Target<'_> {
 }
 
 impl Context {
-    /// What a handle names.
+    /// Returns the object of a handle.
     ///
     /// # Errors
-    /// [`FsError::BadHandle`] when it is none of ours, [`FsError::Stale`] when its export is gone,
-    /// for this client or for all.
+    /// [`FsError::BadHandle`] for a handle that this server did not issue, [`FsError::Stale`] if
+    /// its export no longer exists or is hidden from this client.
     pub(crate) async fn target(&self, handle: &[u8]) -> Result<Target<'_>, FsError> {
         let (id, object) = self.service.handles.open(handle)?;
         let offer = self.exports.by_id(id).ok_or(FsError::Stale)?;
         self.target_in(offer, object).await
     }
 
-    /// An object of an export. Here, where both are known, is where what a caller may be in an
-    /// export is decided.
+    /// Returns an object of an export, and decides the caller's identity and rights there.
     ///
     /// # Errors
-    /// [`FsError::Stale`] for a client that the export is hidden from, or whose word is refused.
+    /// [`FsError::Stale`] for a client from which the export is hidden, or whose credential is
+    /// refused.
     pub(crate) async fn target_in<'a>(
         &'a self,
         offer: &'a Offer,
@@ -116,8 +115,8 @@ impl Context {
                 if guesses.are_held(now, from.ip()) {
                     return Err(FsError::Later);
                 }
-                // Rule 7 of `iods`: the metaserver has not judged the iod, so the iod looks at no
-                // number and counts no miss.
+                // Rule 7 of `iods`: no metaserver has verified the iod yet, so the iod checks no
+                // numbers and counts no miss.
                 if !is_open {
                     return Err(FsError::Later);
                 }
@@ -136,8 +135,8 @@ impl Context {
         };
         let Decided { caller, because } = decided;
         let read_only = offer.export.read_only || rule.read_only;
-        // A rule that believes all callers may still not believe this caller: the authority belongs
-        // to the caller.
+        // A rule that trusts all callers may still not trust this caller, whose trust also depends
+        // on its connection.
         let is_believed = matches!(because, Because::Claimed | Because::Pinned);
         let trusted = !read_only && is_believed && rule.identity.believes_all();
         let export = match &self.leased {
@@ -148,7 +147,7 @@ impl Context {
         Ok(Target { request, object, offer, trusted, sent })
     }
 
-    /// Reports a client that no metaserver has sent for the access that its call needs.
+    /// Reports a client that has no layout with the access that its call needs.
     fn stranger(&self, error: FsError) {
         if error == FsError::Access {
             let from = self.arrival.from;
@@ -156,7 +155,7 @@ impl Context {
         }
     }
 
-    /// The caller by a rule.
+    /// Returns the caller according to a rule.
     async fn decided(&self, rule: &Rule) -> Result<Decided, FsError> {
         let Arrival { from, trust, .. } = self.arrival;
         let unbelieved = |refused| {
@@ -185,7 +184,7 @@ impl Context {
         Ok(decided)
     }
 
-    /// An export as a client with leases reaches it by this call.
+    /// Returns an export as a client with leases accesses it in this call.
     fn view<'a>(
         &self,
         leased: &'a Leased,
@@ -199,7 +198,7 @@ impl Context {
             let gate = Gate::new(store, offer.export.id, Arc::clone(leases), Some(by));
             offer.export.over(Arc::new(gate))
         });
-        // No operation is on two exports.
+        // No operation spans two exports.
         if view.id == offer.export.id { Ok(view) } else { Err(FsError::CrossDevice) }
     }
 }

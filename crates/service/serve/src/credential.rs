@@ -1,4 +1,4 @@
-//! From a credential on the wire to the user that an operation is done for.
+//! The credentials of calls, and the users that they claim.
 
 use leasehold_base::groups::Groups;
 use leasehold_base::xdr::{Decode as _, Reader};
@@ -7,21 +7,22 @@ use leasehold_wire::rpc::{AuthStatus, AuthSys, OpaqueAuth, flavor};
 
 use crate::Trust;
 
-/// Who the sender says that it is; none where it says nothing.
+/// Returns the credential that the sender claims; None without one.
 ///
 /// # Errors
-/// What is wrong with the credential, to be answered.
+/// The status of the reply to an invalid credential.
 pub(crate) fn claimed(credential: &OpaqueAuth<'_>) -> Result<Option<Caller>, AuthStatus> {
     match credential.flavor {
         flavor::NONE => Ok(None),
         flavor::SYS => system_user(credential).map(Some),
-        // No shorthand was ever given out: the client has to send the whole credential.
+        // The server never issued a shorthand, so the client must send the whole credential.
         flavor::SHORT => Err(AuthStatus::RejectedCredential),
         _ => Err(AuthStatus::BadCredential),
     }
 }
 
-/// Who sends, in whichever export it is about: what tells equal messages of two senders apart.
+/// Returns the sender, which distinguishes equal messages of two senders; it does not depend on the
+/// export.
 pub(crate) fn sender(claimed: Option<&Caller>, trust: Trust) -> Caller {
     match trust {
         Trust::Claimed | Trust::Unvouched { .. } => claimed.cloned().unwrap_or_else(Caller::nobody),

@@ -1,10 +1,10 @@
-//! The epoch that a metaserver says in its calls, by which an iod refuses one that is over.
+//! The authentication tokens of metaservers, by which an iod fences superseded ones.
 //!
-//! It stands in the name of the machine of an AUTH_SYS credential, which no other server looks at,
-//! with a keyed sum; so the epoch costs no call, and no other machine can make one up. A command,
-//! and a metaserver that has not begun its epoch, says the word of a member
-//! ([`EpochKey::member_word`]), which an iod compares with no epoch. An iod takes a caller without
-//! a word for a client (`iods`). `core::replica::epochs` has the rules.
+//! A token occupies the machine name of an AUTH_SYS credential, which other servers ignore, and
+//! contains a keyed checksum. The epoch therefore costs no extra call, and no other machine can
+//! forge it. A command, or a metaserver that has not begun its epoch, sends the token of a member
+//! ([`EpochKey::member_word`]), which contains no epoch. An iod takes a caller without a token for
+//! a client (`iods`). `core::replica::epochs` has the rules.
 
 use core::hash::Hasher as _;
 use core::net::SocketAddr;
@@ -24,30 +24,30 @@ use siphasher::sip::SipHasher24;
 
 use crate::{Arrival, Event, Response, Service};
 
-/// What a word of an epoch begins with.
+/// The prefix of a token with an epoch.
 const FIRST: &str = "leasehold-epoch";
 
-/// How long a word is.
+/// The length of a token with an epoch.
 const WORD_BYTES: usize = 75;
 
-/// The beginning of the word of a member of the cluster.
+/// The prefix of a member's token.
 const MEMBER: &str = "leasehold-member";
 
-/// The length of the word of a member: [`MEMBER`], a space and a sum in 16 digits.
+/// The length of a member's token: [`MEMBER`], a space and a checksum of 16 digits.
 const MEMBER_BYTES: usize = MEMBER.len() + 17;
-/// The beginning of the word that lets clients in.
+/// The prefix of the token that enables clients.
 const LETS_IN: &str = "leasehold-turn";
 
-/// The bytes of the word that lets clients in.
+/// The length of the token that enables clients.
 const LETS_IN_BYTES: usize = 48;
 
-/// The key of the sums in words of epochs; whoever knows it can begin one.
+/// The key of the checksums in tokens. A holder of the key can begin an epoch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EpochKey(pub [u8; 16]);
 
 impl EpochKey {
-    /// The word of a caller that belongs to the cluster, of no epoch. An iod of an earlier version
-    /// takes the word for the name of a machine.
+    /// Returns the token of a member of the cluster, without an epoch. An iod of an earlier version
+    /// takes it for the name of a machine.
     #[must_use]
     pub fn member_word(self) -> String {
         let mut hasher = SipHasher24::new_with_key(&self.0);
@@ -55,8 +55,8 @@ impl EpochKey {
         format!("{MEMBER} {:016x}", hasher.finish())
     }
 
-    /// The word of a metaserver that lets clients in where this turn is noted. An iod of an earlier
-    /// version takes the word for the name of a machine.
+    /// Returns the token of a metaserver that enables clients if the iod has stored this rollback
+    /// counter. An iod of an earlier version takes it for the name of a machine.
     #[must_use]
     pub fn turn_word(self, turn: u64) -> String {
         let mut hasher = SipHasher24::new_with_key(&self.0);
@@ -65,8 +65,7 @@ impl EpochKey {
         format!("{LETS_IN} {turn:016x} {:016x}", hasher.finish())
     }
 
-    /// The turn in a word that lets clients in; none where no holder of the key has written the
-    /// word.
+    /// Returns the rollback counter in a token that enables clients; None if the checksum is wrong.
     fn turn_of(self, word: &[u8]) -> Option<u64> {
         if word.len() != LETS_IN_BYTES || !word.starts_with(LETS_IN.as_bytes()) {
             return None;
@@ -76,16 +75,16 @@ impl EpochKey {
         is_same(self.turn_word(turn).as_bytes(), word).then_some(turn)
     }
 
-    /// Returns true if this is the word of a member.
+    /// Returns true if this is the token of a member.
     fn is_member(self, word: &[u8]) -> bool {
-        // The words of most callers are names of machines, which need no sum.
+        // Most callers send the name of a machine, which needs no checksum.
         word.len() == MEMBER_BYTES
             && word.starts_with(MEMBER.as_bytes())
             && is_same(self.member_word().as_bytes(), word)
     }
 }
 
-/// Compares two words in a time that does not depend on the first difference.
+/// Compares two tokens in a time that does not depend on the first difference.
 fn is_same(own: &[u8], word: &[u8]) -> bool {
     let differing = own.iter().zip(word).fold(0, |all, (one, other)| all | (one ^ other));
     own.len() == word.len() && differing == 0
@@ -94,11 +93,11 @@ fn is_same(own: &[u8], word: &[u8]) -> bool {
 /// An epoch of a metaserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// The volume that it serves.
+    /// The volume of the metaserver.
     pub volume: u64,
-    /// Its number there, or [`Epoch::ALONE`].
+    /// The metaserver's number in the volume, or [`Epoch::ALONE`].
     pub metaserver: u32,
-    /// Greater with each start.
+    /// The number of the epoch, which grows with each start.
     pub number: u64,
 }
 
@@ -106,14 +105,14 @@ impl Epoch {
     /// The number of the only metaserver of a volume.
     pub const ALONE: u32 = u32::MAX;
 
-    /// The word that says it.
+    /// Returns the token of the epoch.
     #[must_use]
     pub fn word(&self, key: EpochKey) -> String {
         let Self { volume, metaserver, number } = self;
         format!("{FIRST} {volume:016x} {metaserver:08x} {number:016x} {:016x}", self.sum(key))
     }
 
-    /// What a word says; none where nobody with the key has written it.
+    /// Returns the epoch in a token; None if the checksum is wrong.
     #[must_use]
     pub fn of_word(word: &[u8], key: EpochKey) -> Option<Self> {
         if word.len() != WORD_BYTES || !word.starts_with(FIRST.as_bytes()) {
@@ -123,7 +122,7 @@ impl Epoch {
         let mut part = || u64::from_str_radix(parts.next()?, 16).ok();
         let (volume, metaserver, number) = (part()?, part()?, part()?);
         let said = Self { volume, metaserver: u32::try_from(metaserver).ok()?, number };
-        // No part of it is compared before another.
+        // The comparison does not depend on the position of the first difference.
         (said.sum(key) ^ part()? == 0).then_some(said)
     }
 
@@ -140,11 +139,11 @@ impl Epoch {
     }
 }
 
-/// The epochs of all metaservers that call a service.
+/// The fence: the epochs of all metaservers that call a service.
 pub(crate) struct Fence {
     key: EpochKey,
     state: Mutex<State>,
-    /// Calls that were refused.
+    /// The number of refused calls.
     refused: AtomicU64,
 }
 
@@ -155,16 +154,16 @@ struct State {
     waiting: BTreeMap<Ticket, oneshot::Sender<()>>,
 }
 
-/// The word of a call.
+/// The token of a call.
 enum Said {
     Epoch(Xid, Epoch),
     Member,
-    /// The turn that lets clients in.
+    /// The rollback counter that enables clients.
     Turn(u64),
     Nothing,
 }
 
-/// What becomes of a call.
+/// The admission of a call.
 enum Admitted {
     Goes(UnderWay),
     Waits(UnderWay, oneshot::Receiver<()>),
@@ -172,22 +171,22 @@ enum Admitted {
 }
 
 impl Fence {
-    /// Knows of these that they were begun.
+    /// Creates a fence with epochs that have already begun.
     pub(crate) fn new(key: EpochKey, noted: &[Epoch]) -> Self {
         let mut state = State::default();
         for epoch in noted {
-            // Nobody calls yet, so nothing comes of it.
+            // There are no calls yet, so there are no effects.
             state.core.step(Step::Noted(epoch.seat(), epoch.number), &mut Vec::new());
         }
         Self { key, state: Mutex::new(state), refused: AtomicU64::new(0) }
     }
 
-    /// How many calls were refused.
+    /// Returns the number of refused calls.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Answers as the service does what is of no epoch that is over.
+    /// Answers a message as the service does, unless its epoch is superseded.
     pub(crate) fn answer(
         self: &Arc<Self>,
         service: &Arc<Service>,
@@ -224,7 +223,7 @@ impl Fence {
                     }
                     call.ended(service.answer_any(arrival, message, writer, true).reply.await)
                 });
-                // Once it has begun it may have its effect, whoever waits for it.
+                // A running call may have its effect even if its caller is gone.
                 Response { reply, must_end: true }
             }
             Admitted::Refused => {
@@ -234,7 +233,7 @@ impl Fence {
         }
     }
 
-    /// The reply to who is over: no session of its is taken any more.
+    /// Encodes the refusal of a superseded metaserver.
     fn refuse(
         &self,
         service: &Service,
@@ -250,7 +249,7 @@ impl Fence {
         writer.finish()
     }
 
-    /// The word that a call says.
+    /// Returns the token of a call.
     fn said(&self, message: &[u8]) -> Said {
         let Some((xid, word)) = machine_name(message) else { return Said::Nothing };
         match Epoch::of_word(word, self.key) {
@@ -283,25 +282,25 @@ impl Fence {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nobody could be told any more whose calls are over.
+        // After a panic the fence cannot determine which calls have ended.
         self.state.lock().expect("a core that panicked is not used again")
     }
 }
 
-/// The name of the machine in the credential of a call.
+/// Returns the machine name in the credential of a call.
 fn machine_name(message: &[u8]) -> Option<(Xid, &[u8])> {
     let call = Call::decode(&mut Reader::of_part(message)).ok()?;
     if call.credential.flavor != flavor::SYS {
         return None;
     }
     let mut credential = Reader::of_part(call.credential.body);
-    // In the credential the name stands behind a number of the caller's choice.
+    // In the credential a number of the caller's choice precedes the name.
     credential.u32().ok()?;
     Some((call.xid, credential.opaque(u32::MAX).ok()?))
 }
 
 impl State {
-    /// Those that wait no more, and whether each goes.
+    /// Returns the waiting calls with a decision, each with true if it is admitted.
     fn told(&mut self, effects: &[Effect]) -> Vec<(oneshot::Sender<()>, bool)> {
         let told = effects.iter().filter_map(|effect| {
             let (Effect::Go(ticket) | Effect::Refuse(ticket)) = effect;
@@ -312,15 +311,15 @@ impl State {
     }
 }
 
-/// Tells them so, with nothing locked: they may go on there and then.
+/// Reports the decisions without the lock, because the woken calls may run at once.
 fn tell(told: Vec<(oneshot::Sender<()>, bool)>) {
     for (sender, _) in told.into_iter().filter(|(_, goes)| *goes) {
-        // Who waited may be gone. Who is refused learns it by the end of the sender.
+        // The waiting call may be gone. The end of the sender reports a refusal.
         let _ = sender.send(());
     }
 }
 
-/// A call that was let in, until it has come to its end.
+/// An admitted call, until it has ended.
 struct UnderWay {
     fence: Arc<Fence>,
     ticket: Ticket,
@@ -328,7 +327,7 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Its reply, when it is over.
+    /// Ends the call and returns its reply.
     fn ended(self, reply: Option<Message>) -> Option<Message> {
         drop(self);
         reply
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_that_of_who_has_the_key() {
+    fn only_holders_of_the_key_can_write_a_token() {
         let epoch = Epoch { volume: 0x0123_4567_89ab_cdef, metaserver: 2, number: 17 };
         let word = epoch.word(KEY);
         assert_eq!(

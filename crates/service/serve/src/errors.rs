@@ -1,8 +1,8 @@
-//! Which errors a procedure may answer, and which takes the place of one that it may not.
+//! The errors that each procedure may return, and the substitutes for other errors.
 
 use leasehold_fs::FsError;
 
-/// The errors that a procedure may answer.
+/// The errors that a procedure may return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errors {
     standard: u32,
@@ -12,38 +12,38 @@ pub struct Errors {
 const _: () = assert!(FsError::ALL.len() <= u32::BITS as usize);
 
 impl Errors {
-    /// None: the procedure cannot fail.
+    /// No errors: the procedure cannot fail.
     pub(crate) const NONE: Self = Self { standard: 0, beyond: 0 };
 
-    /// These, which the standard names.
+    /// Returns these errors, which the standard lists.
     pub(crate) const fn of(errors: &[FsError]) -> Self {
         Self::NONE.with(errors)
     }
 
-    /// These as well, which the standard names.
+    /// Adds these errors, which the standard lists.
     pub(crate) const fn with(self, errors: &[FsError]) -> Self {
         Self { standard: self.standard | bits(errors), ..self }
     }
 
-    /// These as well, which the standard does not name; `docs/design/0006-statuses.md` says why.
+    /// Adds these errors, which the standard does not list; see `docs/design/0006-statuses.md`.
     pub(crate) const fn beyond(self, errors: &[FsError]) -> Self {
         Self { beyond: self.beyond | bits(errors), ..self }
     }
 
-    /// Whether the procedure may answer it.
+    /// Returns true if the procedure may return the error.
     #[must_use]
     pub const fn contains(self, error: FsError) -> bool {
         (self.standard | self.beyond) & bits(&[error]) != 0
     }
 
-    /// Whether the procedure may answer it though its standard does not name it.
+    /// Returns true if the procedure may return the error although its standard does not list it.
     #[must_use]
     pub const fn goes_beyond_with(self, error: FsError) -> bool {
         self.beyond & bits(&[error]) != 0
     }
 
-    /// What the procedure answers for an error: the error itself where it may, else what comes
-    /// nearest of what it may answer.
+    /// Returns the error itself if the procedure may return it, and otherwise the nearest error
+    /// that it may return.
     #[must_use]
     pub fn word(self, error: FsError) -> FsError {
         let hard = [FsError::Io, FsError::ServerFault];
@@ -66,22 +66,22 @@ const fn bits(errors: &[FsError]) -> u32 {
     bits
 }
 
-/// What may stand for an error where a procedure has no word for it, the nearest first; a hard
-/// error stands for all. What is harmful is never lessened: nothing stands for a hard error but
-/// another one, and nothing is said to be done that is not.
+/// Returns the substitutes for an error that a procedure may not return, the nearest first; a hard
+/// error can replace every other error. A substitute never weakens an error: only a hard error
+/// replaces a hard error, and no substitute reports success.
 pub(crate) const fn nearest(error: FsError) -> &'static [FsError] {
     match error {
         FsError::BadCookie | FsError::IsDirectory | FsError::TooSmall => &[FsError::Invalid],
-        // The handle names no object, or none any more.
+        // The handle identifies no object, or an object that no longer exists.
         FsError::BadHandle => &[FsError::Stale, FsError::NotFound],
         FsError::Stale => &[FsError::BadHandle, FsError::NotFound],
         FsError::BadType => &[FsError::NotSupported, FsError::Invalid],
         FsError::FileTooBig => &[FsError::Invalid, FsError::NoSpace],
-        // Of names, what no directory can hold is refused so (RFC 1813 3.2).
+        // A name that no directory can contain gets this error (RFC 1813 3.2).
         FsError::Invalid | FsError::NotOwner => &[FsError::Access],
         FsError::NotEmpty => &[FsError::AlreadyExists],
         FsError::NotDirectory => &[FsError::Invalid],
-        // A procedure that looks for no name can miss only the object itself.
+        // In a procedure without a lookup, the missing object is the handle's own.
         FsError::NotFound => &[FsError::Stale],
         FsError::NotSupported => &[FsError::Invalid],
         FsError::QuotaExceeded | FsError::TooManyLinks => &[FsError::NoSpace],

@@ -1,4 +1,4 @@
-//! What an administrator may want to know as it happens.
+//! Events for administrators.
 
 use core::net::SocketAddr;
 
@@ -7,66 +7,66 @@ use leasehold_fs::FsError;
 use crate::Epoch;
 use crate::exports::Exports;
 
-/// Something that happened, with its particulars; whoever listens decides what becomes of it.
+/// An event with its details; the observer decides how to report it.
 pub enum Event<'a> {
-    /// A client was given the handle of a directory.
+    /// A client received the handle of a directory.
     Mounted {
         /// The client.
         from: SocketAddr,
-        /// The path that it asked for.
+        /// The requested path.
         path: &'a [u8],
     },
-    /// A client asked for a directory that it was not given.
+    /// A client was refused a directory.
     MountRefused {
         /// The client.
         from: SocketAddr,
-        /// The path that it asked for.
+        /// The requested path.
         path: &'a [u8],
-        /// Why it was refused.
+        /// The reason for the refusal.
         error: FsError,
-        /// The export that was meant and that no rule lets it find.
+        /// The requested export, if no rule makes it visible to the client.
         hidden: Option<&'a str>,
-        /// What there is.
+        /// All exports.
         exports: &'a Exports,
     },
-    /// A client came with a handle of an export that no rule lets it find.
+    /// A client sent a handle of an export that no rule makes visible to it.
     HandleRefused {
         /// The client.
         from: SocketAddr,
         /// The export's name.
         export: &'a str,
     },
-    /// A metaserver called in an epoch that is over, and was refused.
+    /// A metaserver with a superseded epoch called, and was refused.
     EpochOver {
         /// The metaserver.
         from: SocketAddr,
-        /// What it said.
+        /// The epoch in its call.
         epoch: Epoch,
-        /// The last that it has begun, or who took its place.
+        /// The number of the latest epoch of this metaserver or of its successor.
         last: u64,
     },
     /// An iod refused a call that came neither from a metaserver of its cluster nor from a client
-    /// that a metaserver has sent for the access that the call needs.
+    /// with a layout for the access that the call needs.
     Stranger {
         /// The caller.
         from: SocketAddr,
     },
-    /// A client's word about its user is not believed, as nothing vouches for it.
+    /// A client's credential is not trusted, because nothing verifies it.
     NotBelieved {
         /// The client.
         from: SocketAddr,
-        /// Whether it is refused; otherwise it is the anonymous user.
+        /// True if the call is refused; otherwise the caller is the anonymous user.
         refused: bool,
     },
 }
 
-/// Is told of events, on the thread where they happen; it must not block.
+/// An observer of events, called on the thread on which they happen; it must not block.
 pub trait Observer: Send + Sync {
-    /// Takes one event.
+    /// Processes one event.
     fn event(&self, event: &Event<'_>);
 }
 
-/// Does not listen.
+/// An observer that ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deaf;
 

@@ -1,4 +1,4 @@
-//! What is offered, to whom, and by which paths it is mounted.
+//! The exports, their access rules, and the paths by which clients mount them.
 
 use core::net::IpAddr;
 
@@ -12,29 +12,29 @@ use crate::access::Access;
 use crate::leases::Leases;
 use crate::leases::gate::Gate;
 
-/// An export and who may do what in it.
+/// An export with its access rules.
 pub struct Offer {
     /// The export.
     pub export: Export,
-    /// Who may do what.
+    /// The access rules.
     pub access: Access,
-    /// The largest READ or WRITE that clients are told to make, in bytes.
+    /// The largest READ or WRITE that the server recommends to clients, in bytes.
     pub transfer_bytes_max: u32,
-    /// The one path that it is mounted by, for clients that know it: nobody is told of such an
+    /// The only path of a secret export, for clients that know it. The server never lists such an
     /// export, and no other path leads to it.
     pub secret: Option<String>,
 }
 
 impl Offer {
-    /// An export for everybody, as whom they are believed to be.
+    /// Returns an export with access for all clients under their claimed credentials.
     #[must_use]
     pub fn to_everybody(export: Export) -> Self {
         let access = Access::everybody(false);
         Self { export, access, transfer_bytes_max: TRANSFER_BYTES_MAX, secret: None }
     }
 
-    /// Whether a path is the one that is known to few; how long this takes tells nobody how much of
-    /// it was right.
+    /// Returns true if a path is the secret path; the time of the comparison does not depend on the
+    /// position of the first difference.
     fn is_meant_by_secret(&self, path: &[u8]) -> bool {
         let Some(secret) = &self.secret else { return false };
         let (path, secret) = (trim(path), trim(secret.as_bytes()));
@@ -42,16 +42,16 @@ impl Offer {
         path.len() == secret.len() && differing == 0
     }
 
-    /// The largest READ or WRITE by a transport, in bytes.
+    /// Returns the largest READ or WRITE over a transport, in bytes.
     pub(crate) fn transfer_bytes_max(&self, transport: Transport) -> u32 {
         self.transfer_bytes_max.min(transport.transfer_bytes_max())
     }
 }
 
-/// All that a server offers.
+/// All exports of a server.
 pub struct Exports {
     offers: Arc<[Offer]>,
-    /// The same exports behind their leases, where anybody may hold any.
+    /// The same exports with lease enforcement, if clients may hold leases.
     gated: Vec<Export>,
 }
 
@@ -60,7 +60,7 @@ impl Exports {
         Self { offers: offers.into(), gated: Vec::new() }
     }
 
-    /// The same, behind leases.
+    /// Returns the same exports with lease enforcement.
     pub(crate) fn gated(&self, leases: &Arc<Leases>) -> Self {
         let gate = |offer: &Offer| {
             let store = Arc::clone(&offer.export.store);
@@ -71,7 +71,7 @@ impl Exports {
         Self { offers: Arc::clone(&self.offers), gated }
     }
 
-    /// The same, without leases.
+    /// Returns the same exports without lease enforcement.
     pub(crate) fn ungated(&self) -> Self {
         Self { offers: Arc::clone(&self.offers), gated: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl Exports {
         !self.gated.is_empty()
     }
 
-    /// The export of an offer, as plain clients reach it.
+    /// Returns the export of an offer, as clients without leases access it.
     pub(crate) fn reached<'a>(&'a self, offer: &'a Offer) -> &'a Export {
         let gated = self.gated.iter().find(|export| export.id == offer.export.id);
         gated.unwrap_or(&offer.export)
@@ -91,12 +91,12 @@ impl Exports {
         self.offers.iter().map(|offer| &offer.export)
     }
 
-    /// The exports that a client finds, each with who may do what.
+    /// Returns the exports that are visible to a client.
     pub(crate) fn found_by(&self, client: IpAddr) -> impl Iterator<Item = &Offer> + Clone {
         self.offers.iter().filter(move |offer| offer.access.has(client))
     }
 
-    /// Whether a rule takes the word of a client that nothing vouches for.
+    /// Returns true if a rule trusts the credential of a client without verification.
     pub(crate) fn believes_unvouched(&self, client: IpAddr) -> bool {
         self.offers.iter().any(|offer| offer.access.rule(client).is_some_and(|rule| rule.insecure))
     }
@@ -110,14 +110,14 @@ impl Exports {
         self.offers.iter().find(|offer| offer.export.id == id)
     }
 
-    /// The export that a client means by a path, of those that it finds, and what of the path lies
-    /// below it. An export is meant by its absolute path, by `/` and its name, and, where it is the
-    /// only one that this client finds, by `/`.
+    /// Returns the export that a client's path identifies among the visible exports, and the part
+    /// of the path below it. An export's absolute path identifies it, as does `/` with its name.
+    /// The path `/` also identifies the only export that is visible to the client.
     pub(crate) fn by_path<'a>(&self, path: &'a [u8], client: IpAddr) -> Option<(&Offer, &'a [u8])> {
         by_path(self.found_by(client), path)
     }
 
-    /// The export that a path means, whoever may find it.
+    /// Returns the export that a path identifies, visible or not.
     pub(crate) fn meant(&self, path: &[u8]) -> Option<&Offer> {
         by_path(self.offers.iter(), path).map(|(offer, _)| offer)
     }
@@ -135,7 +135,7 @@ fn by_path<'o, 'a>(
     let mut all = offers.clone();
     let only = all.next().filter(|_| all.next().is_none());
     let at = |offer: &'o Offer, root: &str| Some((offer, below(path, root.as_bytes())?));
-    // The longest fits best: one export may lie within another.
+    // The longest match wins, because one export may contain another.
     let both = offers.flat_map(|offer| {
         let Export { path, name, .. } = &offer.export;
         [at(offer, path), at(offer, name)].into_iter().flatten()
@@ -143,8 +143,8 @@ fn by_path<'o, 'a>(
     both.min_by_key(|(_, below)| below.len()).or_else(|| Some((only?, path)))
 }
 
-/// What of a path lies below a directory; none when it is another one. Slashes at the ends of
-/// both do not count.
+/// Returns the part of a path below a directory; None for other paths. Leading and trailing slashes
+/// do not count.
 fn below<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
     let root = trim(root);
     match trim(path).strip_prefix(root)? {
@@ -154,19 +154,19 @@ fn below<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The names that a path leads over.
+/// Returns the components of a path.
 pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The one path that stands for all that lead to a directory below an export: by the export's
-/// name. What leads up and down again is left out; no symbolic link is ever on the way.
+/// Returns the canonical path of a directory below an export, which begins with the export's name.
+/// It resolves `.` and `..`; no symbolic link is ever part of such a path.
 pub(crate) fn plain_path(export: &Export, below: &[u8]) -> Vec<u8> {
     let mut down = Vec::new();
     for name in names(below) {
         match name {
             b"." => {}
-            // The root of an export leads to itself.
+            // The parent of an export's root is the root.
             b".." => drop(down.pop()),
             name => down.push(name),
         }
@@ -179,7 +179,7 @@ pub(crate) fn plain_path(export: &Export, below: &[u8]) -> Vec<u8> {
     path
 }
 
-/// A path without the slashes at its ends.
+/// Removes leading and trailing slashes from a path.
 fn trim(mut path: &[u8]) -> &[u8] {
     while let [b'/', rest @ ..] | [rest @ .., b'/'] = path {
         path = rest;

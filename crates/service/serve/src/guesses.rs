@@ -1,14 +1,14 @@
-//! A bound on guesses of the numbers of clients at an iod.
+//! A bound on failed handle guesses by clients at an iod.
 //!
-//! An iod knows a client by numbers, and a stranger could try one pair of numbers after the other
-//! (see [`crate::iods`]). Rules:
-//! 1. A call whose numbers are good for neither reading nor writing its object is a miss. An
-//!    address has [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
-//! 2. An address that has used its misses is held: all its calls as a client are to come again
-//!    later, also calls with good numbers, because any other answer would tell a good guess from a
-//!    bad guess.
-//! 3. The addresses of a network of version 6 count as one address. Beyond [`ADDRESSES_MAX`]
-//!    addresses with misses, all further addresses count as one.
+//! An iod identifies a client by numbers, and a stranger could try one pair of numbers after
+//! another (see [`crate::iods`]). Rules:
+//! 1. A call whose numbers permit neither reading nor writing its object is a miss. An address may
+//!    have [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
+//! 2. An address that has used its misses is blocked: all its calls as a client must retry later.
+//!    This includes calls with valid numbers, because any other answer would distinguish a good
+//!    guess from a bad guess.
+//! 3. The addresses of an IPv6 network count as one address. Beyond [`ADDRESSES_MAX`] addresses
+//!    with misses, all further addresses share one count.
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -21,21 +21,21 @@ use leasehold_core::leases::table::Origin;
 
 use crate::leases::origin_of;
 
-/// The number of misses that an address has at once: a fence makes each call of a client that is
-/// under way a miss.
+/// The number of misses that an address may have at once. A fence turns each running call of a
+/// client into a miss.
 const BURST: u32 = 1024;
 
-/// The time after which an address has one further miss. 2^27 pairs of numbers take 15 days at this
-/// rate, and a fence replaces the good pair.
+/// The time after which an address may have one further miss. At this rate 2^27 pairs of numbers
+/// take 15 days, and a fence replaces the valid pair.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// The greatest number of addresses with misses that count for themselves.
+/// The largest number of addresses with their own count of misses.
 const ADDRESSES_MAX: usize = 4096;
 
 /// The misses of all addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
-    /// The latest time in `state`, in nanoseconds. A call of a server without misses costs one
+    /// The latest time in `state`, in nanoseconds. For a server without misses a call costs one
     /// load.
     latest_ns: AtomicU64,
     state: Mutex<State>,
@@ -43,15 +43,14 @@ pub(crate) struct Guesses {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The time by which each address has all its misses again.
+    /// The time by which each address has its full allowance again.
     free_at: BTreeMap<Origin, Time>,
-    /// The time by which all addresses that do not count for themselves have all their misses
-    /// again.
+    /// The time by which the addresses with the shared count have their full allowance again.
     others_free_at: Time,
 }
 
 impl Guesses {
-    /// Returns true if an address is held (rule 2).
+    /// Returns true if an address is blocked (rule 2).
     pub(crate) fn are_held(&self, now: Time, from: IpAddr) -> bool {
         let latest = Time::from_nanoseconds(self.latest_ns.load(Ordering::Relaxed));
         if !is_over(now, latest) {
@@ -77,7 +76,7 @@ impl Guesses {
     }
 }
 
-/// Returns true if an address that has all misses again at this time has no miss now.
+/// Returns true if an address whose allowance is full again at `free_at` has no miss left now.
 fn is_over(now: Time, free_at: Time) -> bool {
     free_at.since(now) >= INTERVAL * BURST
 }

@@ -1,11 +1,11 @@
-//! File handles: what a client is given to name an object.
+//! File handles: the identifiers of objects that the server gives to clients.
 //!
-//! Criteria in order of weight: a handle that this server did not make is never believed, so
-//! nothing outside an export is reached by a made-up one; a handle stays good for as long as its
-//! object lives, over restarts and upgrades; every handle is 32 bytes, so both versions share it.
+//! Criteria in order of weight: the server never accepts a handle that it did not issue, so a
+//! forged handle reaches nothing outside an export; a handle stays valid as long as its object
+//! exists, across restarts and upgrades; every handle has 32 bytes, so both versions share it.
 //!
-//! Form 1, in bytes: form (1), length of the object id (1), export (2), object id padded with
-//! zeros (20), keyed checksum of all before it (8).
+//! Form 1, in bytes: form (1), length of the object id (1), export (2), object id padded with zeros
+//! (20), keyed checksum of all preceding bytes (8).
 
 use core::hash::Hasher as _;
 use core::net::IpAddr;
@@ -14,7 +14,7 @@ use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_fs::{ExportId, FsError, ObjectId};
 use siphasher::sip::SipHasher24;
 
-/// A handle as it goes over the wire, in either version.
+/// A handle in its wire form, in either version.
 pub(crate) type HandleBytes = [u8; HANDLE_V2_BYTES];
 
 const FORM: u8 = 1;
@@ -23,11 +23,11 @@ const CHECKSUM_AT: usize = OBJECT_AT + ObjectId::BYTES_MAX;
 
 const _: () = assert!(CHECKSUM_AT + size_of::<u64>() == HANDLE_V2_BYTES);
 
-/// The key that a server's handles are made with; whoever knows it can make handles.
+/// The key of a server's handles; a holder of the key can forge handles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HandleKey(pub [u8; 16]);
 
-/// Makes handles and reads them.
+/// Creates and verifies handles.
 #[derive(Clone)]
 pub(crate) struct Handles {
     key: HandleKey,
@@ -38,7 +38,7 @@ impl Handles {
         Self { key }
     }
 
-    /// The handle of an object.
+    /// Returns the handle of an object.
     pub(crate) fn seal(&self, export: ExportId, object: &ObjectId) -> HandleBytes {
         let mut handle = [0; HANDLE_V2_BYTES];
         let id = object.as_bytes();
@@ -51,15 +51,15 @@ impl Handles {
         handle
     }
 
-    /// What a handle names.
+    /// Returns the object of a handle.
     ///
     /// # Errors
-    /// [`FsError::BadHandle`] when it is not one of ours.
+    /// [`FsError::BadHandle`] for a handle that this server did not issue.
     pub(crate) fn open(&self, handle: &[u8]) -> Result<(ExportId, ObjectId), FsError> {
         let handle: &HandleBytes = handle.try_into().map_err(|_| FsError::BadHandle)?;
         let (signed, checksum) = handle.split_at(CHECKSUM_AT);
-        // Unequal checksums differ in no time that a client could tell from the noise of a
-        // network: both are single words.
+        // The checksums are single words: the time of the comparison reveals no position of a
+        // difference.
         if handle[0] != FORM || self.checksum(signed).to_be_bytes() != checksum {
             return Err(FsError::BadHandle);
         }
@@ -68,8 +68,8 @@ impl Handles {
         Ok((export, ObjectId::new(id).ok_or(FsError::BadHandle)?))
     }
 
-    /// What a host is called as a client with leases, which nobody who lacks the key can guess and
-    /// call itself.
+    /// Returns the client id of a host of NQNFS. A machine without the key can neither guess nor
+    /// claim it.
     pub(crate) fn name_of(&self, host: IpAddr) -> [u8; 16] {
         let host = match host.to_canonical() {
             IpAddr::V4(host) => host.to_ipv6_mapped(),
@@ -92,10 +92,10 @@ impl Handles {
     }
 }
 
-/// The number of the export that a handle names, if it is one of ours.
+/// Returns the number of the export in a handle, if the handle is well-formed.
 ///
 /// # Panics
-/// When it is shorter than a handle.
+/// Panics if it is shorter than a handle.
 pub(crate) fn export_of(handle: &[u8]) -> u16 {
     u16::from_be_bytes([handle[2], handle[3]])
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_what_it_sealed() {
+    fn opens_sealed_handles() {
         let handles = Handles::new(HandleKey([7; 16]));
         for length in 0..=ObjectId::BYTES_MAX {
             let handle = handles.seal(ExportId(515), &object(length));
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Clients keep them over an upgrade, and none may make them stale.
+    /// Clients keep handles across an upgrade, which must not make them stale.
     #[test]
     fn the_bytes_of_a_handle_are_these() {
         let key = core::array::from_fn(|at| u8::try_from(at).expect("it is below 16"));

@@ -1,33 +1,33 @@
-//! The callers of an iod, and the power that each caller has.
+//! The callers of an iod, and the rights of each caller.
 //!
-//! Criteria in order of weight: the word of a caller gives the caller power here, and no rule of an
-//! export does; an unknown caller gets no attributes and no data; a client's call costs one look at
-//! the attributes of the object.
+//! Criteria in order of weight: only a caller's authentication grants rights here, and no rule of
+//! an export does; an unknown caller gets no attributes and no data; a client's call costs one read
+//! of the object's attributes.
 //!
-//! 1. A call that carries the keyed word of a metaserver or of a command of the cluster acts as the
-//!    user that runs the iod. See [`crate::epochs`].
-//! 2. All other calls are calls of clients. A client may read, write and commit an object, and ask
-//!    for its access; the procedure table has the column [`Use`]. Procedure 0 does nothing and is
-//!    answered.
-//! 3. A client names itself by a user and a group of `Layout::OWNERS`. The iod refuses any other
-//!    number, and a call without a credential, before it looks at any object. MNT refuses by its
-//!    own status, so a metaserver of another cluster or of an earlier version learns of the
-//!    refusal.
-//! 4. The numbers have to follow by the key of the cluster from the owner of the object: the
-//!    numbers of the reader to read, the numbers of the writer to write. The store then checks the
-//!    owner once more in the same step in which it reads or writes, so a fence that comes in
-//!    between counts.
-//! 5. No client gets attributes of an object: attributes have the owner, from which the next owner
-//!    follows.
-//! 6. An iod that cannot give objects to users has no clients.
-//! 7. After its start an iod has clients retry until a metaserver says the turn that the iod has
-//!    noted, with a keyed word: the objects may be an older state, such as a backup, and the
-//!    metaserver alone knows the turn. Turn 0 is the word of a metaserver that keeps no turns. A
-//!    turn that the iod has not noted lets no client in any more. See [`leasehold_fs::NotedTurns`].
-//! 8. An address that tries many numbers has to come again later. See [`crate::guesses`].
+//! 1. A call with the authentication token of a metaserver or of a command of the cluster acts as
+//!    the user that runs the iod. See [`crate::epochs`].
+//! 2. All other calls are calls of clients. A client may read, write and commit an object, and
+//!    query its access; the procedure table has the column [`Use`]. The server answers procedure 0,
+//!    which does nothing.
+//! 3. A client identifies itself by a user and a group of `Layout::OWNERS`. The iod refuses any
+//!    other number, and a call without a credential, before it reads any object. MNT refuses with
+//!    its own status, so that a metaserver of another cluster or of an earlier version recognises
+//!    the refusal.
+//! 4. The numbers must derive, by the key of the cluster, from the owner of the object: the
+//!    reader's numbers for reading, the writer's numbers for writing. The store then checks the
+//!    owner again in the same step in which it reads or writes, so that a fence in between takes
+//!    effect.
+//! 5. No client gets attributes of an object, because they contain the owner, from which the
+//!    numbers of the next layout derive.
+//! 6. An iod that cannot change the owner of objects has no clients.
+//! 7. After its start an iod makes clients retry until a metaserver sends, with an authenticated
+//!    token, the rollback counter that the iod has stored. The objects may be an older copy, such
+//!    as a backup, and only the metaserver can detect this. Counter 0 comes from a metaserver
+//!    without counters. A counter that differs from the stored one locks clients out again. See
+//!    [`leasehold_fs::NotedTurns`].
+//! 8. An address that tries many numbers must retry later. See [`crate::guesses`].
 //!
-//! These rules do not hide data on the wire, nor do they tell the users of one client machine
-//! apart.
+//! These rules neither hide data on the wire nor separate the users of one client machine.
 
 use leasehold_fs::{
     Access, Caller, ClientKey, FsError, Layout, Name, NotedTurns, ObjectId, Owner, Step, Store,
@@ -39,8 +39,8 @@ use crate::table::Use;
 /// The authority by which a server answers a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authority {
-    /// A client of an iod, with the key that checks the client's numbers (none where the iod has no
-    /// clients), and true if the iod lets clients in.
+    /// A client of an iod, with the key that verifies the client's numbers (None if the iod has no
+    /// clients), and true if the iod accepts clients.
     Client(Option<ClientKey>, bool),
     /// A metaserver or a command of an iod's cluster.
     Cluster,
@@ -56,7 +56,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// The part of a wanted access that the client has.
+    /// Returns the part of a wanted access that the client has.
     pub(crate) const fn granted(self, wanted: Access) -> Access {
         Access {
             read: wanted.read && self.reads,
@@ -68,7 +68,7 @@ impl Sent {
         }
     }
 
-    /// Returns true if the numbers of the client are good for any access.
+    /// Returns true if the numbers of the client grant any access.
     pub(crate) const fn is_any(self) -> bool {
         self.reads || self.writes
     }
@@ -84,7 +84,7 @@ impl Sent {
     }
 }
 
-/// Reads the turns that are noted beside the objects of a store.
+/// Reads the rollback counters that are stored beside the objects of a store.
 pub(crate) async fn noted_turns(store: &dyn Store, caller: &Caller) -> NotedTurns {
     let read = async {
         let found = store.lookup(caller, &store.root(), note()?).await.ok()?;
@@ -105,10 +105,10 @@ pub(crate) fn can_be_client(claimed: Option<&Caller>) -> bool {
     claimed.is_some_and(|it| [it.uid, it.gid].iter().all(|number| Layout::OWNERS.contains(number)))
 }
 
-/// The caller as which the store is to serve a client, and the access of the client.
+/// Returns the caller for the store's checks, and the access of the client.
 ///
 /// # Errors
-/// [`FsError::Access`] where the numbers are not numbers of clients, and errors of the store.
+/// [`FsError::Access`] if the numbers are not numbers of clients, and the errors of the store.
 pub(crate) async fn client(
     key: Option<ClientKey>,
     claimed: Option<&Caller>,

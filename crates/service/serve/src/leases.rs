@@ -1,12 +1,13 @@
-//! Leases as they are served: the machines of `core::leases`, who waits for them, and what they
-//! have said to clients.
+//! The server's leases: it owns the state machines of `core::leases`, the waiting calls, and the
+//! messages to clients.
 //!
-//! While nobody holds a lease nothing here is asked: the exports then have the stores themselves.
-//! The first HELLO has them replaced by gates ([`gate`]), which every operation passes, and no lease
-//! is granted before the last call has ended that went by without. When the last client is gone the
-//! gates go as well.
+//! While no client holds a lease, no call uses this module: the exports then contain the stores
+//! themselves. The first HELLO replaces the stores by lease-enforcing stores ([`gate`]), and the
+//! server grants no lease before the last call that started without them has ended. After the last
+//! client has gone, the server removes the lease-enforcing stores again.
 //!
-//! One lock is for all of it, held for the length of a step; what is to be sent is sent behind it.
+//! One lock protects the state, for the length of one step. Messages are sent after the lock is
+//! released.
 
 mod callback;
 pub(crate) mod gate;
@@ -47,57 +48,58 @@ use names::Names;
 use programs::Program;
 use untold::Untold;
 
-/// How many leases there are at most. Whoever asks for more works by calls.
+/// The largest number of leases. A client that requests more works without leases.
 const LEASES_MAX: usize = 1 << 20;
 
-/// How many calls wait at most; one more is answered that it is to be made again later.
+/// The largest number of waiting calls. The server asks the client of a further call to retry
+/// later.
 const WAITING_MAX: usize = 1 << 14;
 
-/// How long a call of a plain client, or of one with leases by datagram, waits before it is to be
-/// made again (RFC 1813 2.6, NFS3ERR_JUKEBOX), and a call for leases before its client is on the
-/// stable list; the call for leases then goes on without a lease.
+/// The longest wait of a call of a client without leases, or of a client with leases over
+/// datagrams; then the client must retry (RFC 1813 2.6, NFS3ERR_JUKEBOX). Also the longest wait of
+/// a lease request until its client is on the stable list; then the call continues without a lease.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many calls to clients are remembered until they are answered.
+/// The largest number of calls to clients that await a reply.
 const ASKED_MAX: usize = 1 << 14;
 
-/// How many clients with leases there are at most; a further one is to come again later.
+/// The largest number of clients with leases; the server asks further clients to retry later.
 const CLIENTS_MAX: usize = 1 << 14;
 
-/// The number of clients with leases that may come from one origin: the mounts of a machine, or of
-/// all containers behind one address.
+/// The largest number of clients with leases from one origin: the mounts of a machine, or of all
+/// containers behind one address.
 const CLIENTS_OF_ORIGIN_MAX: usize = 512;
 
-/// By how many ways a client is reached at most: each mount of a host is a way of its own to one
-/// client of NQNFS.
+/// The largest number of return paths to a client. For NQNFS all mounts of a host are one client,
+/// and each mount has its own path.
 const WAYS_MAX: usize = 8;
 
-/// What reaches clients by itself, without a call of theirs.
+/// A sender of messages to clients that are not replies to their calls.
 pub trait Post: Send + Sync {
-    /// Sends a message down a connection, if that is still there.
+    /// Sends a message over a connection, if the connection is still open.
     fn send(&self, to: ConnectionId, message: Message);
 
-    /// Sends a message by datagram, from an address of the server. A client takes it from the port
-    /// that it calls, so it goes out from each that the server has.
+    /// Sends a message by datagram from an address of the server. A client accepts it only from the
+    /// port that it calls, so the implementation sends it from each port of the server.
     fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message);
 
-    /// Has [`Service::wake`](crate::Service::wake) called soon.
+    /// Schedules a call of [`Service::wake`](crate::Service::wake) soon.
     fn hurry(&self);
 }
 
-/// Where the list of clients that may hold leases is on stable storage.
+/// The stable storage of the list of clients that may hold leases.
 pub trait Ledger: Send + Sync {
-    /// Writes the list, in the place of lists with lesser numbers, and calls `done` in any case:
-    /// with true once the list is on stable storage, with false if it could not be written.
+    /// Writes the list in place of lists with lower numbers, and always calls `done`: with true
+    /// once the list is on stable storage, with false if the write failed.
     fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>);
 }
 
-/// What an earlier server has left of leases.
+/// The state of leases that an earlier run of the server has stored.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
-    /// The number of this start, greater than that of every one before.
+    /// The server epoch, greater than the epoch of every earlier start.
     pub epoch: u64,
-    /// Clients that may hold leases, by id, with their instances.
+    /// The clients that may hold leases: ids with client incarnations (instances).
     pub list: Vec<([u8; 16], u64)>,
 }
 
@@ -111,7 +113,7 @@ pub(crate) struct Leases {
 }
 
 struct State {
-    /// The latest time that was seen.
+    /// The latest time that an event reported.
     now: Time,
     clients: Clients,
     table: Table,
@@ -119,54 +121,55 @@ struct State {
     next_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
     waits: LeaseWaits,
-    /// Who waits no longer than that.
+    /// The deadlines of waiting calls.
     patience: BTreeSet<(Time, Ticket)>,
     peers: BTreeMap<Client, Peer>,
     /// The number of clients of each origin.
     origins: BTreeMap<Origin, usize>,
-    /// How often the server did not take up a client, as there were too many clients.
+    /// The number of clients that the server refused because there were too many.
     refused_clients: u64,
     names: Names,
     asked: BTreeMap<Xid, Asked>,
     next_xid: u32,
     list: BTreeMap<Name, u64>,
     writes: list::Writes,
-    /// When the owner was told to wake it.
+    /// The time of the next wake that the owner already knows.
     announced: Option<Time>,
-    /// What was offered before there were gates, as long as calls may run that passed none.
+    /// The exports without lease enforcement, until the calls that use them have ended.
     draining: Vec<Arc<Exports>>,
     /// The time since which `draining` has exports.
     draining_since: Time,
-    /// Files that are written, each with who is to write it next.
+    /// Files that calls are writing, each with a queue of further writers.
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
-    /// File systems on which a call makes room, each with who waits for that.
+    /// File systems on which a call reclaims space, each with the calls that wait for it.
     making_room: BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>,
-    /// Files whose data clients write where it lies, each with the modrev at which that was told.
+    /// Files that clients write directly at the iods, each with the modrev at the start of the
+    /// layout.
     layouts: BTreeMap<Object, (LaidOut, Modrev)>,
     untold: Untold,
 }
 
-/// A call or program that waits.
+/// A waiting call or local program.
 enum Waiting {
-    /// A call, for its turn at an object.
+    /// A call that waits for its operation guard on an object.
     Call(Object, oneshot::Sender<Option<Run>>),
-    /// A call that asks for leases, until its client is on the stable list; the sender carries true
-    /// if the call may ask.
+    /// A lease request that waits until its client is on the stable list; the sender carries true
+    /// if the call may request leases.
     List(Client, oneshot::Sender<bool>),
-    /// A program of this machine, for its turn at an object.
+    /// A local program that waits for access to an object.
     Program(Object, Program),
 }
 
-/// A client, as it is reached.
+/// A client with its return paths.
 struct Peer {
     name: String,
     origin: Origin,
     protocol: Protocol,
-    /// By which ways, the latest first; by none when its connection is gone.
+    /// The return paths, the latest first; empty after the connection has closed.
     ways: VecDeque<Way>,
 }
 
-/// What a client is told of its leases by.
+/// The protocol of messages about leases to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// The callbacks of the lease program.
@@ -175,25 +178,25 @@ pub(crate) enum Protocol {
     Nqnfs,
 }
 
-/// How a client is reached.
+/// A return path to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By its connection.
+    /// A connection.
     Connection(ConnectionId),
-    /// By datagrams from an address of the server.
+    /// Datagrams from an address of the server.
     Datagrams { to: SocketAddr, from: IpAddr },
 }
 
 impl Way {
-    /// The way back to where a call came from.
+    /// Returns the return path to the sender of a call.
     pub(crate) fn back(arrival: &Arrival) -> Self {
         let Arrival { from, to, connection, .. } = *arrival;
         connection.map_or(Self::Datagrams { to: from, from: to }, Self::Connection)
     }
 }
 
-/// The origin of a host: its address of version 4, or its network of version 6, as one machine may
-/// have every address of such a network.
+/// Returns the origin of a host: its IPv4 address, or its IPv6 network, because one machine may own
+/// every address of such a network.
 pub(crate) fn origin_of(host: IpAddr) -> Origin {
     match host.to_canonical() {
         IpAddr::V4(host) => Origin(u64::from(host.to_bits())),
@@ -204,22 +207,23 @@ pub(crate) fn origin_of(host: IpAddr) -> Origin {
     }
 }
 
-/// What is to be done when the lock is free again.
+/// The actions of a step that run after the lock is released.
 #[derive(Default)]
 struct Outs {
     messages: Vec<(Way, Message)>,
     evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
     inquiries: Vec<Asked>,
     hurry: bool,
-    /// Calls that waited, and what came of it.
+    /// Calls that waited, with their results.
     settled: Vec<Settled>,
-    /// Calls that waited for the stable list, each with true if the call may ask for leases.
+    /// Lease requests that waited for the stable list, each with true if the call may request
+    /// leases.
     admitted: Vec<(oneshot::Sender<bool>, bool)>,
-    /// Programs that can go on, each with the call that then ends.
+    /// Local programs that may continue, each with the call that ends when it has continued.
     freed: Vec<(Program, Option<(Object, Ticket)>)>,
 }
 
-/// A call that waits no more.
+/// A call whose wait has ended.
 struct Settled {
     object: Object,
     ticket: Ticket,
@@ -267,33 +271,34 @@ impl Leases {
         Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }
     }
 
-    /// Those of a server that remembers nothing and keeps nothing.
+    /// Returns the leases of a server without stored state and without stable storage.
     pub(crate) fn without_past(key: HandleKey) -> Self {
         let remembered = Remembered { epoch: 1, list: Vec::new() };
         Self::new(Handles::new(key), remembered, None, Time::ZERO)
     }
 
-    /// Calls clients by this from now on.
+    /// Sets the sender of messages to clients.
     pub(crate) fn call_by(&self, post: Arc<dyn Post>) {
         // A service is started once.
         let _ = self.post.set(post);
     }
 
-    /// What is waited for is waited for from now on.
+    /// Advances the time from which waits are measured.
     pub(crate) fn tell(&self, now: Time) {
         let mut state = self.lock();
         state.now = state.now.max(now);
     }
 
-    /// Whether there is nobody, so that no call has to ask here.
+    /// Returns true if there are no clients, leases or waiting calls, so that calls can skip this
+    /// module.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.lock();
         let nobody = state.clients.is_empty() && state.table.is_empty();
-        // Who went without a word may still write by a layout.
+        // A client that was forgotten without a GOODBYE may still write under a layout.
         nobody && state.waiting.is_empty() && state.layouts.is_empty()
     }
 
-    /// Grants nothing before the last call has ended that began when this was offered.
+    /// Delays grants until the last call that uses these exports has ended.
     pub(crate) fn drain(&self, offered: Arc<Exports>) {
         let mut state = self.lock();
         if !state.is_draining() {
@@ -302,7 +307,7 @@ impl Leases {
         state.draining.push(offered);
     }
 
-    /// Does what is due, and says when there is more to do.
+    /// Runs the actions that are due, and returns the time of the next ones.
     pub(crate) fn wake(self: &Arc<Self>, now: Time) -> Option<Time> {
         self.with(now, |state, outs| {
             state.registry(clients::Event::Tick, outs);
@@ -320,7 +325,7 @@ impl Leases {
         })
     }
 
-    /// Takes one turn of the state, and does what follows from it.
+    /// Runs one step on the state, then performs its effects without the lock.
     fn with<T>(self: &Arc<Self>, now: Time, turn: impl FnOnce(&mut State, &mut Outs) -> T) -> T {
         let mut outs = Outs::default();
         let mut state = self.lock();
@@ -350,7 +355,7 @@ impl Leases {
             self.write_list(&list);
         }
         for (sender, may) in outs.admitted {
-            // A call without its caller asks for nothing.
+            // The receiver is gone if the caller has cancelled its call.
             let _ = sender.send(may);
         }
         self.tell_settled(outs.settled);
@@ -360,7 +365,8 @@ impl Leases {
         value
     }
 
-    /// Tells who waits what came of it, who may go on at once. A call whose caller is gone ends.
+    /// Sends the results to waiting calls, which may continue at once. Ends a call whose caller is
+    /// gone.
     fn tell_settled(self: &Arc<Self>, settled: Vec<Settled>) {
         for Settled { object, ticket, sender, run } in settled {
             if let Err(Some(_)) = sender.send(run) {
@@ -378,7 +384,7 @@ impl Leases {
 }
 
 impl State {
-    /// Whether calls may still run that passed no gate.
+    /// Returns true if calls without lease enforcement may still run.
     fn is_draining(&mut self) -> bool {
         self.draining.retain(|offered| Arc::strong_count(offered) > 1);
         !self.draining.is_empty()
@@ -389,8 +395,8 @@ impl State {
         [self.clients.next_wake(), self.table.next_wake(), patience].into_iter().flatten().min()
     }
 
-    /// A client is reached by the way that its call came on; one of the lease program by that way
-    /// only.
+    /// Adds the return path on which a call arrived. A client of the lease program has only the
+    /// latest path.
     fn heard(&mut self, client: Client, way: Way, outs: &mut Outs) {
         let Some(peer) = self.peers.get_mut(&client).filter(|peer| !peer.ways.contains(&way))
         else {
@@ -405,7 +411,7 @@ impl State {
         self.step(table::Event::Reconnected(client), outs);
     }
 
-    /// Keeps the peer by which the server reaches a client.
+    /// Stores a client's return paths.
     fn keep_peer(&mut self, client: Client, peer: Peer) {
         self.forget_peer(client);
         *self.origins.entry(peer.origin).or_default() += 1;
@@ -422,7 +428,7 @@ impl State {
         }
     }
 
-    /// Has a call wait; fails where too many do.
+    /// Parks a call; fails if too many calls wait.
     fn park(
         &mut self,
         object: Object,
@@ -432,7 +438,7 @@ impl State {
         Ok((ticket, receiver))
     }
 
-    /// Gives a ticket to a call that waits; fails where too many calls wait.
+    /// Assigns a ticket to a waiting call; fails if too many calls wait.
     fn keep_waiting(&mut self, waiting: Waiting) -> Result<Ticket, FsError> {
         if self.waiting.len() >= WAITING_MAX {
             return Err(FsError::Later);
@@ -443,8 +449,9 @@ impl State {
         Ok(ticket)
     }
 
-    /// Whether calls of a client come again while they wait: each copy waits as well, and holds up
-    /// who calls by the same socket. Hosts of NQNFS would sleep for long if they were sent away.
+    /// Returns true if a client retransmits calls that wait. Each copy waits as well, and delays
+    /// the other calls on the same socket. Hosts of NQNFS are excluded, because they sleep for a
+    /// long time after a retry error.
     fn repeats(&self, client: Client) -> bool {
         self.peers.get(&client).is_some_and(|peer| {
             let way = peer.ways.front();
@@ -452,14 +459,14 @@ impl State {
         })
     }
 
-    /// Has a call that still waits give up in a while.
+    /// Limits the wait of a call that still waits.
     fn be_patient(&mut self, ticket: Ticket) {
         if self.waiting.contains_key(&ticket) {
             self.patience.insert((self.now + PATIENCE, ticket));
         }
     }
 
-    /// Has who waits be told what came of it.
+    /// Ends the wait of a call with a result.
     fn settle(&mut self, ticket: Ticket, run: Option<Run>, outs: &mut Outs) {
         match self.waiting.remove(&ticket) {
             Some(Waiting::Call(object, sender)) => {
@@ -486,7 +493,7 @@ impl State {
         }
     }
 
-    /// Tells a call that waited for the stable list whether it may ask for leases.
+    /// Reports to a call that waited for the stable list if it may request leases.
     fn admit_asks(&mut self, ticket: Ticket, may: bool, outs: &mut Outs) {
         if let Some(Waiting::List(_, sender)) = self.waiting.remove(&ticket) {
             outs.admitted.push((sender, may));
@@ -539,7 +546,7 @@ impl State {
     }
 }
 
-/// Who writes a file alone, until this is dropped.
+/// The exclusive right to write a file, until this value is dropped.
 pub(crate) struct Alone {
     leases: Arc<Leases>,
     object: Object,
@@ -549,7 +556,8 @@ pub(crate) struct Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // Who was given it and did not look has it all the same; who was not is not given it now.
+        // A receiver that was sent the right but never polled owns it all the same; any other
+        // receiver must not get it after this point.
         let given = |waits: &mut oneshot::Receiver<()>| {
             waits.close();
             matches!(waits.try_recv(), Ok(Some(())))
@@ -558,8 +566,8 @@ impl Drop for Alone {
             return;
         }
         let mut state = self.leases.lock();
-        // One after the other, until one is still there; each is woken with nothing locked, as it
-        // may go on there and then, and take the lock itself.
+        // Passes the right to the first receiver that still exists. The lock is free during each
+        // send, because the woken receiver may run inside `send` and take the lock itself.
         while let Some(queue) = state.writing.get_mut(&self.object) {
             let Some(next) = queue.pop_front() else {
                 state.writing.remove(&self.object);
@@ -574,11 +582,11 @@ impl Drop for Alone {
     }
 }
 
-/// Why a call of the lease program has no effect.
+/// The reason for which a call of the lease program has no effect.
 pub(crate) type Refused = Refusal;
 
 impl Leases {
-    /// Whose call it is; he is reached by the connection that it came on.
+    /// Returns the client of a call, and stores the call's connection as its return path.
     pub(crate) fn admit(
         self: &Arc<Self>,
         now: Time,
@@ -593,7 +601,7 @@ impl Leases {
         })
     }
 
-    /// A lease is given back.
+    /// Records that a client has returned a lease.
     pub(crate) fn returned(
         self: &Arc<Self>,
         client: Client,
@@ -608,7 +616,7 @@ impl Leases {
         });
     }
 
-    /// Waits until nobody else writes a file.
+    /// Waits for the exclusive right to write a file.
     pub(crate) async fn alone(self: &Arc<Self>, object: Object) -> Alone {
         let waits = self.with(Time::ZERO, |state, _| match state.writing.entry(object) {
             Entry::Vacant(place) => {
@@ -628,7 +636,8 @@ impl Leases {
         alone
     }
 
-    /// Whether nobody but this client knows an object better than the store.
+    /// Returns true if no other client holds a write lease on the object, so that the store's
+    /// attributes are current.
     pub(crate) fn is_known(&self, object: Object, client: Option<Client>) -> bool {
         let state = self.lock();
         !state.table.leases(object).iter().any(|lease| {
@@ -636,10 +645,10 @@ impl Leases {
         })
     }
 
-    /// A client says who it is. It is reached by the connection that its call came on.
+    /// Registers a client that sent HELLO, with the call's connection as its return path.
     ///
     /// # Errors
-    /// Why it is not taken up.
+    /// The reason for which the server does not register the client.
     pub(crate) fn hello(
         self: &Arc<Self>,
         now: Time,
@@ -681,26 +690,26 @@ impl Leases {
         })
     }
 
-    /// A client gives back all that it has and is not waited for.
+    /// Ends all leases of a client; the server no longer waits for it.
     pub(crate) fn goodbye(self: &Arc<Self>, id: [u8; 16]) {
         self.with(Time::ZERO, |state, outs| {
             state.registry(clients::Event::Gone(Name(id)), outs);
         });
     }
 
-    /// Nobody is reached by a connection any more.
+    /// Removes a closed connection from the return paths.
     pub(crate) fn connection_closed(&self, connection: ConnectionId) {
         let mut state = self.lock();
         let gone = Way::Connection(connection);
         state.peers.values_mut().for_each(|peer| peer.ways.retain(|way| *way != gone));
     }
 
-    /// How far a client is since the server was started.
+    /// Records the progress of a client's recovery since the start of the server.
     pub(crate) fn progressed(self: &Arc<Self>, event: clients::Event) {
         self.with(Time::ZERO, |state, outs| drop(state.registry(event, outs)));
     }
 
-    /// The epoch, and whether the server is recovering.
+    /// Returns the epoch, and true if the server is in its grace period.
     pub(crate) fn standing(&self) -> (u64, bool) {
         let state = self.lock();
         (state.clients.epoch(), state.clients.missing().is_some())

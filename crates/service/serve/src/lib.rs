@@ -1,10 +1,10 @@
-//! The server: front ends of each program over one procedure table.
+//! The server: the front ends of each program over one procedure table.
 //!
-//! A message goes in, a message comes out; whoever owns sockets, threads and the clock calls
-//! [`Service::answer`]. A front end knows the bytes and status numbers of one program and version,
-//! and nothing of where files lie.
+//! The service maps a message to a reply; the owner of the sockets, threads and clock calls
+//! [`Service::answer`]. A front end contains the bytes and status numbers of one program and
+//! version, and does not depend on the location of files.
 
-#![allow(clippy::result_large_err, reason = "what goes with a failure goes straight to the writer")]
+#![allow(clippy::result_large_err, reason = "the results of a failure go directly to the writer")]
 
 pub mod access;
 pub mod account;

@@ -1,4 +1,4 @@
-//! The front end of MOUNT (RFC 1094 appendix A, RFC 1813 appendix I): how a client comes by its
+//! The front end of MOUNT (RFC 1094 appendix A, RFC 1813 appendix I), from which a client gets its
 //! first handle.
 
 mod lists;
@@ -27,8 +27,7 @@ const OLD_MNT: Row =
         .fails(MOUNT)
         .by_client(Use::Refused);
 
-/// What MNT may answer when it fails, by RFC 1813 5.2.1. [`FsError::Later`] is not said but goes
-/// unanswered.
+/// The errors of MNT according to RFC 1813 5.2.1. For [`FsError::Later`] the server sends no reply.
 const MOUNT: Errors = Errors::of(&[
     FsError::Access,
     FsError::Io,
@@ -45,7 +44,7 @@ pub(crate) const ROWS_1: &[Row] = &[NULL, OLD_MNT, DUMP, UMNT, UMNTALL, EXPORT, 
 pub(crate) const ROWS_2: &[Row] =
     &[NULL, OLD_MNT, DUMP, UMNT, UMNTALL, EXPORT, EXPORTALL, PATHCONF];
 
-/// Version 3: handles of version 3 of NFS, and the flavours that it takes.
+/// Version 3: handles of version 3 of NFS, and the accepted authentication flavours.
 pub(crate) const ROWS_3: &[Row] = &[
     NULL,
     row!(Mount3, "MNT", mounting::mnt, Path<'a> => mnt::Done, ())
@@ -57,7 +56,7 @@ pub(crate) const ROWS_3: &[Row] = &[
     EXPORT,
 ];
 
-/// The status of an error in version 3 (RFC 1813 5.1.5).
+/// Returns the status of an error in version 3 (RFC 1813 5.1.5).
 const fn status(error: FsError) -> mnt::Status {
     use mnt::Status;
     match error {
@@ -89,7 +88,7 @@ const fn status(error: FsError) -> mnt::Status {
     }
 }
 
-/// Versions 1 and 2: the status is an error number of Unix.
+/// Versions 1 and 2: the status is a Unix error number.
 struct Old;
 
 impl Dialect for Old {
@@ -104,7 +103,7 @@ impl Dialect for Old {
     }
 }
 
-/// Version 3: the status is one of its own.
+/// Version 3: the status has its own numbers.
 struct Mount3;
 
 impl Dialect for Mount3 {

@@ -1,31 +1,32 @@
-//! Where kept replies are written down, for a server that is started again.
+//! The persistent journal of the duplicate request cache, for a restart of the server.
 
 use bytes::Bytes;
 use leasehold_base::units::Time;
 
-/// Keeps notes over the end of the process, whatever ends it.
+/// A journal that survives every end of the process.
 ///
-/// There are as many slots as replies are kept at most, from zero on.
+/// The journal has as many slots as the cache has entries, numbered from zero.
 pub trait Notebook: Send + Sync {
-    /// Puts a note in a slot, over what is there; its reply was last given at `given`.
+    /// Writes an entry into a slot, over the earlier entry; the server last sent its reply at
+    /// `given`.
     ///
-    /// The note is safe from the end of the process when this returns. It must not wait for a disk.
-    /// A note that cannot be taken is lost, and no more than that.
+    /// When this returns, the entry survives the end of the process. The method must not wait for a
+    /// disk. Losing an entry has no other consequence than the loss of that entry.
     fn write(&self, slot: u32, given: Time, note: &[u8]);
 
-    /// Puts a marked note in a slot: the change is made, and may not be on stable storage. A later
-    /// start must put the change on stable storage before it believes the note. A notebook without
-    /// marks does nothing.
+    /// Writes a marked entry into a slot: the change is made, but may not be on stable storage. A
+    /// later start must make the change stable before it uses the entry. A journal without marks
+    /// does nothing.
     fn write_made(&self, _slot: u32, _given: Time, _note: &[u8]) {}
 }
 
-/// A note as it was found in a notebook.
+/// An entry of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// The slot that it is in.
+    /// The slot of the entry.
     pub slot: u32,
-    /// When its reply was last given, on the clock of this start.
+    /// The time of its last reply, on the clock of this start.
     pub given: Time,
-    /// The note.
+    /// The encoded entry.
     pub note: Bytes,
 }

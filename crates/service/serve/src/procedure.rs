@@ -1,4 +1,4 @@
-//! What every procedure is made of, whatever its program.
+//! The common parts of all procedures, of any program.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -12,44 +12,44 @@ use leasehold_wire::rpc::{Reply, ReplyStatus};
 use crate::context::Context;
 use crate::errors::Errors;
 
-/// One procedure of a program's version: its arguments, its results and what it does.
+/// One procedure of a program's version: its arguments, its results and its function.
 pub(crate) trait Procedure: 'static {
-    /// How its program says whether it succeeded.
+    /// The encoding of success and failure in its program.
     type Dialect: Dialect;
-    /// What the caller sends.
+    /// The arguments.
     type Args<'a>: Decode<'a> + Send;
-    /// What the caller gets when it succeeds.
+    /// The results of success.
     type Done: Encode + Send;
-    /// What the caller gets beside the status when it does not.
+    /// The results of failure, in addition to the status.
     type Failed: Default + Encode + Send;
 
-    /// Does it.
+    /// Runs the procedure.
     fn run(
         context: &Context,
         args: Self::Args<'_>,
     ) -> impl Future<Output = Result<Self::Done, Refusal<Self::Failed>>> + Send;
 }
 
-/// How a program's version says whether a procedure succeeded.
+/// The encoding of success and failure in a program's version.
 pub(crate) trait Dialect {
-    /// Whether it has a word for [`FsError::Later`]. Where it has none the call goes unanswered,
-    /// and its caller asks again by itself.
+    /// True if the version has a status for [`FsError::Later`]. Otherwise the server sends no
+    /// reply, and the caller retransmits.
     const SAYS_LATER: bool = true;
 
-    /// Whether it has a reply at all.
+    /// True if the version has replies.
     const IS_ANSWERED: bool = true;
 
-    /// Whether its results begin with a status, which is zero for success.
+    /// True if results begin with a status, which is zero for success.
     const HAS_STATUS: bool = true;
 
-    /// Writes what stands before the results of success.
+    /// Encodes the part before the results of success.
     fn done(writer: &mut Writer);
 
-    /// Writes what stands before the results of a failure.
+    /// Encodes the part before the results of a failure.
     fn failed(error: FsError, writer: &mut Writer);
 }
 
-/// Why a procedure failed, and what its caller gets beside the status.
+/// The failure of a procedure, with its results in addition to the status.
 pub(crate) struct Refusal<Failed> {
     pub(crate) error: FsError,
     pub(crate) results: Failed,
@@ -61,18 +61,18 @@ impl<Failed: Default> From<FsError> for Refusal<Failed> {
     }
 }
 
-/// A procedure on its way to its reply.
+/// A running procedure, as a future of its reply.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
 
-/// A failure of an operation that changes nothing, where its caller gets the status alone.
+/// Converts a failure for procedures that return the status alone.
 impl From<leasehold_fs::ops::Failed> for Refusal<()> {
     fn from(failed: leasehold_fs::ops::Failed) -> Self {
         failed.error.into()
     }
 }
 
-/// Runs a procedure on arguments that are not decoded yet, and writes its reply, with no error in
-/// it but those that the procedure may answer.
+/// A function that decodes arguments, runs a procedure and encodes its reply. The reply contains
+/// only errors that the procedure may return.
 pub(crate) type Handler = fn(Errors, Context, Xid, Bytes, Writer) -> Running;
 
 /// The handler of a procedure.
@@ -111,13 +111,13 @@ pub(crate) fn handler<P: Procedure>(
     })
 }
 
-/// The reply to arguments that cannot be decoded.
+/// Encodes the reply to arguments that cannot be decoded.
 pub(crate) fn garbage(xid: Xid, mut writer: Writer) -> Message {
     Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
     writer.finish()
 }
 
-/// The reply that has the caller of a procedure ask again later.
+/// Encodes the reply that requests the caller of a procedure to retry later.
 pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
     Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
     P::Dialect::failed(FsError::Later, &mut writer);
@@ -125,7 +125,7 @@ pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
     writer.finish()
 }
 
-/// The reply of a procedure whose change failed to reach stable storage.
+/// Encodes the reply of a procedure whose change failed to reach stable storage.
 pub(crate) fn unsettled<P: Procedure>(
     errors: Errors,
     xid: Xid,
@@ -138,7 +138,7 @@ pub(crate) fn unsettled<P: Procedure>(
     writer.finish()
 }
 
-/// Results without a status: those of procedures that cannot fail.
+/// The dialect of procedures that cannot fail: results without a status.
 pub(crate) struct Plain;
 
 impl Dialect for Plain {
@@ -149,7 +149,7 @@ impl Dialect for Plain {
     fn failed(_: FsError, _: &mut Writer) {}
 }
 
-/// No results, and no reply: a message that is sent as a call.
+/// The dialect of one-way messages: no results and no reply.
 pub(crate) struct Told;
 
 impl Dialect for Told {
@@ -161,7 +161,7 @@ impl Dialect for Told {
     fn failed(_: FsError, _: &mut Writer) {}
 }
 
-/// Procedure 0 of every program: does nothing, and shows that the server is there.
+/// Procedure 0 of every program: does nothing, and shows that the server runs.
 pub(crate) async fn null(_: &Context, (): ()) -> Result<(), Refusal<()>> {
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The tables of the reference, written out of the code: with `REFERENCE=rewrite` in the
-//! environment they are written anew, else compared.
+//! The generated tables of the reference documents. With `REFERENCE=rewrite` in the environment the
+//! test writes them; otherwise it compares them.
 
 #![expect(clippy::disallowed_methods, reason = "a test reads and writes documents")]
 
@@ -53,7 +53,7 @@ fn words(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What a procedure may answer; that it may be asked again later has a column of its own.
+/// Returns the errors of a procedure; the retry status has a column of its own.
 fn errors_of(row: &Row) -> String {
     let said = |error: &&FsError| row.errors.contains(**error) && **error != FsError::Later;
     words(FsError::ALL.iter().filter(said).map(|&error| {

@@ -1,5 +1,5 @@
-//! The replies that are kept for callers that ask again, a shard for each group of clients, so
-//! that no lock is taken by every call.
+//! The duplicate request cache, with a shard for each group of clients, so that no lock is common
+//! to all calls.
 
 use core::future::poll_fn;
 use core::hash::Hasher as _;
@@ -27,7 +27,7 @@ use crate::{Arrival, Response, Transport};
 
 const SHARDS: usize = 16;
 
-/// For one shard.
+/// The limits of one shard.
 const LIMITS: Limits = Limits {
     entries: REPLIES_MAX / SHARDS,
     running_of_client: REPLIES_MAX / SHARDS / 4,
@@ -35,23 +35,23 @@ const LIMITS: Limits = Limits {
     age: REPLY_AGE_MAX,
 };
 
-/// The slots of notes that each shard has.
+/// The number of journal slots of each shard.
 const SLOTS: u32 = 4096;
 
 const _: () = assert!(SLOTS as usize * SHARDS == REPLIES_MAX);
 
-/// How the reply cache is.
+/// The state of the duplicate request cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyCache {
-    /// Calls that run and replies that are kept.
+    /// The number of running calls and cached replies.
     pub entries: usize,
-    /// The bytes of the replies.
+    /// The bytes of the cached replies.
     pub bytes: usize,
-    /// How often what happened.
+    /// The numbers of events.
     pub counts: Counts,
 }
 
-/// All kept replies.
+/// All cached replies.
 pub(crate) struct KeptReplies {
     shards: [Arc<Shard>; SHARDS],
 }
@@ -62,20 +62,20 @@ struct Shard {
 
 struct State {
     core: Replies,
-    /// The latest time that was seen: calls of one client may come in through several loops.
+    /// The latest time of an event; calls of one client may arrive through several loops.
     now: Time,
     effects: Vec<Effect>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Option<Bytes>>>,
-    /// Who waits no more, with what came of it; told when nothing is locked.
+    /// Calls whose wait has ended, with the results; sent after the lock is released.
     released: Vec<(oneshot::Sender<Option<Bytes>>, Option<Bytes>)>,
     pages: Option<Pages>,
 }
 
-/// What a shard has of a notebook.
+/// A shard's part of the reply journal.
 struct Pages {
     notebook: Arc<dyn Notebook>,
     first_slot: u32,
-    /// Memory that is used again.
+    /// Reusable memory.
     writer: Writer,
 }
 
@@ -95,13 +95,13 @@ impl KeptReplies {
         Self { shards: core::array::from_fn(|_| shard()) }
     }
 
-    /// Recalls what was noted, and writes notes from now on.
+    /// Restores the journal, and records new entries from now on.
     pub(crate) fn note_in(&self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) {
         for (shard, first_slot) in self.shards.iter().zip((0..).step_by(SLOTS as usize)) {
             let notebook = Arc::clone(notebook);
             shard.lock().pages = Some(Pages { notebook, first_slot, writer: Writer::new() });
         }
-        // The oldest first, as they came: each is then put behind those before.
+        // The oldest first, so that the order of ages is the original one.
         let mut in_order: Vec<&Noted> = noted.iter().collect();
         in_order.sort_by_key(|noted| noted.given);
         for Noted { slot, given, note } in in_order {
@@ -114,8 +114,8 @@ impl KeptReplies {
         }
     }
 
-    /// Says what becomes of a call, of which there may be a copy that ran or runs: a message, and
-    /// the bytes of its head.
+    /// Decides the fate of a call that may be a retransmission; `message` is the whole message and
+    /// `head_bytes` the length of its head.
     pub(crate) fn admit(
         &self,
         arrival: &Arrival,
@@ -150,7 +150,7 @@ impl KeptReplies {
             }
             Some(Effect::Wait(ticket)) => {
                 let (sender, receiver) = oneshot::channel();
-                // An earlier copy goes unanswered.
+                // An earlier copy gets no reply.
                 let earlier = state.waiting.insert(ticket, sender);
                 state.released.extend(earlier.map(|earlier| (earlier, None)));
                 let reply = async { receiver.await.ok().flatten().map(Into::into) };
@@ -163,7 +163,7 @@ impl KeptReplies {
         })
     }
 
-    /// Lets copies of calls that came on a connection come on another one from now on.
+    /// Permits retransmissions of a closed connection's calls on another connection.
     pub(crate) fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.shard(from).turn(|state| {
             let event = Event::ConnectionClosed { client: from.ip(), connection };
@@ -171,7 +171,7 @@ impl KeptReplies {
         });
     }
 
-    /// Forgets what was kept long enough; says when there is more to forget.
+    /// Forgets expired replies, and returns the time of the next expiry.
     pub(crate) fn wake(&self, now: Time) -> Option<Time> {
         let wake = |shard: &Arc<Shard>| {
             shard.turn(|state| {
@@ -182,7 +182,7 @@ impl KeptReplies {
         self.shards.iter().filter_map(wake).min()
     }
 
-    /// How the cache is.
+    /// Returns the state of the cache.
     pub(crate) fn state(&self) -> ReplyCache {
         self.shards.iter().fold(ReplyCache::default(), |sum, shard| {
             let core = &shard.lock().core;
@@ -195,12 +195,13 @@ impl KeptReplies {
     }
 
     fn shard(&self, from: SocketAddr) -> &Arc<Shard> {
-        // The port does not count: a client that comes back has another one.
+        // The port does not count, because a client that reconnects has another one.
         &self.shards[shard_of(from.ip())]
     }
 }
 
-/// The shard of a client, the same in every version: its notes have their slots there.
+/// Returns the shard of a client, which is the same in every version because it determines the
+/// journal slots.
 fn shard_of(client: IpAddr) -> usize {
     let mut hasher = SipHasher13::new();
     match client {
@@ -212,30 +213,30 @@ fn shard_of(client: IpAddr) -> usize {
 }
 
 impl Shard {
-    /// Takes a turn of the state, and tells who waits no more once nothing is locked: they may go on
-    /// there and then.
+    /// Runs one step on the state, then sends results to waiting calls without the lock, because
+    /// they may run at once.
     fn turn<T>(&self, turn: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let value = turn(&mut state);
         let released = core::mem::take(&mut state.released);
         drop(state);
         for (waiting, reply) in released {
-            // Whoever waited may be gone.
+            // The waiting call may be gone.
             drop(waiting.send(reply));
         }
         value
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a core was doing when it panicked is lost; no call of its clients can be kept from
-        // running twice any more, so none runs.
+        // A panic loses the state of the core. The shard can no longer prevent repeated execution,
+        // so it executes no calls of its clients.
         self.state.lock().expect("a core that panicked is not used again")
     }
 }
 
 impl State {
-    /// Takes one event; writes down what is to be noted, takes note of what waited for it, and gives
-    /// back the effect on the caller.
+    /// Processes one event: writes journal entries, queues the results of waiting calls, and
+    /// returns the effect on the caller.
     fn step(&mut self, now: Time, event: Event) -> Option<Effect> {
         self.now = self.now.max(now);
         self.core.step(self.now, event, &mut self.effects);
@@ -267,7 +268,7 @@ impl Pages {
         let mut writer = core::mem::take(&mut self.writer);
         note.encode(&mut writer);
         let written = writer.finish();
-        // A reply to a change is short, so nothing is carried apart.
+        // A reply to a change is short, so the message has one part.
         let (.., words) = written.parts();
         let slot = self.first_slot + slot;
         match change {
@@ -278,17 +279,17 @@ impl Pages {
     }
 }
 
-/// What becomes of a call.
+/// The admission of a call.
 pub(crate) enum Admitted {
-    /// It runs.
+    /// The call runs.
     Runs(Started),
-    /// It is answered as a copy is.
+    /// The call gets the answer of a retransmission.
     Answered(Response),
-    /// There is no room for it now.
+    /// The cache is full.
     Refused,
 }
 
-/// A call that runs; it is forgotten when it is dropped before it is done.
+/// A running call; the cache forgets it if it is dropped before it is done.
 pub(crate) struct Started {
     shard: Arc<Shard>,
     ticket: Ticket,
@@ -297,8 +298,8 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Keeps the reply of the call when it is done. With `failed`, which writes the reply of a
-    /// change that does not reach stable storage, notes the reply as soon as the change is made.
+    /// Caches the reply of the call when it is done. With `failed`, which encodes the reply of a
+    /// change that does not reach stable storage, records the reply as soon as the change is made.
     pub(crate) fn run(
         self,
         running: Running,
@@ -326,7 +327,7 @@ impl Started {
             let polled = poll_fn(|context| {
                 let polled = taking(&mut waits, || running.as_mut().poll(context));
                 if polled.is_pending() {
-                    // Changes of other calls may wait for a sync that begins with such a wait.
+                    // Polling a wait may start the sync that other calls wait for.
                     waits.retain_mut(|wait| match wait.as_mut().poll(context) {
                         Poll::Ready(done) => {
                             settled = settled.and(done);
@@ -371,8 +372,8 @@ impl Drop for Started {
     }
 }
 
-/// What of the arguments is looked at: of a WRITE those before the data, of which 88 bytes are the
-/// most; of others all.
+/// Returns the number of argument bytes in the checksum: for a WRITE the arguments before the data
+/// (at most 88 bytes), for other calls all.
 const fn checked_argument_bytes(harm: Harm) -> usize {
     match harm {
         Harm::Late => 128,

@@ -1,19 +1,19 @@
-//! What the service says to a message.
+//! The response of the service to a message.
 
 use leasehold_base::xdr::Message;
 use leasehold_fs::Answer;
 
-/// What the service says to a message.
+/// The response of the service to a message.
 pub struct Response {
-    /// The reply; none, where there must be none.
+    /// The reply; None if there must be none.
     pub reply: Answer<'static, Option<Message>>,
-    /// Whether it must be brought to its end though nobody waits for the reply any more: the call
-    /// may have had its effect, and whoever asks again is to be given its reply.
+    /// True if the future must run to its end even after the caller is gone: the call may have had
+    /// its effect, and a retransmission must receive its reply.
     pub must_end: bool,
 }
 
 impl From<Answer<'static, Option<Message>>> for Response {
-    /// One that nobody but who asked is served by.
+    /// Returns a response that may be dropped if the caller is gone.
     fn from(reply: Answer<'static, Option<Message>>) -> Self {
         Self { reply, must_end: false }
     }

@@ -1,4 +1,4 @@
-//! From a message to its reply.
+//! The path from a message to its reply.
 
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ use crate::table::{Later, Use};
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
 
-/// Every program that is served, over all exports.
+/// All programs over all exports.
 pub struct Service {
     exports: ArcSwap<Exports>,
     pub(crate) handles: Handles,
@@ -41,30 +41,31 @@ pub struct Service {
     pub(crate) users: Box<dyn Users>,
     replies: KeptReplies,
     pub(crate) leases: Arc<Leases>,
-    /// Refuses metaservers that are over, where there may be any.
+    /// The fence that refuses superseded metaservers; None if there are no metaservers.
     fence: Option<Arc<Fence>>,
-    /// True if this server is an iod, which takes calls of its cluster and of clients that a
-    /// metaserver sent.
+    /// True if this server is an iod, which accepts calls of its cluster and of clients with a
+    /// layout.
     is_iod: bool,
-    /// The key of numbers of clients, where this is an iod that can have clients.
+    /// The key of client numbers, for an iod that can have clients.
     clients: Option<ClientKey>,
-    /// The misses of clients, where this is an iod.
+    /// The failed handle guesses of clients, for an iod.
     pub(crate) guesses: Guesses,
-    /// True if an iod has heard the turn that is noted beside its objects.
+    /// True if the last rollback counter from a metaserver equals the counter beside the iod's
+    /// objects.
     lets_clients_in: AtomicBool,
-    /// Held while what is offered is replaced.
+    /// Locked while the exports are replaced.
     offering: Mutex<()>,
 }
 
 impl Service {
-    /// Serves these exports to everybody; `key` must be the same after a restart, or all handles
-    /// die.
+    /// Creates a service that gives all clients access to these exports. `key` must be the same
+    /// after a restart; otherwise all handles become stale.
     #[must_use]
     pub fn new(exports: Vec<Export>, key: HandleKey, observer: Box<dyn Observer>) -> Self {
         Self::offering(exports.into_iter().map(Offer::to_everybody).collect(), key, observer)
     }
 
-    /// Serves these exports to whom they are offered.
+    /// Creates a service for these exports with their access rules.
     #[must_use]
     pub fn offering(offers: Vec<Offer>, key: HandleKey, observer: Box<dyn Observer>) -> Self {
         Self {
@@ -85,33 +86,32 @@ impl Service {
         }
     }
 
-    /// Asks this list for groups, where a rule says so.
+    /// Sets the list of users that resolves groups where a rule requires it.
     #[must_use]
     pub fn with_users(self, users: Box<dyn Users>) -> Self {
         Self { users, ..self }
     }
 
-    /// Refuses calls of metaservers that say an epoch that is over, with a word by this key; those
-    /// that were begun before the start are given.
+    /// Refuses calls of metaservers with a superseded epoch, authenticated by this key; `noted`
+    /// contains the epochs that began before the start.
     #[must_use]
     pub fn with_epochs(self, key: EpochKey, noted: &[Epoch]) -> Self {
         Self { fence: Some(Arc::new(Fence::new(key, noted))), ..self }
     }
 
-    /// Takes calls only of metaservers and commands that say a word by this key, as the anonymous
-    /// user of the export's rule, and of clients that a metaserver has sent, by the numbers of
-    /// `clients`; takes calls of no client where there is no such key. No rule of an export gives
-    /// any other caller a user.
+    /// Restricts the service to calls of metaservers and commands that authenticate by this key,
+    /// which act as the anonymous user of the export's rule, and to calls of clients with a layout,
+    /// verified by `clients`. Without that key the iod accepts no client. No rule of an export
+    /// gives access to any other caller.
     #[must_use]
     pub fn as_iod(self, key: EpochKey, noted: &[Epoch], clients: Option<ClientKey>) -> Self {
         Self { is_iod: true, clients, ..self.with_epochs(key, noted) }
     }
 
-    /// Offers something else from now on, in one step: a call that has begun goes on with what was
-    /// offered when it came.
+    /// Replaces the exports in one step; running calls continue with the exports from before.
     ///
     /// # Panics
-    /// When a thread panicked that was just offering something.
+    /// Panics if another thread panicked while it replaced the exports.
     pub fn offer(&self, offers: Vec<Offer>) {
         let _offering = self.offering.lock().expect("nothing panics in between");
         let offered = Exports::new(offers);
@@ -123,8 +123,8 @@ impl Service {
         }
     }
 
-    /// Serves leases with what an earlier server has left, and keeps the list of clients in a
-    /// ledger.
+    /// Enables leases with the state that an earlier server has stored, and keeps the list of
+    /// clients in a ledger.
     #[must_use]
     pub fn with_leases(self, remembered: Remembered, ledger: Arc<dyn Ledger>, now: Time) -> Self {
         let recovers = !remembered.list.is_empty();
@@ -136,13 +136,14 @@ impl Service {
         Self { leases, ..self }
     }
 
-    /// Reaches clients by this from now on, without a call of theirs.
+    /// Sets the sender of calls to clients.
     pub fn call_clients_by(&self, post: Arc<dyn Post>) {
         self.leases.call_by(post);
     }
 
-    /// Who holds which lease, of so many at most, and on what as far as stores can tell. May leave
-    /// the calling thread acting as the server, where stores act as callers.
+    /// Returns the leases, at most `leases_max`, their holders, and the paths of their objects if
+    /// the stores know them. May leave the calling thread with the credential of the server if
+    /// stores act as callers.
     #[must_use]
     pub fn lease_view(&self, leases_max: usize) -> LeaseView {
         let mut view = self.leases.view(leases_max);
@@ -156,21 +157,21 @@ impl Service {
         view
     }
 
-    /// How leases are, in numbers.
+    /// Returns the counters and gauges of leases.
     #[must_use]
     pub fn lease_counts(&self) -> LeaseCounts {
         self.leases.in_numbers()
     }
 
-    /// Waits no more for a client with leases that will not return, by its id; whether there is
-    /// one.
+    /// Stops waiting for a client with leases that will not return, by its id; returns true if the
+    /// client is known.
     #[must_use]
     pub fn forget_lease_holder(&self, id: [u8; 16]) -> bool {
         self.leases.forget(id)
     }
 
-    /// A program of this machine is to use an object of an export, or has changed names there: who
-    /// holds leases that do not go with that is evicted, and the store lets the program go on then.
+    /// Reports that a local program is about to access an object of an export, or has changed names
+    /// there. The server recalls conflicting leases, and then the store lets the program continue.
     pub fn used_by_program(
         &self,
         now: Time,
@@ -184,8 +185,8 @@ impl Service {
         }
     }
 
-    /// Has clients give up the leases that they hold on an object of an export, as another server of the
-    /// same files wants it; whether none of them has anything by one any more, be it a layout.
+    /// Recalls clients' leases on an object of an export, at the request of another server of the
+    /// same files. Returns true if no client has a lease or a layout any more.
     pub async fn vacate(&self, export: ExportId, id: ObjectId) -> bool {
         let store = self.exports().by_id(export).map(|offer| Arc::clone(&offer.export.store));
         match store {
@@ -194,23 +195,24 @@ impl Service {
         }
     }
 
-    /// The leases of clients on an object of an export are over, whatever was said of their terms.
+    /// Ends the clients' leases on an object of an export, whatever their terms.
     pub fn end_leases(&self, export: ExportId, id: ObjectId) {
         self.leases.end(export, id);
     }
 
-    /// Whether clients may hold leases of before the start that are not known yet.
+    /// Returns true during the grace period, while clients may hold unknown leases of before the
+    /// start.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
         self.leases.standing().1
     }
 
-    /// Whether clients may hold leases on names in all that is offered.
+    /// Returns true if clients may hold leases on names in all exports.
     pub(crate) fn leases_names(&self) -> bool {
         self.exports().iter().all(|export| export.store.properties().leases_names)
     }
 
-    /// Takes up a client with leases; from now on nothing is done without asking for those.
+    /// Registers a client with leases, and enables lease enforcement for all calls.
     pub(crate) fn welcome(
         &self,
         arrival: &Arrival,
@@ -231,21 +233,22 @@ impl Service {
         self.leases.hello(arrival.now, from, who, protocol, name)
     }
 
-    /// Recalls the replies that are noted in a notebook, and notes those to come.
+    /// Restores replies from a persistent journal, and records new replies in it.
     #[must_use]
     pub fn with_notebook(self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) -> Self {
         self.replies.note_in(notebook, noted, now);
         self
     }
 
-    /// What is offered now.
+    /// Returns the current exports.
     pub(crate) fn exports(&self) -> Guard<Arc<Exports>> {
         self.exports.load()
     }
 
-    /// Answers one RPC message; with nothing, when it is none or must not be answered.
+    /// Answers one RPC message, or returns no reply if the message is not a call or must not be
+    /// answered.
     ///
-    /// The reply is written with `writer`, whose memory may be of use again.
+    /// The reply is written with `writer`, whose memory is reusable.
     pub fn answer(self: &Arc<Self>, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         match &self.fence {
             Some(fence) => fence.answer(self, arrival, message, writer),
@@ -253,8 +256,8 @@ impl Service {
         }
     }
 
-    /// As [`Service::answer`], whatever the epoch of the message. `has_word` says whether the
-    /// caller has said a word by the key of its cluster.
+    /// Like [`Service::answer`], without a check of the epoch. `has_word` is true if the caller has
+    /// authenticated with the key of its cluster.
     pub(crate) fn answer_any(
         self: &Arc<Self>,
         arrival: Arrival,
@@ -282,8 +285,7 @@ impl Service {
         };
         let by = (authority, row.by_client);
         let claimed = credential::claimed(&call.credential).and_then(|claimed| {
-            // It does nothing for anybody, and shows even to whom nothing is granted that the
-            // server is there.
+            // NULL has no effect, and shows even clients without access that the server runs.
             let is_null = call.procedure == table::NULL;
             let is_heard = is_null || self.is_heard(&arrival, &exports, claimed.as_ref(), by);
             if is_heard { Ok(claimed) } else { Err(AuthStatus::TooWeak) }
@@ -299,13 +301,13 @@ impl Service {
             self.leases.tell(arrival.now);
         }
         let harm = row.keep.harm();
-        // Only where a copy may have come before does it matter who exactly sends.
+        // The exact sender matters only for calls that the duplicate request cache stores.
         let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
         let service = Arc::clone(self);
         let context = Context { service, exports, claimed, arrival, leased: None, by };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
-            // Not a share of it, which would cost a piece of memory.
+            // A shared slice would cost an allocation.
             message.advance(head_bytes);
             (row.handler)(row.errors, context, xid, message, writer)
         };
@@ -317,7 +319,7 @@ impl Service {
                 started.run(run(message, writer), row.when_unsettled(harm, xid))
             }
             Admitted::Answered(response) => response,
-            // On a stream it would wait for long before it asks again by itself.
+            // On a stream the client would wait for a long time before it retransmits.
             Admitted::Refused if row.later() == Later::Said && arrival.connection.is_some() => {
                 Answer::now(Some((row.ask_again)(xid, writer))).into()
             }
@@ -325,14 +327,14 @@ impl Service {
         }
     }
 
-    /// A metaserver says this turn. From now on the iod lets clients in if the turn is the last
-    /// turn that is noted beside the objects, and lets no client in otherwise.
+    /// Processes the rollback counter from a metaserver: the iod accepts clients from now on if the
+    /// counter equals the last one beside the objects, and no client otherwise.
     pub(crate) async fn heard_turn(&self, from: IpAddr, turn: u64) {
         if !self.is_iod {
             return;
         }
         let exports = self.exports.load_full();
-        // An iod that compares the turn with no note must let no client in.
+        // An iod that has no counter to compare with must accept no client.
         let (mut has_note, mut has_other) = (false, false);
         for offer in exports.found_by(from).filter(|_| turn > 0) {
             let Some(rule) = offer.access.rule(from) else { continue };
@@ -346,7 +348,7 @@ impl Service {
         self.lets_clients_in.store(turn == 0 || is_noted, Ordering::Release);
     }
 
-    /// Returns true if a caller may be any user at all here; reports a caller that may not.
+    /// Returns true if the caller may have any credential here; otherwise reports the refusal.
     fn is_heard(
         &self,
         arrival: &Arrival,
@@ -376,7 +378,7 @@ impl Service {
         is_heard
     }
 
-    /// Takes a message that is no call: the answer of a client to one of ours, or rubbish.
+    /// Processes a message that is not a call: the reply of a client to a callback, or garbage.
     fn no_call(
         &self,
         arrival: &Arrival,
@@ -393,7 +395,7 @@ impl Service {
         }
     }
 
-    /// Whether a client finds an export by a path, and is told of it.
+    /// Returns true if a path leads a client to the root of a listed export.
     #[must_use]
     pub fn finds(&self, client: IpAddr, path: &[u8]) -> bool {
         let exports = self.exports();
@@ -401,7 +403,7 @@ impl Service {
         found.is_some_and(|(offer, below)| offer.secret.is_none() && below.is_empty())
     }
 
-    /// The handle of the root of the export of a name, as MOUNT gives it.
+    /// Returns the handle of the root of an export by its name, as MOUNT returns it.
     #[must_use]
     pub fn root_handle(&self, name: &str) -> Option<[u8; HANDLE_V2_BYTES]> {
         let exports = self.exports();
@@ -409,7 +411,7 @@ impl Service {
         Some(self.handles.seal(export.id, &export.store.root()))
     }
 
-    /// Does what is due by now, and says when there is more to do, as far as that is known.
+    /// Runs the work that is due, and returns the time of the next work, if known.
     pub fn wake(&self, now: Time) -> Option<Time> {
         if self.exports().is_gated() {
             let leases = self.leases.wake(now);
@@ -419,7 +421,7 @@ impl Service {
         self.replies.wake(now)
     }
 
-    /// Offers the stores themselves again when nobody has leases any more.
+    /// Removes lease enforcement after the last client with leases has gone.
     fn ungate(&self) {
         let _offering = self.offering.lock().expect("nothing panics in between");
         if self.leases.is_idle() {
@@ -427,31 +429,31 @@ impl Service {
         }
     }
 
-    /// Something of each export that is offered now.
+    /// Applies a function to each current export.
     pub fn offered<T>(&self, of: impl Fn(&Export) -> T) -> Vec<T> {
         self.exports().iter().map(of).collect()
     }
 
-    /// How the reply cache is.
+    /// Returns the counters and gauges of the duplicate request cache.
     #[must_use]
     pub fn reply_cache(&self) -> ReplyCache {
         self.replies.state()
     }
 
-    /// How many calls of metaservers that are over were refused.
+    /// Returns the number of refused calls of superseded metaservers.
     #[must_use]
     pub fn metaservers_refused(&self) -> u64 {
         self.fence.as_ref().map_or(0, |fence| fence.refused())
     }
 
-    /// Says that a stream is no more, so that its client may ask again on another one.
+    /// Reports that a stream has closed, so that its client may retransmit on another one.
     pub fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.replies.connection_closed(from, connection);
         self.leases.connection_closed(connection);
     }
 }
 
-/// Whether any export hears a client of this trust.
+/// Returns true if any export accepts a client of this trust.
 fn is_heard(arrival: &Arrival, exports: &Exports) -> bool {
     match arrival.trust {
         Trust::Claimed | Trust::Nobody | Trust::Pinned { .. } => true,
@@ -461,7 +463,7 @@ fn is_heard(arrival: &Arrival, exports: &Exports) -> bool {
     }
 }
 
-/// The reply to a call that reaches no procedure.
+/// Encodes the reply to a call that reaches no procedure.
 fn refuse(reply: &Reply, mut writer: Writer) -> Response {
     reply.encode(&mut writer);
     Answer::now(Some(writer.finish())).into()

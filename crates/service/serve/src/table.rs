@@ -1,4 +1,4 @@
-//! The truth about procedures: every program, version and procedure that is served, a row each.
+//! The procedure table, with one row for every program, version and procedure.
 
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Message, Writer};
@@ -35,68 +35,68 @@ pub struct Version {
     pub rows: &'static [Row],
 }
 
-/// One procedure: what a server must know of it beside what it does.
+/// A procedure, with its properties besides its code.
 pub struct Row {
     /// Its name in the RFCs.
     pub name: &'static str,
-    /// Whether its reply is kept for a caller that asks again.
+    /// The caching of its reply for retransmissions.
     pub keep: Keep,
-    /// The lease that it needs, or takes for as long as it runs.
+    /// The lease that it needs, or takes while it runs.
     pub lease: Lease,
-    /// What it may answer when it fails.
+    /// The errors that it may return.
     pub errors: Errors,
-    /// Which attributes from before and after are part of its reply.
+    /// The attributes before and after that its reply contains.
     pub around: Around,
-    /// The procedure of version 2 that means the same.
+    /// The equivalent procedure of version 2.
     pub counterpart: Option<u32>,
     /// The use that a client of an iod has for the procedure.
     pub by_client: Use,
-    /// Whether its version has a word for [`FsError::Later`].
+    /// True if its version has a status for [`FsError::Later`].
     says_later: bool,
-    /// Whether it has a reply.
+    /// True if it has a reply.
     pub is_answered: bool,
-    /// Whether its results begin with a status.
+    /// True if its results begin with a status.
     pub(crate) has_status: bool,
     pub(crate) handler: Handler,
-    /// Runs it for a client of the lease program, and for one of NQNFS.
+    /// Runs it for a client of the lease program, and for a client of NQNFS.
     leased: Handler,
     nqnfs: Handler,
-    /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
+    /// Encodes the reply that requests a retry, for [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
-    /// Writes the reply of a change that did not reach stable storage. None for a reply with
+    /// Encodes the reply of a change that did not reach stable storage. None for replies with
     /// further results, as in programs with leases: there the store itself waits.
     unsettled: Option<Unsettled>,
 }
 
-/// The use that a client has for a procedure at an iod, where a metaserver has sent the client.
+/// The use of a procedure by a client with a layout at an iod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The client asks for its access to an object.
+    /// The client queries its access to an object.
     Asks,
     /// None: the procedure is for metaservers.
     Never,
     /// The client reads an object.
     Reads,
-    /// The client has no use for the procedure, which refuses the client by a status of its own
-    /// that callers understand.
+    /// The client has no use for the procedure, which refuses it with a status of its own that
+    /// callers understand.
     Refused,
-    /// The client writes an object, or has it on stable storage.
+    /// The client writes an object, or commits it.
     Writes,
 }
 
-/// Whether a reply is kept for a caller that asks again.
+/// The caching of a reply for retransmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// To do it again is harmless.
+    /// The procedure is idempotent.
     Never,
-    /// To do it again late would undo what came after it.
+    /// A late repetition would undo later changes.
     Late,
-    /// To do it again would do something else.
+    /// The procedure is not idempotent.
     Always,
 }
 
 impl Keep {
-    /// What harm it would do to run it again; none, where nothing is kept.
+    /// Returns the harm of a repetition; None if the reply is not cached.
     pub(crate) const fn harm(self) -> Option<Harm> {
         match self {
             Self::Never => None,
@@ -106,41 +106,41 @@ impl Keep {
     }
 }
 
-/// The lease that a procedure needs, on which of its objects (NQNFS's implicit checks).
+/// The lease that a procedure needs, and on which of its objects (implicit leases of NQNFS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
     /// None.
     Without,
-    /// To read the object, or for LOOKUP the directory.
+    /// A read lease on the object, or for LOOKUP on the directory.
     Read,
-    /// To change the object, or the directory and what the name leads to.
+    /// A write lease on the object, or on the directory and the object of the name.
     Write,
 }
 
-/// What becomes of a procedure that has to wait for too long.
+/// The outcome of a procedure that would have to wait for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Later {
-    /// It never does, or fails in another way.
+    /// The procedure never waits, or fails in another way.
     Never,
-    /// It goes unanswered: its version has no word for it, and its caller asks again by itself.
+    /// It sends no reply, because its version has no status for it; the caller retransmits.
     Unanswered,
-    /// Its caller is told to ask again later.
+    /// It returns a status that requests a retry.
     Said,
 }
 
-/// Which attributes from before and after are part of a reply (RFC 1813 2.6).
+/// The attributes before and after that a reply contains (RFC 1813 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Around {
     /// None.
     Without,
-    /// Those after the operation (`post_op_attr`).
+    /// Attributes after the operation (`post_op_attr`).
     After,
-    /// Those before and after it (`wcc_data`).
+    /// Attributes before and after the operation (`wcc_data`).
     Both,
 }
 
-/// Makes the row of a procedure: its dialect, its name, what does it, and from what arguments to
-/// what results of success and of failure.
+/// Defines the row of a procedure: its dialect, name and function, and the types of its arguments,
+/// its result and its failure.
 macro_rules! row {
     ($dialect:ty, $name:literal, $run:path, $args:ty => $done:ty, $failed:ty) => {{
         struct Row;
@@ -166,7 +166,7 @@ macro_rules! row {
 pub(crate) use row;
 
 impl Row {
-    /// A row of a procedure that concerns no object, or nothing of it that could change.
+    /// Returns the row of a procedure that concerns no object, or no property that can change.
     pub(crate) const fn new<P: Procedure>(name: &'static str) -> Self {
         Self {
             name,
@@ -187,8 +187,8 @@ impl Row {
         }
     }
 
-    /// Writes the reply of a call whose change did not reach stable storage; None for a call whose
-    /// reply is not noted before the sync.
+    /// Returns a function that encodes the reply of a call whose change did not reach stable
+    /// storage. None for a call whose reply is not recorded before the sync.
     pub(crate) fn when_unsettled(
         &self,
         harm: Harm,
@@ -198,7 +198,7 @@ impl Row {
         Some(move |error, writer| write(errors, xid, error, writer))
     }
 
-    /// What becomes of it when it has to wait for too long.
+    /// Returns the outcome when it would have to wait for too long.
     #[must_use]
     pub const fn later(&self) -> Later {
         match (self.errors.contains(FsError::Later), self.says_later) {
@@ -208,27 +208,27 @@ impl Row {
         }
     }
 
-    /// Reads an object, and says what it is afterwards.
+    /// Marks a procedure that reads an object and returns its attributes.
     pub(crate) const fn reads(self) -> Self {
         Self { lease: Lease::Read, around: Around::After, ..self }
     }
 
-    /// Changes an object or the names in a directory.
+    /// Marks a procedure that changes an object or the names in a directory.
     pub(crate) const fn writes(self) -> Self {
         Self { keep: Keep::Always, lease: Lease::Write, around: Around::Both, ..self }
     }
 
-    /// The same procedure for clients with leases.
+    /// Returns the same procedure for clients with leases.
     pub(crate) const fn with_leases(&self) -> Self {
         self.under_leases(self.leased, program::ask_again)
     }
 
-    /// The same procedure in NQNFS. What it answers when it fails is version 3's.
+    /// Returns the same procedure in NQNFS, with the errors of version 3.
     pub(crate) const fn in_nqnfs(&self) -> Self {
         self.under_leases(self.nqnfs, self.ask_again)
     }
 
-    /// The same procedure in a program with leases.
+    /// Returns the same procedure in a program with leases.
     const fn under_leases(&self, handler: Handler, ask_again: fn(Xid, Writer) -> Message) -> Self {
         Self {
             name: self.name,
@@ -250,7 +250,7 @@ impl Row {
         }
     }
 
-    /// Another that is like it.
+    /// Returns a similar procedure with another name and handler.
     pub(crate) const fn named(self, name: &'static str, handler: Handler) -> Self {
         Self { name, handler, ..self }
     }
@@ -311,10 +311,10 @@ pub const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// The row of a procedure.
+/// Returns the row of a procedure.
 ///
 /// # Errors
-/// What to answer when there is none.
+/// The status of the reply if there is none.
 pub(crate) fn find(
     program: u32,
     version: u32,

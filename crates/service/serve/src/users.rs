@@ -1,15 +1,15 @@
-//! What this machine's own list says of users.
+//! The user list of this machine.
 
 use leasehold_fs::{Answer, Caller};
 
-/// This machine's own list of users.
+/// The user list of this machine.
 pub trait Users: Send + Sync {
-    /// A caller with the groups that the list has for its user, in place of its own; as it is, where
-    /// the list does not have it.
+    /// Returns a caller with its groups from the list; unchanged if the list does not contain its
+    /// user.
     fn with_groups(&self, caller: Caller) -> Answer<'_, Caller>;
 }
 
-/// Knows no user.
+/// A list without users.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unknown;
 

@@ -1,37 +1,37 @@
-//! Who a caller is here: squashing and maps.
+//! The identity of a caller: squashing and id maps.
 
 use leasehold_base::groups;
 use leasehold_fs::{Caller, NO_USER, NOBODY, SUPERUSER};
 
-/// Who the clients of a rule are here.
+/// The mapping of the credentials of a rule's clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Who becomes anonymous.
+    /// The callers that become anonymous.
     pub squash: Squash,
-    /// Who that is.
+    /// The anonymous user.
     pub anonymous: User,
-    /// From users over there to users here.
+    /// The map from users at the client to users here.
     pub users: IdMap,
-    /// From groups over there to groups here.
+    /// The map from groups at the client to groups here.
     pub groups_map: IdMap,
-    /// Whose word counts about groups.
+    /// The source of group lists.
     pub groups: Groups,
 }
 
 impl Identity {
-    /// Whether everybody is here who he says he is.
+    /// Returns true if the rule changes no caller's identity.
     pub(crate) fn believes_all(&self) -> bool {
         let maps_nobody = self.users.0.is_empty() && self.groups_map.0.is_empty();
         self.squash == Squash::None && maps_nobody
     }
 }
 
-/// Who becomes anonymous.
+/// The callers that become anonymous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// Everybody.
+    /// All callers.
     All,
-    /// Nobody.
+    /// No caller.
     #[default]
     None,
     /// The superuser.
@@ -48,44 +48,44 @@ pub struct User {
 }
 
 impl Default for User {
-    /// Nobody in particular.
+    /// Returns the unprivileged user.
     fn default() -> Self {
         Self { uid: NOBODY, gid: NOBODY }
     }
 }
 
-/// Whose word counts about a caller's groups.
+/// The source of a caller's group list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Groups {
-    /// The client's, which can name 16 beside the main one.
+    /// The client's credential, which can contain 16 groups besides the main one.
     #[default]
     Client,
     /// This machine's list, of any length.
     Server,
 }
 
-/// From numbers over there to numbers here.
+/// A map from numbers at the client to numbers here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdMap(Vec<Range>);
 
-/// Numbers over there that become others here.
+/// A range of numbers at the client that map to other numbers here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first over there.
+    /// The first number at the client.
     pub first: u32,
-    /// The last over there.
+    /// The last number at the client.
     pub last: u32,
-    /// What the first becomes.
+    /// The number to which the first maps.
     pub to: u32,
-    /// Whether all become that one; otherwise each keeps its distance from the first.
+    /// True if all map to that number; otherwise each keeps its distance from the first.
     pub to_one: bool,
 }
 
 impl IdMap {
-    /// A map of these ranges.
+    /// Creates a map of these ranges.
     ///
     /// # Errors
-    /// Two that overlap.
+    /// Two ranges that overlap.
     pub fn new(mut ranges: Vec<Range>) -> Result<Self, (Range, Range)> {
         ranges.sort_unstable_by_key(|range| range.first);
         match ranges.windows(2).find(|pair| pair[0].last >= pair[1].first) {
@@ -94,19 +94,19 @@ impl IdMap {
         }
     }
 
-    /// The ranges, lowest first.
+    /// Returns the ranges, lowest first.
     #[must_use]
     pub fn ranges(&self) -> &[Range] {
         &self.0
     }
 
-    /// What a number becomes.
+    /// Maps a number.
     #[must_use]
     pub fn of(&self, number: u32) -> u32 {
         let after = self.0.partition_point(|range| range.first <= number);
         match after.checked_sub(1).map(|at| self.0[at]) {
             Some(range) if number <= range.last && range.to_one => range.to,
-            // The number itself where the distance leads beyond the last that there is.
+            // A distance that leads beyond the greatest number leaves the number unchanged.
             Some(range) if number <= range.last => {
                 range.to.checked_add(number - range.first).unwrap_or(number)
             }
@@ -115,36 +115,36 @@ impl IdMap {
     }
 }
 
-/// Who a caller is here, and why.
+/// The decided identity of a caller, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Who it is, but for groups that this machine's own list has.
+    /// The caller, before this machine's own list replaces its groups.
     pub caller: Caller,
-    /// Why.
+    /// The reason.
     pub because: Because,
 }
 
-/// Why a caller is whom it is.
+/// The reason for a caller's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// It said so, and maps left it so.
+    /// The claimed credential; maps did not change it.
     Claimed,
-    /// It said so, and maps made it another.
+    /// The claimed credential after a change by maps.
     Mapped,
-    /// It gave no credential, so it is anonymous.
+    /// Anonymous, because the call has no credential.
     NoCredential,
-    /// Its word about itself is not believed, so it is anonymous.
+    /// Anonymous, because the credential is not trusted.
     NotBelieved,
-    /// The kernel of this machine says so.
+    /// The kernel of this machine reported the user.
     Pinned,
-    /// Everybody is anonymous.
+    /// Anonymous, like all callers.
     SquashedAll,
-    /// It is the superuser over there, who is anonymous here.
+    /// Anonymous, because the caller is the superuser at the client.
     SquashedRoot,
 }
 
 impl Identity {
-    /// Who somebody is that said this of itself.
+    /// Returns the identity of a caller with a claimed credential.
     pub(super) fn of(&self, claimed: Option<&Caller>) -> Decided {
         let Some(claimed) = claimed else { return self.anonymous(Because::NoCredential) };
         match self.squash {
@@ -154,7 +154,7 @@ impl Identity {
         }
     }
 
-    /// Who a user of this machine is.
+    /// Returns the identity of a user of this machine.
     pub(super) fn of_local(&self, uid: u32, gid: u32) -> Decided {
         let caller = Caller { uid, gid, groups: groups::Groups::default() };
         match self.of(Some(&caller)) {
@@ -165,7 +165,7 @@ impl Identity {
         }
     }
 
-    /// Whoever is nobody in particular.
+    /// Returns the anonymous user.
     pub(crate) fn anonymous(&self, because: Because) -> Decided {
         let User { uid, gid } = self.anonymous;
         Decided { caller: Caller { uid, gid, groups: groups::Groups::default() }, because }
@@ -184,7 +184,7 @@ impl Identity {
             let list: Vec<u32> = claimed.groups.as_slice().iter().copied().map(group).collect();
             groups::Groups::of_server(&list)
         };
-        // A client sends the number of no user for a user that it cannot name.
+        // A client sends [`NO_USER`] for a user that it cannot name.
         let named = |number, anonymous| if number == NO_USER { anonymous } else { number };
         let User { uid, gid } = self.anonymous;
         let uid = named(self.users.of(claimed.uid), uid);

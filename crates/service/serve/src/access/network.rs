@@ -1,4 +1,4 @@
-//! Networks: an address, and how many of its bits count.
+//! Networks: an address with a prefix length.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,14 +12,14 @@ pub struct Network {
     prefix: u8,
 }
 
-/// Why a text names no network.
+/// The reason for which a text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadNetwork {
-    /// It is no address at all; perhaps the name of a host.
+    /// The text is not an address; it may be a host name.
     NoAddress,
-    /// The number after the slash is none, or larger than an address has bits.
+    /// The prefix is not a number, or exceeds the bits of an address.
     Prefix,
-    /// Bits of the address are set that do not count: this network was meant, or this host.
+    /// Bits beyond the prefix are set; the value is the network without them.
     HostBits(Network),
 }
 
@@ -30,7 +30,7 @@ impl Network {
         Self { first: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 },
     ];
 
-    /// The single address of a host.
+    /// Returns the network of a single host.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
         let address = address.to_canonical();
@@ -38,13 +38,13 @@ impl Network {
         Self { first: address, prefix }
     }
 
-    /// Whether it holds all addresses of its family.
+    /// Returns true if it contains all addresses of its family.
     #[must_use]
     pub const fn is_everywhere(&self) -> bool {
         self.prefix == 0
     }
 
-    /// Whether an address is in it.
+    /// Returns true if an address is in it.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let (first, last) = self.span();
@@ -52,17 +52,17 @@ impl Network {
         address.is_ipv4() == self.first.is_ipv4() && (first..=last).contains(&number(address))
     }
 
-    /// Whether it is of version 4.
+    /// Returns true for IPv4.
     pub(super) const fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()
     }
 
-    /// Its first and its last address as numbers.
+    /// Returns its first and its last address as numbers.
     pub(super) fn span(&self) -> (u128, u128) {
         (number(self.first), number(self.first) | self.free_bits())
     }
 
-    /// The bits that do not count, set.
+    /// Returns a mask of the bits beyond the prefix.
     fn free_bits(&self) -> u128 {
         let width = if self.first.is_ipv4() { 32 } else { 128 };
         let free = width - u32::from(self.prefix);
@@ -70,7 +70,7 @@ impl Network {
     }
 }
 
-/// An address as a number.
+/// Returns an address as a number.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -98,7 +98,7 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| BadNetwork::NoAddress)?;
         let host = Self::host(address);
         let Some(prefix) = prefix else { return Ok(host) };
-        // Of an IPv4 address in the clothes of IPv6 nobody can say which bits were meant.
+        // The prefix of an IPv4-mapped IPv6 address would be ambiguous.
         if address != host.first {
             return Err(BadNetwork::Prefix);
         }

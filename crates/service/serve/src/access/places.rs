@@ -1,18 +1,18 @@
-//! Which rule has an address, found by halving.
+//! The map from addresses to rules, with binary search.
 
 use core::net::IpAddr;
 
 use super::Rule;
 use super::network::number;
 
-/// Where, among the addresses of each family, another rule begins to count.
+/// The start addresses of rules, for each family.
 #[derive(Default)]
 pub(super) struct Places {
     four: Vec<Stretch>,
     six: Vec<Stretch>,
 }
 
-/// From this address on, this rule counts, up to the next stretch.
+/// The rule from this address to the next stretch.
 struct Stretch {
     first: u128,
     rule: Option<usize>,
@@ -23,12 +23,12 @@ impl Places {
         Self { four: stretches(rules, true), six: stretches(rules, false) }
     }
 
-    /// Whether a rule has any address.
+    /// Returns true if a rule applies to any address.
     pub(super) fn have(&self, rule: usize) -> bool {
         self.four.iter().chain(&self.six).any(|stretch| stretch.rule == Some(rule))
     }
 
-    /// The rule that has an address.
+    /// Returns the rule that applies to an address.
     pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
         let address = address.to_canonical();
         let stretches = if address.is_ipv4() { &self.four } else { &self.six };
@@ -56,7 +56,7 @@ fn stretches(rules: &[Rule], four: bool) -> Vec<Stretch> {
     for first in firsts {
         let has = |((from, to), _): &&((u128, u128), usize)| (*from..=*to).contains(&first);
         let rule = spans.iter().filter(has).map(|(_, rule)| *rule).min();
-        // What goes on as before needs no place of its own.
+        // Adjacent stretches with one rule are merged.
         if stretches.last().is_none_or(|before| before.rule != rule) {
             stretches.push(Stretch { first, rule });
         }

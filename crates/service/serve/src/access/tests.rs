@@ -78,9 +78,9 @@ fn the_first_rule_that_has_a_client_counts() {
     }
 }
 
-/// What is found by halving is what a look at every rule finds, for rules and clients at random.
+/// Binary search agrees with a scan of all rules, for random rules and clients.
 #[test]
-fn the_quick_way_finds_what_the_plain_way_finds() {
+fn binary_search_agrees_with_a_scan() {
     let mut random = Random::from_seed(7);
     let mut draw = |below: u32| u32::try_from(random.below(u64::from(below))).expect("is small");
     for _ in 0..300 {
@@ -119,7 +119,7 @@ fn the_quick_way_finds_what_the_plain_way_finds() {
 }
 
 #[test]
-fn squashing_looks_at_what_the_client_said() {
+fn squashing_examines_the_claimed_credential() {
     let anonymous = User { uid: 99, gid: 98 };
     let squashing = |squash| Identity { squash, anonymous, ..Identity::default() };
     let decide = |squash, claimed: Caller| {
@@ -139,8 +139,8 @@ fn squashing_looks_at_what_the_client_said() {
     assert_eq!((silent.caller, silent.because), (nobody(), Because::NoCredential));
 }
 
-/// A client sends the number of no user for a user that it cannot name, and a kernel takes the
-/// number for a wish that the owner stays.
+/// A client sends the number of no user for a user that it cannot name, and for a kernel the number
+/// means that the owner stays.
 #[test]
 fn the_number_of_no_user_is_anonymous() {
     let anonymous = User { uid: 99, gid: 98 };
@@ -168,7 +168,7 @@ fn maps_change_numbers_after_squashing() {
     assert_eq!(of(caller(2000, 1, &[])).uid, 2000, "what no range has stays");
     assert_eq!(of(caller(9, 1, &[])).uid, 77);
     assert_eq!(of(caller(0, 1, &[])).uid, NOBODY, "the superuser is squashed before");
-    // A map may say so: then it was meant.
+    // A map to 0 is intentional.
     assert_eq!(of(caller(5, 100, &[100, 3])), caller(77, 0, &[0, 3]));
     let overlap = IdMap::new(vec![range(5, 9, 0, true), range(9, 12, 0, true)]);
     assert_eq!(overlap, Err((range(5, 9, 0, true), range(9, 12, 0, true))));

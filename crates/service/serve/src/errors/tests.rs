@@ -46,7 +46,7 @@ fn no_more_than_the_standard_names_but_where_it_is_written_down() {
         let beyond = move |error: &&FsError| row.errors.goes_beyond_with(**error);
         FsError::ALL.iter().filter(beyond).map(move |&error| (version, row.name, error))
     };
-    // The programs with leases have version 3's.
+    // The programs with leases have the errors of version 3.
     let with_leases = [leasehold_wire::lease::PROGRAM, leasehold_wire::nqnfs::PROGRAM];
     let standard = rows().filter(|(program, ..)| !with_leases.contains(program));
     let beyond: Vec<_> = standard.flat_map(beyond).collect();

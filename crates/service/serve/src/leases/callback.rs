@@ -1,5 +1,5 @@
-//! What the server says to clients: EVICT and REPORT, and what they answer; EVICTED to those of
-//! NQNFS, who answer nothing.
+//! Calls from the server to clients: EVICT and REPORT with their replies, and EVICTED to clients of
+//! NQNFS, which send no reply.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 use super::{ASKED_MAX, Leases, Outs, Protocol, State, Way};
 use crate::handles::Handles;
 
-/// How many leases one EVICT wants back: it is to fit into a datagram.
+/// The largest number of leases in one EVICT, so that it fits into a datagram.
 const TOGETHER_MAX: usize = 256;
 
-/// A call to a client that is not answered yet.
+/// A call to a client without a reply so far.
 pub(super) struct Asked {
     client: Client,
     what: What,
@@ -32,7 +32,7 @@ enum What {
 }
 
 impl Leases {
-    /// Takes a message that is no call: the answer of a client, if it is any.
+    /// Processes a message that is not a call: a reply of a client, or garbage.
     pub(crate) fn answered(self: &Arc<Self>, now: Time, way: Way, message: &Bytes) {
         let mut reader = Reader::new(message);
         let Ok(Reply { xid, status: ReplyStatus::Success }) = Reply::decode(&mut reader) else {
@@ -40,7 +40,7 @@ impl Leases {
         };
         self.with(now, |state, outs| {
             let Some(Asked { client, .. }) = state.asked.get(&xid) else { return };
-            // Nobody answers for another.
+            // A client may reply only on its own return path.
             let peer = state.peers.get(client);
             if peer.is_none_or(|peer| !peer.ways.contains(&way)) {
                 return;
@@ -72,7 +72,7 @@ fn nanoseconds(time: nfs3::Time) -> i128 {
 }
 
 impl State {
-    /// Writes what is to be said to clients: the evictions of one turn in one call for each.
+    /// Encodes the calls of one step; all recalls for one client share one call.
     pub(super) fn write_calls(&mut self, handles: &Handles, outs: &mut Outs) {
         for (client, leases) in core::mem::take(&mut outs.evictions) {
             if self.peers.get(&client).is_some_and(|peer| peer.protocol == Protocol::Nqnfs) {
@@ -121,8 +121,8 @@ impl State {
         self.peers.get(&client)?.ways.front().copied()
     }
 
-    /// EVICTED, one for each object, by each way that the client is reached by: which of its mounts
-    /// has the object it alone knows.
+    /// Sends EVICTED for each object on each return path of the client, because only the client can
+    /// tell which of its mounts caches the object.
     fn write_evicted(
         &mut self,
         client: Client,
@@ -157,7 +157,7 @@ impl State {
     fn call(&mut self, asked: Asked, procedure: u32, args: &impl Encode) -> Message {
         let xid = Xid(self.next_xid);
         self.next_xid = self.next_xid.wrapping_add(1);
-        // An answer that never came is asked for again.
+        // The server repeats a call whose reply never arrived.
         if self.asked.len() >= ASKED_MAX {
             self.asked.pop_first();
         }

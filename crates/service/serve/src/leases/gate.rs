@@ -1,15 +1,16 @@
-//! A store behind its leases: every operation takes its turn on the objects that it is about, and
-//! is answered from the store then.
+//! The lease-enforcing store: every operation acquires operation guards ([`Turn`]) on its objects
+//! before it runs on the store behind.
 //!
 //! Rules:
-//! - Turns on several objects are taken in one order, so that none waits for one that waits for it.
-//! - The object of a name is known only when the turn on its directory has begun: it is looked up
-//!   before, and once more then.
-//! - What the holder of a write lease knows better than the store stands for size, times and mode.
-//! - A call of the lease program has what it asks for granted on the way, and late data refused.
-//! - The server tells a client that a change of names is its own only if the client held one lease
-//!   on the object all the while: nothing else keeps other callers, and other servers of the same
-//!   files, from the object between the look at the state before and the change.
+//! - Operations acquire guards on several objects in one global order, so that no deadlock occurs.
+//! - The object of a name is certain only under the guard of its directory: the operation looks it
+//!   up before, and again under the guard.
+//! - The size, times and mode that the holder of a write lease reported override the store's
+//!   attributes.
+//! - A call of the lease program receives the leases that it requests, and late data is refused.
+//! - The server reports a change of names as the client's own only if the client held one lease on
+//!   the object throughout the operation. Otherwise other callers, and other servers of the same
+//!   files, may have changed the object between the sample before and the change.
 
 mod asks;
 mod data;
@@ -36,16 +37,15 @@ use super::room::ROUNDS_MAX;
 use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
-/// Bits of a mode by which all users may read a file or run it, or list a directory or look names
-/// up.
+/// Mode bits by which all users may read or run a file, or list or search a directory.
 const READ_OR_EXECUTE_BY_OTHERS: u32 = 0o005;
 
-/// A store behind its leases.
+/// A lease-enforcing store.
 pub(crate) struct Gate {
     store: Arc<dyn Store>,
     export: ExportId,
     leases: Arc<Leases>,
-    /// Who asks, where that is a client with leases.
+    /// The call of a client with leases; None for other callers.
     by: Option<By>,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Gate {
 pub(crate) struct By {
     pub(crate) asked: Arc<Asked>,
     pub(crate) caller: Caller,
-    /// Whether it may change nothing.
+    /// True if the caller may change nothing.
     pub(crate) read_only: bool,
 }
 
-/// What an operation does to an object, and which of the call's that is.
+/// The access of an operation to an object, with the object's place in the call.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     id: ObjectId,
@@ -65,25 +65,25 @@ struct Use {
     place: Option<u32>,
 }
 
-/// An object on which a call has its turn.
+/// An object with an operation guard.
 struct Held {
     turn: Turn,
     id: ObjectId,
-    /// As it was when the turn began, and its change time in the store.
+    /// The attributes at the start of the guard, and the change time in the store.
     attributes: Attributes,
     changed: FileTime,
     modrev: Modrev,
     place: Option<u32>,
-    /// The lease that the caller cached the object under when the turn began.
+    /// The lease under which the caller cached the object at the start of the guard.
     cached: Option<Serial>,
-    /// Whether the store has other rights than a client has set.
+    /// True if a client set a mode that the store does not have yet.
     is_behind: bool,
-    /// That nobody who serves the same files elsewhere is at it, where that matters before it is used.
+    /// Exclusive access among the servers of the same files, for operations that need it.
     _alone: Alone,
-    /// Whether all attributes are true: nobody is waited for to know them where a lease but goes on,
-    /// since none but its holder has changed the object.
+    /// True if all attributes are current. A renewal of a lease does not wait for them, because
+    /// only the holder of the lease can have changed the object.
     is_known: bool,
-    /// Whether the call may come too late for it, as no lease covers it.
+    /// True if the call may be late for the object, because no lease covers the change.
     may_be_late: bool,
 }
 
@@ -97,14 +97,14 @@ impl Gate {
         Self { store, export, leases, by }
     }
 
-    /// The turn on an object, once it has begun.
+    /// Acquires the operation guard of an object.
     async fn hold(&self, used: Use) -> Result<Held, FsError> {
-        // Which object it is, and whose, is always true.
+        // The identity and the owner of the object are always current.
         let (attributes, _) = self.store.known(&used.id).await?;
         self.hold_as(used, &attributes).await
     }
 
-    /// The same, of an object that was looked at.
+    /// Like [`Gate::hold`], with attributes that the caller has read.
     async fn hold_as(&self, used: Use, attributes: &Attributes) -> Result<Held, FsError> {
         let Use { id, access, place } = used;
         let asked = self.asked();
@@ -137,11 +137,12 @@ impl Gate {
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
         let alone = self.before_change(&id, access, attributes.file_type).await?;
-        // What a call is about is worth that others are asked to read it, which spares the calls after it:
-        // a directory is walked for each name in it, a file that is looked at is so again.
+        // A recall from other servers is worthwhile for a read lease on the first object of a call,
+        // because it saves later calls: a client searches a directory once for each name, and reads
+        // the attributes of a file repeatedly.
         let is_worth_it = |ask: Ask| is_first(place) && ask.kind == Kind::Read;
         let is_opportune = ask.is_some_and(|ask| ask.opportune && !is_worth_it(ask));
-        // Before anything is looked at that a lease then covers.
+        // The interlock must exist before the attributes are read that the lease then covers.
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let is_reclaimed = || ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
         let goes_on = grant
@@ -176,7 +177,7 @@ impl Gate {
         })
     }
 
-    /// Ends a layout that goes with a lease which is over, before anybody else has a part in its file.
+    /// Ends a layout whose lease has ended, before another caller accesses the file.
     async fn recall_before(
         &self,
         object: Object,
@@ -199,10 +200,10 @@ impl Gate {
         Ok(())
     }
 
-    /// Keeps others, who serve the same files, from a file that is to be changed, until what this gives
-    /// is dropped. Nobody else changes it between what is told of it as it was before and the change:
-    /// a client would take what it has cached to be good after that. Nor does anybody before what is
-    /// late, and was compared, is in.
+    /// Acquires exclusive access to a file before a change by a client with leases, until the
+    /// result is dropped. No other server changes the file between the sample of its attributes and
+    /// the change, so the client may keep its cache afterwards. Nor does one between the check for
+    /// late data and the write.
     async fn before_change(
         &self,
         id: &ObjectId,
@@ -216,9 +217,10 @@ impl Gate {
         Ok(Alone::default())
     }
 
-    /// A number is used again as soon as a file is gone, maybe before the call that removed it has
-    /// ended: what clients held of the file before says nothing of the new one, and who still comes
-    /// to the file before has no part in it. Gives another of that number that is there as well.
+    /// Drops the leases of a former file with the same number. A file system reuses a number as
+    /// soon as a file is gone, possibly before the call that removed it has ended. The former
+    /// file's leases do not apply to the new file, and a late caller of the former file gets no
+    /// access to it. Returns the other object if it still exists.
     async fn let_go_of_before(&self, wanted: &Wanted) -> Result<Option<ObjectId>, FsError> {
         let Wanted { object, export, identity, .. } = *wanted;
         let Some(other) = self.leases.another(object, (export, identity)) else { return Ok(None) };
@@ -230,8 +232,8 @@ impl Gate {
         Ok(Some(other))
     }
 
-    /// The turns on several objects, in the order of those; an object that is named twice is used
-    /// as by both.
+    /// Acquires guards on several objects in their order. An object that occurs twice gets one
+    /// guard with the stronger access.
     async fn hold_all(&self, uses: &[Use]) -> Result<Vec<Held>, FsError> {
         let mut wanted: Vec<(Object, Attributes, Use)> = Vec::new();
         for used in uses {
@@ -253,8 +255,8 @@ impl Gate {
         Ok(held)
     }
 
-    /// What is asked for on an object, if its caller may have that: who may not write a file keeps
-    /// nobody else from it.
+    /// Returns the lease request for an object if the caller has the permission; a caller without
+    /// write permission must not delay others by a write lease.
     async fn permitted(&self, id: &ObjectId, attributes: &Attributes, place: u32) -> Option<Ask> {
         let By { asked, caller, read_only } = self.by.as_ref()?;
         let ask = asked.asks.of(place)?;
@@ -273,7 +275,8 @@ impl Gate {
         }
         let space = match ask.space {
             0 => 0,
-            // What is reclaimed was reserved before, and in a recovery nobody is called back.
+            // A reclaimed lease reserved the space before the restart, and a recovering server
+            // recalls no leases.
             space => {
                 let makes_room = !ask.opportune && !ask.reclaim && is_first(Some(place));
                 self.look_for_room(id, object_of(attributes), space, makes_room).await?
@@ -282,14 +285,14 @@ impl Gate {
         Some(Ask { space, ..ask })
     }
 
-    /// Returns true if a caller may know the content that a read lease covers: the data of a file,
-    /// or the names of a directory, even one name at a time. Each caller that finds any other
-    /// object knows all of its content.
+    /// Returns true if a caller may see the contents that a read lease covers: the data of a file,
+    /// or single names of a directory. For other kinds of object, access to the object implies
+    /// access to its contents.
     async fn may_read(&self, caller: &Caller, id: &ObjectId, attributes: &Attributes) -> bool {
         let is_alike = !matches!(attributes.file_type, FileType::Regular | FileType::Directory);
         let is_open = attributes.mode.bits() & READ_OR_EXECUTE_BY_OTHERS != 0;
-        // A renewal or a reclaim waits for no check of rights: a change of rights evicts the
-        // holders.
+        // A renewal or a reclaim skips the check of permissions, because a change of permissions
+        // recalls the leases.
         let holds = || self.serial(object_of(attributes)).is_some();
         if is_alike || is_open || attributes.uid == caller.uid || holds() {
             return true;
@@ -300,10 +303,10 @@ impl Gate {
         has.is_ok_and(|has| has.read || has.lookup || has.execute)
     }
 
-    /// Tells how many bytes are free where an object lies, before so many are reserved there, and how
-    /// many to reserve: no more than are already, where that is not known, so that nobody loses a
-    /// lease for it. None, while others keep what is reserved for them of those: its client asks again
-    /// then.
+    /// Returns the number of bytes to reserve for a write lease, after reporting the free space to
+    /// the lease table. If the free space is unknown, returns the bytes already reserved, so that
+    /// no client loses its lease. Returns None while other clients hold the space; the client
+    /// retries then.
     async fn look_for_room(
         &self,
         id: &ObjectId,
@@ -327,9 +330,9 @@ impl Gate {
             if reserved.elsewhere == 0 || lacking.bytes == 0 || !makes_room {
                 return Some(bytes);
             }
-            // The client sends data that finds no room in its share at once.
+            // A client whose data exceeds its share of the space writes through at once.
             answer = lacking.is_of_share.then_some(bytes);
-            // At most the turn on a directory is held then, and for a while only.
+            // The call holds at most the guard of a directory here, and only for a limited time.
             if !self.leases.make_room(object, lacking.bytes, lacking.whose).await {
                 break;
             }
@@ -337,9 +340,9 @@ impl Gate {
         answer
     }
 
-    /// A grant of what programs of this machine do not use already in a way that does not go with
-    /// it, nor clients of other metaservers, and whether it stands. They are guarded against from
-    /// now on.
+    /// Sets the local-access interlock for a grant, and acquires the server-side lease. Returns the
+    /// grant, which is not cachable if a local program or a client of another metaserver uses the
+    /// object in a conflicting way, and true if the grant is protected.
     async fn guarded(
         &self,
         turn: &Turn,
@@ -352,14 +355,14 @@ impl Gate {
         let covered = covered(turn, grant, self.store.cover(id, guard, is_opportune)).await;
         match covered.and_then(|()| self.store.guard(id, guard)) {
             Ok(()) => (Some(grant), true),
-            // Somebody elsewhere may be in the way, who is asked if it is worth that.
+            // Another server may hold a conflicting lease; a recall is not worth its cost here.
             Err(_) if is_opportune && covered.is_err() => (None, false),
             Err(_) => (Some(Grant { cachable: false, space: 0, ..grant }), false),
         }
     }
 
-    /// Guards anew what its caller still may cache, after a change that was done by another
-    /// descriptor than the one that was guarded by.
+    /// Sets the interlock again for the caller's remaining lease, because the store made the change
+    /// through another file descriptor than the one with the interlock.
     fn guard_again(&self, held: &Held) {
         let Some(asked) = self.asked() else { return };
         let cached = held.turn.cached(asked.client);
@@ -369,7 +372,7 @@ impl Gate {
         }
     }
 
-    /// The lease that the caller has on an object and may cache under.
+    /// Returns the caller's lease on an object if the caller may cache under it.
     fn serial(&self, object: Object) -> Option<Serial> {
         let client = self.asked()?.client;
         [Kind::Write, Kind::Read]
@@ -381,8 +384,8 @@ impl Gate {
         self.by.as_ref().map(|by| &*by.asked)
     }
 
-    /// Tells the modrevs of an object that an operation was to change, and may have changed even
-    /// where it was not done; gives them, where it has.
+    /// Updates the modrev of an object after an operation that may have changed it, even if the
+    /// operation failed. Returns the modrevs before and after the change if there was one.
     async fn settle(
         &self,
         held: &Held,
@@ -394,9 +397,9 @@ impl Gate {
         Some(change)
     }
 
-    /// The same of names, and of objects that lost or got names, which other callers may have
-    /// changed since the turn began. A client that gets no modrevs drops its cached content of the
-    /// object with the next lease, which has another modrev.
+    /// Like [`Gate::settle`], for directories and for objects that gained or lost names, which
+    /// other callers may have changed since the start of the guard. A client that receives no
+    /// modrevs drops its cache of the object with its next lease, which has another modrev.
     async fn settle_names(&self, held: &Held, done: bool, after: Option<Attributes>) {
         let change = self.settle_untold(held, done, after).await;
         let client = self.client();
@@ -412,8 +415,8 @@ impl Gate {
         }
     }
 
-    /// Moves the modrev of an object that an operation was to change, and gives the modrevs before
-    /// and after, where the operation has changed the object.
+    /// Updates the modrev of an object, and returns the modrevs before and after if the operation
+    /// changed the object.
     async fn settle_untold(
         &self,
         held: &Held,
@@ -422,7 +425,7 @@ impl Gate {
     ) -> Option<(Modrev, Modrev)> {
         let after = match after {
             Some(after) => after.changed,
-            // Whatever else of it has to be waited for.
+            // The change time is available even if other attributes need a wait.
             None => self.store.changed(&held.id).await.ok()?,
         };
         if !done && after == held.changed {
@@ -432,8 +435,9 @@ impl Gate {
         Some((held.modrev, modrev))
     }
 
-    /// The same of a call that names no lease, though it changes nothing but under this one of its
-    /// client's: that may not hear of it, if the call has to be made again.
+    /// Like [`Gate::settle`], for a call that names no lease but changes the object only under this
+    /// lease. Records the change as unacknowledged, because the client does not learn of it if the
+    /// call must be retried.
     async fn settle_under(&self, held: &Held, serial: Serial, after: Option<Attributes>) {
         let change = self.settle(held, false, after).await;
         if let (Some(client), Some(change)) = (self.client(), change) {
@@ -441,8 +445,8 @@ impl Gate {
         }
     }
 
-    /// Refuses a change that was made from an earlier state of an object than this, if it says
-    /// what it was made from, and if not all since is of the same client.
+    /// Refuses late data: a change that names a base older than `now`, unless the same client made
+    /// all changes since the base.
     fn refuse_late(&self, object: Object, asked: &Asked, now: Modrev) -> Result<(), FsError> {
         let Some(base) = asked.late_base(now) else { return Ok(()) };
         let under = (asked.client, Serial(base.serial));
@@ -454,9 +458,9 @@ impl Gate {
         Ok(())
     }
 
-    /// Ends a layout, with nobody else writing, and says from which modrev to which the object has
-    /// come since it was told. As long as it lasts nobody else changes the object, so that is its
-    /// client's own change.
+    /// Ends a layout while no other call writes. Returns the modrevs of the object at the start of
+    /// the layout and now. No other client changes the object under the layout, so the difference
+    /// is the client's own change.
     async fn end_over(
         &self,
         object: Object,
@@ -474,20 +478,20 @@ impl Gate {
         Ok(change)
     }
 
-    /// Looks once more how an object is on which a call has its turn.
+    /// Reads the change time of a guarded object again.
     async fn look_again(&self, held: &mut Held) -> Result<(), FsError> {
         held.changed = self.store.changed(&held.id).await?;
         held.modrev = self.seen(held.turn.object, &held.id, held.changed);
         Ok(())
     }
 
-    /// The modrev of an object, which has this change time.
+    /// Returns the modrev of an object with this change time.
     fn seen(&self, object: Object, id: &ObjectId, changed: FileTime) -> Modrev {
         self.leases.seen(object, changed, self.store.upkeep(id))
     }
 
-    /// Waits until nobody else writes an object on which a call has its turn. Who was before it may
-    /// have changed the object.
+    /// Waits for the exclusive right to write a guarded object; an earlier writer may have changed
+    /// it.
     async fn alone(&self, held: &mut Held) -> Result<super::Alone, FsError> {
         let alone = self.leases.alone(held.turn.object).await;
         if let Some(asked) = self.asked() {
@@ -500,8 +504,8 @@ impl Gate {
     }
 }
 
-/// Waits until a grant is covered, if it stands then: all that clients had may be over meanwhile, and
-/// this with it.
+/// Waits for the server-side lease of a grant. Fails if the grant ended meanwhile, because a
+/// superseded metaserver loses all grants of its clients.
 async fn covered(
     turn: &Turn,
     grant: Grant,
@@ -512,7 +516,7 @@ async fn covered(
     if is_at_once || turn.stands(grant.serial) { Ok(()) } else { Err(FsError::Later) }
 }
 
-/// What programs must not do while a client may cache.
+/// Returns the interlock that a lease of a kind needs.
 pub(super) const fn guard(kind: Kind) -> Guard {
     match kind {
         Kind::Read => Guard::Changes,
@@ -520,7 +524,7 @@ pub(super) const fn guard(kind: Kind) -> Guard {
     }
 }
 
-/// What leases know an object by.
+/// Returns the object as the lease table identifies it.
 const fn object_of(attributes: &Attributes) -> Object {
     Object { file_system: attributes.file_system, file: attributes.file_id }
 }
@@ -529,7 +533,7 @@ fn is_first(place: Option<u32>) -> bool {
     place == Some(place::FIRST)
 }
 
-/// Attributes with what the holder of a write lease has told.
+/// Replaces attributes by the values that the holder of a write lease reported.
 fn known_better(attributes: Attributes, told: Told) -> Attributes {
     let time = |nanoseconds: i128| FileTime {
         seconds: i64::try_from(nanoseconds.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Who holds which lease, and who waits for whom, for people to read.
+//! Views of the leases, their holders and the waiting calls, for display.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::{Leases, State, Waiting};
 pub struct LeaseView {
     /// The number of this start of the server.
     pub epoch: u64,
-    /// Clients that are waited for since the start, by id; none where nobody is.
+    /// The ids of clients for which the server waits since its start; empty if there are none.
     pub waited_for: Vec<[u8; 16]>,
     /// The clients.
     pub holders: Vec<LeaseHolder>,
-    /// The leases, as many as were asked for at most.
+    /// The leases, up to the requested number.
     pub leases: Vec<HeldLease>,
-    /// How many leases there are.
+    /// The total number of leases.
     pub count: usize,
-    /// How often what happened since the start.
+    /// The numbers of events since the start.
     pub counts: table::Counts,
 }
 
@@ -31,82 +31,82 @@ pub struct LeaseView {
 pub struct LeaseHolder {
     /// Its id.
     pub id: [u8; 16],
-    /// What it calls itself.
+    /// The name that it reports.
     pub name: String,
-    /// Whether it is connected.
+    /// True if it is connected.
     pub connected: bool,
 }
 
 /// A lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLease {
-    /// Whose it is.
+    /// The id of the holder.
     pub client: [u8; 16],
-    /// The export that its client reaches the object by.
+    /// The export through which the client accesses the object.
     pub export: Option<ExportId>,
-    /// The object's id in that export, as its client knows it.
+    /// The object's id in that export, as the client knows it.
     pub object: Option<ObjectId>,
-    /// A path to it from the directory of that export, where its store can tell one.
+    /// A path to it from the root of that export, if the store can find one.
     pub path: Option<Vec<u8>>,
     /// The object's number in its file system.
     pub file: u64,
-    /// Whether it is a lease to write.
+    /// True for a write lease.
     pub writes: bool,
-    /// Whether its holder may cache.
+    /// True if the holder may cache.
     pub cachable: bool,
-    /// Whether it is wanted back.
+    /// True if the server has recalled it.
     pub evicted: bool,
-    /// For how many milliseconds it still goes on.
+    /// The rest of the term, in milliseconds.
     pub rest_ms: u64,
-    /// Who waits for it to end, each with how many calls.
+    /// The callers that wait for the lease to end, each with its number of calls.
     pub waiting: BTreeMap<LeaseWaiter, usize>,
 }
 
-/// Who waits for a lease of another to end.
+/// A caller that waits for another's lease to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeaseWaiter {
     /// A client that may hold leases, by its id.
     Client([u8; 16]),
-    /// Clients that hold none.
+    /// Clients that hold no leases.
     Plain,
-    /// Programs of this machine.
+    /// Local programs.
     Program,
 }
 
-/// How leases are, in numbers.
+/// The counters and gauges of leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseCounts {
-    /// Leases that there are.
+    /// The number of leases.
     pub held: usize,
-    /// Clients that may hold some.
+    /// The number of clients that may hold leases.
     pub clients: usize,
-    /// Clients that asked for leases and are granted none, because the server cannot write the list
-    /// of clients.
+    /// The number of clients that requested leases and receive none, because the server cannot
+    /// write the list of clients.
     pub unlisted: usize,
-    /// How often the server did not take up a client, as there were too many clients, in all or of
-    /// its origin.
+    /// The number of times that the server refused a client because there were too many clients, in
+    /// all or of its origin.
     pub refused_clients: u64,
-    /// Calls and programs that wait for leases to end.
+    /// The number of calls and local programs that wait for leases to end.
     pub waiting: usize,
-    /// How often what happened since the start.
+    /// The numbers of events since the start.
     pub counts: table::Counts,
-    /// Who had to wait, since the start.
+    /// The numbers of waits since the start.
     pub waits: LeaseWaits,
 }
 
-/// How often who had to wait for leases of others.
+/// The number of waits for leases of others, by kind of caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseWaits {
     /// Calls of clients that may hold leases.
     pub clients: u64,
     /// Calls of plain clients.
     pub plain: u64,
-    /// Programs of this machine.
+    /// Local programs.
     pub programs: u64,
 }
 
 impl Leases {
-    /// How leases are, in numbers.
+    /// Returns the counters and gauges of leases.
     pub(crate) fn in_numbers(&self) -> LeaseCounts {
         let state = self.lock();
         LeaseCounts {
@@ -120,7 +120,8 @@ impl Leases {
         }
     }
 
-    /// Who holds what, and who waits for whom, of so many leases; paths are for who has the stores.
+    /// Returns the clients, waits and up to `leases_max` leases, without paths, because this type
+    /// has no stores.
     pub(crate) fn view(&self, leases_max: usize) -> LeaseView {
         let state = self.lock();
         let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
@@ -132,8 +133,8 @@ impl Leases {
             }
             let (id, names) = (&id, &state.names);
             let now = state.now;
-            // The leases of a client that has gone are void, and go when the table next looks at
-            // them.
+            // The leases of a client that has gone are void; the table removes them at its next
+            // visit.
             leases.iter().filter(move |lease| is_known(lease.client)).map(move |lease| {
                 let (export, known_as) = names.of(lease.client, object).unzip();
                 HeldLease {
@@ -172,7 +173,7 @@ impl Leases {
         }
     }
 
-    /// Has nobody wait any more for a client that will not return; whether it is known.
+    /// Ends the wait for a client that will not return; returns true if the client is known.
     pub(crate) fn forget(self: &Arc<Self>, id: [u8; 16]) -> bool {
         let name = Name(id);
         let now = self.lock().now;
@@ -186,7 +187,7 @@ impl Leases {
 }
 
 impl State {
-    /// Who waits by a call.
+    /// Returns the caller of a waiting call.
     fn waiter(&self, ticket: Ticket, client: Option<Client>) -> LeaseWaiter {
         if let Some(client) = client {
             return LeaseWaiter::Client(self.clients.name(client).map_or([0; 16], |name| name.0));

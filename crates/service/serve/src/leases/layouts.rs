@@ -1,44 +1,45 @@
-//! Which files clients write where their data lies, and under which leases.
+//! The layouts for writing: files that clients write directly at the iods, with the leases of the
+//! layouts.
 //!
-//! Nobody else uses such a file before the store has ended its layout, also when its client has
-//! gone: what that sent may still be on its way.
+//! No other client accesses such a file before the store has ended its layout, even after the
+//! holder has gone: writes of the holder may still be on the way.
 
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial};
 use leasehold_fs::{ExportId, ObjectId};
 
 use super::{Leases, State};
 
-/// How many files are written so at most.
+/// The largest number of layouts for writing.
 const LAYOUTS_MAX: usize = 1 << 16;
 
-/// How many of them are looked at for one that is not any more.
+/// The number of layouts that a search for an expired one visits.
 const LOOKED_AT_MAX: usize = 64;
 
-/// Who writes a file where its data lies.
+/// A client's layout for writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaidOut {
     pub(super) client: Client,
-    /// The lease that it goes with.
+    /// The lease of the layout.
     pub(super) serial: Serial,
-    /// As its store knows the file.
+    /// The store's export and id of the file.
     pub(super) export: ExportId,
     pub(super) id: ObjectId,
 }
 
-/// What is to be done before a client can be told where to write.
+/// The step that must precede a new layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// Nothing.
+    /// No step.
     Now,
-    /// To end the layout of another file, whose lease is over.
+    /// Ending the layout of another file, whose lease has ended.
     After(Object, LaidOut),
     /// It cannot: too many are.
     Never,
 }
 
 impl Leases {
-    /// Takes note that a client writes a file, which has this modrev, where its data lies, under the
-    /// lease that it holds.
+    /// Records that a client writes a file directly under the lease that it holds; `modrev` is the
+    /// file's current modrev.
     pub(super) fn lay_out(&self, object: Object, laid_out: LaidOut, modrev: Modrev) -> Begun {
         let mut state = self.lock();
         if state.layouts.len() >= LAYOUTS_MAX && !state.layouts.contains_key(&object) {
@@ -53,26 +54,26 @@ impl Leases {
         Begun::Now
     }
 
-    /// Who writes a file where its data lies, if anybody does.
+    /// Returns the layout for writing of a file, if one exists.
     pub(super) fn laid_out(&self, object: Object) -> Option<LaidOut> {
         self.lock().layouts.get(&object).map(|(laid_out, _)| *laid_out)
     }
 
-    /// The modrev that a file had when this was told of it first.
+    /// Returns the modrev of a file at the start of this layout.
     pub(super) fn laid_out_since(&self, object: Object, laid_out: &LaidOut) -> Option<Modrev> {
         let state = self.lock();
         let told = state.layouts.get(&object).filter(|(told, _)| told == laid_out);
         told.map(|(_, since)| *since)
     }
 
-    /// Who wrote a file where its data lies under a lease that is over.
+    /// Returns the layout for writing of a file if its lease has ended.
     pub(super) fn to_be_recalled(&self, object: Object) -> Option<LaidOut> {
         let state = self.lock();
         let told = state.layouts.get(&object).map(|(laid_out, _)| *laid_out);
         told.filter(|laid_out| !state.goes_on(object, laid_out))
     }
 
-    /// A file is not written so any more; another may write it by now.
+    /// Removes an ended layout, unless another one has replaced it.
     pub(super) fn recalled(&self, object: Object, laid_out: &LaidOut) {
         let mut state = self.lock();
         if state.layouts.get(&object).is_some_and(|(told, _)| told == laid_out) {
@@ -80,7 +81,7 @@ impl Leases {
         }
     }
 
-    /// The lease of a client on an object, if that is of a kind and may be cached.
+    /// Returns a client's lease on an object if the lease is of this kind and the client may cache.
     pub(super) fn cachable(&self, object: Object, client: Client, kind: Kind) -> Option<Serial> {
         let state = self.lock();
         let leases = state.table.leases(object).iter();
@@ -88,7 +89,8 @@ impl Leases {
         own.find(|lease| lease.kind == kind).map(|lease| lease.serial)
     }
 
-    /// True if no other caller changed an object since a client cached the object under this lease.
+    /// Returns true if no other caller changed an object since a client cached the object under
+    /// this lease.
     pub(super) fn is_own_change(
         &self,
         object: Object,
@@ -100,12 +102,12 @@ impl Leases {
 }
 
 impl State {
-    /// A file is no more.
+    /// Removes the layout of a removed file.
     pub(super) fn forget_layout(&mut self, object: Object) {
         self.layouts.remove(&object);
     }
 
-    /// Whether the lease that a layout goes with is held.
+    /// Returns true if the lease of a layout still exists.
     fn goes_on(&self, object: Object, laid_out: &LaidOut) -> bool {
         self.table.leases(object).iter().any(|lease| {
             let is_same = lease.client == laid_out.client && lease.serial == laid_out.serial;

@@ -1,8 +1,8 @@
-//! The stable list of clients that may hold leases: the admission of calls that ask for leases, and
-//! the writes of the list.
+//! The stable list of clients that may hold leases: admission of lease requests, and writes of the
+//! list.
 //!
-//! A call never fails because its client is not on the list: the call then goes on and is granted
-//! nothing. `core::leases::clients` has the rules of the list.
+//! A call never fails because its client is not on the list: the call then continues without a
+//! grant. `core::leases::clients` has the rules of the list.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use leasehold_core::leases::{Client, Ticket};
 
 use super::{Leases, Outs, State, Waiting};
 
-/// The time for which the server sends away calls that ask for leases while earlier calls that
-/// passed no gate still run. A call that hangs, as on a disk that is away, must not hold up every
-/// mount.
+/// The time for which the server refuses lease requests with a retry status while earlier calls
+/// without lease enforcement still run. A call that hangs, for example on an unreachable disk, must
+/// not delay every mount.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The permission of a call to ask for leases.
+/// The permission of a call to request leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The client is on the stable list.
     Allowed,
-    /// The call goes on and is granted nothing.
+    /// The call continues without a grant.
     Declined,
-    /// The call is to be made again: the first leases are about to be granted.
+    /// The client must retry the call: the server is about to grant its first leases.
     Later,
 }
 
-/// A write of the stable list that is to be done.
+/// A pending write of the stable list.
 pub(super) struct ListWrite {
     number: u64,
     list: Vec<([u8; 16], u64)>,
@@ -42,17 +42,17 @@ pub(super) struct ListWrite {
 pub(super) struct Writes {
     /// The number of the latest write.
     number: u64,
-    /// The clients that wait for the write under way, each with its instance; none, where no write
-    /// is under way.
+    /// The clients that wait for the running write, each with its instance; None if no write runs.
     under_way: Option<Vec<(Name, u64)>>,
-    /// The clients that wait for the next write; none, where the list has not changed since.
+    /// The clients that wait for the next write; None if the list has not changed since the last
+    /// one.
     pub(super) due: Option<Vec<(Name, u64)>>,
-    /// True if the write under way has succeeded, false if it has failed, until a turn takes note.
+    /// The result of a finished write (true for success) until the next step processes it.
     ended: Option<bool>,
 }
 
 impl Leases {
-    /// Waits for the decision whether a client may ask for leases.
+    /// Waits for the decision if a client may request leases.
     pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
         let asked = self.with(Time::ZERO, |state, outs| {
             if let Some(admission) = state.drained() {
@@ -72,9 +72,9 @@ impl Leases {
         }
     }
 
-    /// Writes the stable list where the write may block. The writing thread only notes the outcome:
-    /// a turn of the leases may end in work of a store, and a thread for the server's own files
-    /// does no work of a store.
+    /// Starts a write of the stable list, which may block in another thread. That thread only
+    /// records the result: a step of the leases may run work of a store, which does not belong on
+    /// the thread for the server's own files.
     pub(super) fn write_list(self: &Arc<Self>, write: &ListWrite) {
         let leases = Arc::clone(self);
         let done = move |is_written: bool| {
@@ -87,7 +87,7 @@ impl Leases {
             Some(ledger) => ledger.write(write.number, &write.list, Box::new(done)),
             None => done(true),
         }
-        // A ledger may have written at once.
+        // A ledger may write synchronously.
         if self.lock().writes.ended.is_some() {
             self.with(Time::ZERO, |_, _| ());
         }
@@ -95,7 +95,7 @@ impl Leases {
 }
 
 impl State {
-    /// The reason why no lease is granted yet, if calls may still run that passed no gate.
+    /// Returns the answer to a lease request while calls without lease enforcement may still run.
     fn drained(&mut self) -> Option<Admission> {
         if !self.is_draining() {
             return None;
@@ -104,13 +104,13 @@ impl State {
         Some(if is_long { Admission::Declined } else { Admission::Later })
     }
 
-    /// Makes a call wait for the stable list; returns none where too many calls wait.
+    /// Parks a call until the stable list is written; returns None if too many calls wait.
     fn await_list(&mut self, client: Client) -> Option<(Ticket, oneshot::Receiver<bool>)> {
         let (sender, receiver) = oneshot::channel();
         Some((self.keep_waiting(Waiting::List(client, sender)).ok()?, receiver))
     }
 
-    /// Tells the clients that waited for a write of the stable list how the write has ended.
+    /// Reports the result of a finished write to the clients that waited for it.
     pub(super) fn take_written(&mut self, outs: &mut Outs) {
         let Some(is_written) = self.writes.ended.take() else { return };
         for (name, instance) in self.writes.under_way.take().unwrap_or_default() {
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// The stable list to be written, where a turn has changed it and no write is under way.
+    /// Returns the stable list to write, if a step has changed it and no write runs.
     pub(super) fn list_to_write(&mut self) -> Option<ListWrite> {
         if self.writes.under_way.is_some() {
             return None;

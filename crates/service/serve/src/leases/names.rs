@@ -1,8 +1,8 @@
-//! How clients name what they hold leases on, both ways: which object a handle means, and by which
-//! handle a client is told of an object.
+//! The map between objects and the handles by which clients know them, in both directions.
 //!
-//! Nearly always all clients know an object by one handle, so it stands here once, in two orders.
-//! What some client knows by another handle, as one of a second export, is apart.
+//! Nearly always all clients know an object by one handle, so the map stores that handle once, in
+//! two orders. Handles of single clients that differ, for example of a second export, are stored
+//! separately.
 
 use core::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,10 @@ use leasehold_core::leases::table::Table;
 use leasehold_core::leases::{Client, Object};
 use leasehold_fs::{ExportId, ObjectId};
 
-/// What a handle says.
+/// The contents of a handle.
 type Name = (ExportId, ObjectId);
 
-/// The names of all objects that leases were asked for on.
+/// The names of all objects with lease requests.
 #[derive(Default)]
 pub(super) struct Names {
     by_object: BTreeSet<ByObject>,
@@ -28,15 +28,15 @@ struct Known {
     name: Name,
 }
 
-/// In the order of objects, each of which is there once.
+/// Sorted by object; each object occurs once.
 struct ByObject(Arc<Known>);
 
-/// In the order of names, each of which is there once.
+/// Sorted by name; each name occurs once.
 struct ByName(Arc<Known>);
 
 impl Names {
-    /// A client asks for a lease on an object, which it knows by `named`; the store knows it by
-    /// `identity`.
+    /// Records that a client requests a lease on an object, which it knows by `named` and the store
+    /// by `identity`.
     pub(super) fn note(
         &mut self,
         client: Client,
@@ -53,7 +53,7 @@ impl Names {
             }
         };
         let named = (export, named);
-        // The file of that number before is gone, and what was told of it is of no use.
+        // The former file with this number is gone, and its record is useless.
         if let Some(before) = self.another(object, identity) {
             self.forget_name(object, &(export, before));
         }
@@ -72,33 +72,32 @@ impl Names {
         }
     }
 
-    /// By what the same export knows another object of that number, which came before this or after.
+    /// Returns the id of another object with the same number in the same export.
     pub(super) fn another(&self, object: Object, (export, identity): Name) -> Option<ObjectId> {
         let ByObject(known) = self.by_object.get(&object)?;
         let is_another = known.name.0 == export && known.name.1 != identity;
         is_another.then_some(known.name.1)
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets a removed object.
     pub(super) fn forget_name(&mut self, object: Object, name: &Name) {
         self.by_object.remove(&object);
         self.by_name.remove(name);
     }
 
-    /// By which handle a client knows an object.
+    /// Returns the handle by which a client knows an object.
     pub(super) fn of(&self, client: Client, object: Object) -> Option<Name> {
         let other = self.others.get(&(client, object)).copied();
         other.or_else(|| self.by_object.get(&object).map(|ByObject(known)| known.name))
     }
 
-    /// Which object the store knows by this.
+    /// Returns the object with this key.
     pub(super) fn object(&self, identity: &Name) -> Option<Object> {
         self.by_name.get(identity).map(|ByName(known)| known.object)
     }
 
-    /// Forgets how objects are named that nobody holds a lease on any more; seldom, because all of
-    /// them are looked at. A call that waits may be granted one yet, and its client has to be told then
-    /// what is wanted back.
+    /// Forgets the names of objects without leases. This visits all names, so it runs rarely. Names
+    /// of waiting calls stay, because a grant to such a call may later be recalled by its handle.
     pub(super) fn forget(&mut self, table: &Table) {
         let used = table.len().max(table.objects());
         if self.by_object.len().max(self.others.len()) <= 2 * used + 64 {
@@ -123,7 +122,7 @@ impl Borrow<Name> for ByName {
     }
 }
 
-/// Two are in the order of what they are looked up by.
+/// Orders values by their lookup key.
 macro_rules! ordered_by {
     ($type:ty, $key:ident) => {
         impl PartialEq for $type {
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_is_told_the_handle_that_it_knows() {
+    fn each_client_gets_its_own_handle() {
         let mut names = Names::default();
         let (here, there) = (ExportId(1), ExportId(2));
         names.note(ONE, object(1), (here, id(1), id(1)));
@@ -182,15 +181,15 @@ mod tests {
         assert_eq!(names.of(TWO, object(1)), Some((there, id(7))));
         assert_eq!(names.object(&(here, id(1))), Some(object(1)));
         assert_eq!(names.object(&(there, id(1))), Some(object(1)));
-        assert_eq!(names.object(&(there, id(7))), None, "the store knows it by another");
+        assert_eq!(names.object(&(there, id(7))), None, "the store has another id for it");
         names.note(TWO, object(1), (here, id(1), id(1)));
         assert_eq!(names.of(TWO, object(1)), Some((here, id(1))), "the latest");
         names.note(ONE, object(2), (here, id(1), id(1)));
-        assert_eq!(names.object(&(here, id(1))), Some(object(2)), "it names another now");
+        assert_eq!(names.object(&(here, id(1))), Some(object(2)), "the name identifies another object now");
         assert_eq!(names.of(ONE, object(3)), None);
     }
 
-    /// A lease to write is asked for.
+    /// Requests a write lease.
     fn ask(table: &mut Table, client: Client, number: u64) -> Vec<Effect> {
         let ask = Ask {
             kind: Kind::Write,
@@ -208,7 +207,7 @@ mod tests {
         effects
     }
 
-    /// As many as are not kept for nothing.
+    /// Adds enough names that `forget` runs.
     fn many(names: &mut Names) {
         for number in 0..100 {
             names.note(ONE, object(number), (ExportId(1), id(number), id(number)));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_forgotten() {
+    fn names_without_leases_are_forgotten() {
         let mut names = Names::default();
         let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
         many(&mut names);
@@ -228,10 +227,10 @@ mod tests {
         assert_eq!(names.object(&(ExportId(1), id(6))), None);
     }
 
-    /// Who was granted what it had waited for was never told that it is wanted back, and could not give
-    /// it back either: all others waited until its term was over.
+    /// A forgotten name made a later recall of the granted lease impossible, so all other clients
+    /// waited for the end of its term.
     #[test]
-    fn what_a_call_waits_for_is_not_forgotten() {
+    fn names_of_waiting_calls_are_kept() {
         let mut names = Names::default();
         let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
         let (ticket, object_5, access) = (Ticket(9), object(5), Access::Write);
@@ -240,7 +239,7 @@ mod tests {
         table.step(Time::ZERO, Event::Call(writes), &mut Vec::new());
         names.note(ONE, object_5, (ExportId(1), id(5), id(5)));
         names.note(TWO, object_5, (ExportId(2), id(5), id(7)));
-        assert_eq!(ask(&mut table, TWO, 5), [], "it waits for who writes, and nobody has a lease");
+        assert_eq!(ask(&mut table, TWO, 5), [], "the call waits for a writer, and there is no lease");
         many(&mut names);
         names.forget(&table);
         assert_eq!(names.of(TWO, object_5), Some((ExportId(2), id(7))));

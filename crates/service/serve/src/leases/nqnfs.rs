@@ -1,15 +1,15 @@
-//! The front end of NQNFS version 3: the procedures of NFS version 3 with leases that ride on them,
-//! GETLEASE, and VACATED. `docs/design/0019-nqnfs.md` says what of it is done in another way.
+//! The front end of NQNFS version 3: the procedures of NFS version 3 with piggybacked leases,
+//! GETLEASE, and VACATED. `docs/design/0019-nqnfs.md` lists the deviations from the paper.
 //!
 //! Rules:
-//! - A client is the host that calls, whatever its ports: what is said of a lease is said by each
-//!   way that the host was heard on. It is known from its first call that asks for a lease of an
-//!   object whose handle is ours: what a stranger makes up is not waited for after a restart.
-//! - A term is told without the skew that the paper allows clocks, which read whole seconds.
-//! - What is not granted is a lease that may not be cached where it is asked for alone, and no lease
-//!   where it rides on a call.
-//! - A WRITE is covered by whatever lease its client holds. When the server was started anew it is
-//!   taken from who was listed, once those who can have reclaimed their leases.
+//! - A client is a host, whatever its ports: the server sends each message about a lease on every
+//!   return path of the host. A host becomes a client with its first lease request for an object
+//!   with a valid handle, so that the server never waits for a stranger after a restart.
+//! - The server reports a term without the paper's allowance for clock skew, in whole seconds.
+//! - A refused lease is a lease that may not be cached in the reply to GETLEASE, and no lease in
+//!   other replies.
+//! - Any lease of its client covers a WRITE. After a restart the server accepts writes of listed
+//!   clients once the clients that can reclaim have reclaimed their leases.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -67,13 +67,13 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Told, "EVICTED", evicted, evicted::Args => (), ()),
 ];
 
-/// What the paper allows clocks to differ, which also holds what they lose by whole seconds.
+/// The paper's allowance for clock skew, which also covers the rounding to whole seconds.
 const CLOCK_SKEW: Duration = Duration::from_secs(3);
 
-/// The shortest term, in seconds: of leases that are none.
+/// The shortest term, in seconds, reported with a lease that was not granted.
 const TERM_SECONDS_MIN: u32 = 5;
 
-/// Runs a procedure of NFS for a client of NQNFS, and writes its answer.
+/// Runs a procedure of NFS for a client of NQNFS, and encodes its reply.
 pub(crate) fn handler<P: Procedure>(
     errors: Errors,
     mut context: Context,
@@ -118,13 +118,14 @@ pub(crate) fn handler<P: Procedure>(
     })
 }
 
-/// Whether a call is about an object of ours; all that leases ride on begin with its handle.
+/// Returns true if the call names an object by a valid handle; all calls with leases begin with
+/// one.
 fn is_of_ours(context: &Context, arguments: &Bytes) -> bool {
     let call = Call::<nfs3::Handle>::decode(&mut Reader::new(arguments));
     call.is_ok_and(|call| context.service.handles.open(call.args.as_bytes()).is_ok())
 }
 
-/// What a call was granted, as it is told.
+/// Returns the grant for the reply to a call.
 fn granted(ask: Ask, asked: &Asked) -> Option<Grant> {
     let grant = asked.outcome().granted.first()?.grant;
     let term = Duration::from_millis(grant.term_ms.into()).saturating_sub(CLOCK_SKEW);
@@ -133,7 +134,7 @@ fn granted(ask: Ask, asked: &Asked) -> Option<Grant> {
     Some(Grant { kind: ask.kind, terms })
 }
 
-/// What a call has to do with leases; nothing, where its host has none and asks for none.
+/// Returns the lease requests of a call; None if its host has no leases and requests none.
 async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<Asked>>, FsError> {
     let Some(client) = host_of(context, ask.is_some())? else { return Ok(None) };
     let leases = &context.service.leases;
@@ -144,7 +145,8 @@ async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<
     Ok(Some(Arc::new(Asked::new(client, asks, MadeFrom::Held))))
 }
 
-/// The host that calls, as a client; taken up if it asks for a lease or may have had some.
+/// Returns the client of the calling host. Registers the host if it requests a lease or may have
+/// had leases before a restart.
 fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError> {
     let Context { service, exports, arrival, .. } = context;
     let (leases, host) = (&service.leases, arrival.from.ip());
@@ -153,7 +155,7 @@ fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError>
         Err(Refused::Unknown) if asks || leases.waits_for_host(host) => {
             let (who, name) = ((leases.handles.name_of(host), 0), format!("NQNFS {host}"));
             let welcome = service.welcome(arrival, who, Protocol::Nqnfs, &name);
-            // It began without leases, and is none that has to end before one is granted.
+            // This call started without leases, and must not delay the first grant.
             *exports = service.exports();
             let client =
                 welcome.and_then(|()| leases.admit_host(arrival.now, Way::back(arrival), host));
@@ -213,7 +215,7 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
     let ask = Ask { kind, seconds };
     context.target(object.as_bytes()).await?;
     let asked = of_nqnfs(context, Some(ask)).await?.ok_or(FsError::ServerFault)?;
-    // The exports may be others now.
+    // The registration may have replaced the exports.
     let target = context.target(object.as_bytes()).await?;
     if kind == Kind::Write && target.request.read_only {
         return Err(FsError::ReadOnly);
@@ -233,7 +235,7 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
 
 async fn vacated(context: &Context, args: vacated::Args) -> Result<(), Refusal<()>> {
     let (service, arrival) = (&context.service, &context.arrival);
-    // A handle that is none of ours was never leased.
+    // A handle that this server did not issue was never leased.
     if let Ok((export, id)) = service.handles.open(args.args.object.as_bytes()) {
         let id = service.exports().by_id(export).map_or(id, |o| o.export.store.identity(&id));
         service.leases.vacated(arrival.now, arrival.from.ip(), (export, id));
@@ -241,13 +243,13 @@ async fn vacated(context: &Context, args: vacated::Args) -> Result<(), Refusal<(
     Ok(())
 }
 
-/// A server has no leases that could be evicted.
+/// Does nothing: a server holds no leases.
 async fn evicted(_: &Context, _: evicted::Args) -> Result<(), Refusal<()>> {
     Ok(())
 }
 
 impl Leases {
-    /// The host that calls, if it is known.
+    /// Returns the client of a known host.
     fn admit_host(self: &Arc<Self>, now: Time, way: Way, host: IpAddr) -> Result<Client, Refused> {
         let who = (Name(self.handles.name_of(host)), 0);
         self.with(now, |state, outs| {
@@ -258,15 +260,15 @@ impl Leases {
         })
     }
 
-    /// Whether a host may have had leases before the server was started anew.
+    /// Returns true if a host may have had leases before the server restarted.
     fn waits_for_host(&self, host: IpAddr) -> bool {
         let name = Name(self.handles.name_of(host));
         let state = self.lock();
         state.clients.missing().is_some_and(|mut missing| missing.any(|one| one == name))
     }
 
-    /// A host has brought back what it changed under a lease that it was evicted from. It cannot
-    /// say whether it still has the file open, so who wrote is taken to go on writing.
+    /// Records that a host has returned a recalled lease. NQNFS does not report if the file is
+    /// still open, so the server assumes that a writer continues to write.
     fn vacated(self: &Arc<Self>, now: Time, host: IpAddr, handle: (ExportId, ObjectId)) {
         let who = (Name(self.handles.name_of(host)), 0);
         self.with(now, |state, outs| {
@@ -276,7 +278,7 @@ impl Leases {
             else {
                 return;
             };
-            // A copy that comes late is of a lease that is gone.
+            // A late duplicate belongs to a lease that no longer exists.
             let is_meant = |lease: &&table::Lease| lease.client == client && lease.evicted;
             let Some(lease) = state.table.leases(object).iter().find(is_meant) else { return };
             let open = match lease.kind {

@@ -1,5 +1,5 @@
 //! The front end of the lease program (`spec/lease.x`): the procedures of NFS version 3 with
-//! leases, and those of its own.
+//! leases, and its own procedures.
 
 use core::future::ready;
 use core::net::IpAddr;
@@ -28,7 +28,7 @@ use crate::nfs3::{Nfs3, data, objects};
 use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, garbage, null};
 use crate::table::{Keep, Row, row};
 
-/// How many leases that are wanted by one call are looked at together.
+/// The largest number of lease requests of one call that run concurrently.
 const TOGETHER_MAX: usize = 64;
 
 /// The procedures in the order of their numbers.
@@ -75,8 +75,8 @@ pub(crate) const ROWS: &[Row] = &[
         .with_leases(),
 ];
 
-/// Every reply is an answer of the lease program, which begins with a status; no procedure fails
-/// in another way.
+/// The dialect of the lease program: every reply begins with a status, and no procedure fails in
+/// another way.
 struct Worded;
 
 impl Dialect for Worded {
@@ -87,7 +87,7 @@ impl Dialect for Worded {
     }
 }
 
-/// What a call is answered that has no effect.
+/// Returns the answer to a call that has no effect.
 const fn refused<T>(why: Refused) -> Answer<T> {
     match why {
         Refused::Epoch(now) => Answer::Epoch(now),
@@ -97,20 +97,20 @@ const fn refused<T>(why: Refused) -> Answer<T> {
     }
 }
 
-/// An answer that is not the result of a procedure of NFS.
+/// Wraps a result that does not belong to a procedure of NFS.
 const fn done<T>(results: T) -> Answer<T> {
     Answer::Done(lease::Done { granted: List(Vec::new()), changes: List(Vec::new()), results })
 }
 
 impl Context {
-    /// Whose call it is.
+    /// Returns the client of a call.
     fn admitted(&self, caller: &Caller) -> Result<Client, Refused> {
         let leases = &self.service.leases;
         leases.admit(self.arrival.now, Way::back(&self.arrival), caller)
     }
 }
 
-/// Runs a procedure of NFS for a client with leases, and writes its answer.
+/// Runs a procedure of NFS for a client with leases, and encodes its reply.
 pub(crate) fn handler<P: Procedure>(
     errors: Errors,
     mut context: Context,
@@ -170,7 +170,7 @@ fn answered(answer: &Answer<()>, mut writer: Writer) -> Message {
     writer.finish()
 }
 
-/// The reply that has a client with leases make its call anew later.
+/// Encodes the reply that requests a client with leases to retry later.
 pub(crate) fn ask_again(xid: Xid, mut writer: Writer) -> Message {
     Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
     answered(&Answer::Later, writer)
@@ -200,8 +200,8 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
     Ok(append::Appended { offset: asked.offset(), written })
 }
 
-/// Ends a layout. The server sends a client of an earlier version, which asks for a layout,
-/// nowhere: the client would call the servers of objects by numbers that give no access any more.
+/// Ends a layout. A client of an earlier version that requests a layout gets an empty one, because
+/// the objects' servers no longer accept the numbers of its calls.
 async fn layout(context: &Context, args: layout::Wanted) -> Result<layout::Layout, Refusal<()>> {
     let target = context.target(args.file.as_bytes()).await?;
     if args.kind.is_none() {
@@ -218,7 +218,7 @@ async fn find_objects(
     let (request, object) = (&target.request, &target.object);
     let purpose = match args.kind {
         lease::Kind::Write if request.read_only => return Err(FsError::ReadOnly.into()),
-        // The iods do not know the rule that makes the caller another user.
+        // The iods do not apply the rule that changes the caller's user.
         _ if !target.trusted => return Ok(told(None, context.arrival.to)),
         lease::Kind::Write => Purpose::Write,
         lease::Kind::Read => Purpose::Read,
@@ -227,8 +227,8 @@ async fn find_objects(
     Ok(told(found, context.arrival.to))
 }
 
-/// A layout as it is told to a client that reaches this server at an address: what the server
-/// reaches on its own machine is there for the client as well.
+/// Encodes a layout for a client that reaches this server at `server`. Loopback addresses become
+/// that address, because the client cannot use them.
 fn told(found: Option<Layout>, server: IpAddr) -> laid_out::Layout {
     let nowhere = || {
         let (unit, user, group, verifier) = (0, 0, 0, [0; 8]);
@@ -278,7 +278,7 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
     };
     let service = &context.service;
     for leases::Returned { object, serial, open } in args.returned.0 {
-        // A handle that is none of ours was never leased.
+        // A handle that this server did not issue was never leased.
         if let Ok((export, id)) = service.handles.open(object.as_bytes()) {
             let open = match open {
                 lease::Open::No => Open::No,
@@ -294,7 +294,7 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
         let reclaims = wanted.iter().any(|one| one.reclaim);
         match service.leases.may_ask(client).await {
             Admission::Allowed => {}
-            // A client that gets no lease for its reclaim would give the lease up.
+            // A client whose reclaim gets no lease would give the lease up.
             Admission::Declined if !reclaims => wanted = Vec::new(),
             Admission::Declined | Admission::Later => return Ok(Answer::Later),
         }
@@ -311,9 +311,9 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
     Ok(done(leases::AllHeld { held: List(held) }))
 }
 
-/// What is granted of all leases that are wanted. None waits for another: some seconds for each of a few,
-/// whose iods or homes are away, and the answer is later than the terms of all, which count from when
-/// they were asked for.
+/// Grants all requested leases of a call concurrently. If a few requests waited some seconds each,
+/// for example for unreachable iods, a sequential reply would arrive after the terms of all leases,
+/// which begin at the time of the request.
 async fn all_granted(
     context: &Context,
     client: Client,
@@ -324,7 +324,7 @@ async fn all_granted(
     asked.buffered(TOGETHER_MAX).filter_map(ready).collect().await
 }
 
-/// What is granted of one lease that is wanted.
+/// Grants one requested lease.
 async fn granted(
     context: &Context,
     client: Client,

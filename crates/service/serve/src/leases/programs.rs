@@ -1,5 +1,5 @@
-//! Programs of this machine beside clients that hold leases: to the table they are calls of plain
-//! clients, which run for as long as it takes to let the program go on.
+//! Local programs that access leased objects. To the lease table they are calls of clients without
+//! leases, which run until the program may continue.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use leasehold_fs::{Disturbance, ExportId, Guard, ObjectId, Store};
 use super::gate::guard;
 use super::{Leases, Waiting};
 
-/// A program that waits, by what keeps it waiting.
+/// A waiting local program, with the store and object whose interlock delays it.
 pub(super) struct Program {
     pub(super) store: Arc<dyn Store>,
     pub(super) id: ObjectId,
 }
 
 impl Leases {
-    /// A program is to use an object of a store: see [`Leases::disturbed`].
+    /// Reports an access by a local program to an object of a store; see [`Leases::disturbed`].
     pub(crate) fn used_by_program(
         self: &Arc<Self>,
         now: Time,
@@ -36,7 +36,7 @@ impl Leases {
             }
             (Some(object), Disturbance::Nothing) if self.cached(object).is_some() => {}
             (_, Disturbance::Nothing) | (None, _) => {
-                // To guard no more cannot fail.
+                // Removing an interlock cannot fail.
                 let _ = program.store.guard(&program.id, Guard::Nothing);
                 // A grant of this moment found the guard still there: its holder would cache an
                 // object that no guard protects, so the lease is recalled.
@@ -47,14 +47,15 @@ impl Leases {
         }
     }
 
-    /// What anybody may cache of an object, if that is anything.
+    /// Returns the strongest kind of lease under which a client caches an object, if any.
     fn cached(&self, object: Object) -> Option<Kind> {
         let state = self.lock();
         let leases = state.table.leases(object).iter().filter(|lease| lease.cachable);
         leases.map(|lease| lease.kind).max()
     }
 
-    /// Who holds leases that do not go with what a program does is evicted; then it goes on.
+    /// Recalls the leases that conflict with the access of a local program; then the program
+    /// continues.
     pub(super) fn disturbed(self: &Arc<Self>, object: Object, program: Program, access: Access) {
         self.with(Time::ZERO, |state, outs| {
             let ticket = Ticket(state.next_ticket);
@@ -66,8 +67,8 @@ impl Leases {
         });
     }
 
-    /// Lets a program go on. Who still caches is guarded anew, or evicted as well where the program
-    /// does not go with that.
+    /// Lets a local program continue. Sets the interlock again for remaining leases, or recalls
+    /// them if the program's access conflicts with the interlock.
     pub(super) fn free(self: &Arc<Self>, program: Program, ran: Option<(Object, Ticket)>) {
         let _ = program.store.guard(&program.id, Guard::Nothing);
         let Some((object, ticket)) = ran else { return };

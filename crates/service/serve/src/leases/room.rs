@@ -1,11 +1,11 @@
-//! Room on a disk that is reserved for holders of write leases.
+//! Disk space that the server reserves for holders of write leases.
 //!
-//! They reserve more than they need, and keep it for as long as they keep their leases. So when a
-//! writer finds too little, leases on other objects are called back first: who still has something
-//! to write there brings it, and the rest is free.
+//! Holders reserve more than they need, and keep it as long as their leases. If a writer lacks
+//! space, the server first recalls leases on other objects: their holders write the data that they
+//! still have, and the rest becomes free.
 //!
-//! One call makes room on a file system at a time, so that the leases are looked through once for
-//! all that lack some. What is called back comes within a while, or is not waited for.
+//! One call at a time reclaims space on a file system, so the search through the leases serves all
+//! calls that lack space. The wait for each recall is bounded.
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -21,17 +21,17 @@ use leasehold_core::leases::{Client, Object};
 use super::Leases;
 use super::turn::Turn;
 
-/// How much more than is needed is called back, so that the next writer need not ask, and the most
-/// that is called back for one lease.
+/// The excess that a reclaim recalls, so that the next writer need not reclaim, in bytes. Also the
+/// largest reclaim for one lease.
 pub(super) const ROOM_AHEAD: u64 = 16 << 20;
 
-/// How many leases are called back at once.
+/// The largest number of leases that one reclaim recalls.
 const CALLED_BACK_MAX: usize = 256;
 
-/// How often one call has room made: what comes free may be reserved anew before it has its turn.
+/// The largest number of reclaims by one call: another call may reserve the freed space first.
 pub(super) const ROUNDS_MAX: usize = 4;
 
-/// What is reserved where an object lies.
+/// The reserved bytes on an object's file system.
 pub(super) struct Reserved {
     /// For a client on that object.
     pub(super) own: u64,
@@ -39,26 +39,26 @@ pub(super) struct Reserved {
     pub(super) elsewhere: u64,
 }
 
-/// The clients whose leases the server calls back for room.
+/// The clients whose leases the server recalls for space.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whose {
-    /// The leases of all clients.
+    /// All clients.
     Anybodys,
-    /// The leases of the origin of one client, which has its whole share: clients of other origins
-    /// give no lease up for it.
+    /// The clients of the same origin as a client that has used its whole share: clients of other
+    /// origins give up no lease for it.
     Of(Client),
 }
 
-/// Room that an ask for a lease lacks.
+/// The space that a lease request lacks.
 pub(super) struct Lacking {
     pub(super) bytes: u64,
     /// The leases that have reserved the lacking bytes.
     pub(super) whose: Whose,
-    /// True if the disk has the bytes and only a share of the disk lacks them.
+    /// True if the disk has the bytes and only the client's share lacks them.
     pub(super) is_of_share: bool,
 }
 
-/// Who makes room on a file system, until this is dropped.
+/// The call that reclaims space on a file system, until this value is dropped.
 struct Maker {
     leases: Arc<Leases>,
     file_system: FileSystemId,
@@ -66,20 +66,20 @@ struct Maker {
 
 impl Drop for Maker {
     fn drop(&mut self) {
-        // Whoever waits is woken by the end of it.
+        // Dropping the senders wakes the waiting calls.
         let waiting = self.leases.lock().making_room.remove(&self.file_system);
         drop(waiting);
     }
 }
 
 impl Leases {
-    /// So many bytes are free on a file system.
+    /// Reports the free bytes of a file system to the lease table.
     pub(super) fn has_space(self: &Arc<Self>, file_system: FileSystemId, bytes: u64) {
         let event = table::Event::Space(file_system, bytes);
         self.with(Time::ZERO, |state, outs| state.step(event, outs));
     }
 
-    /// How many bytes are reserved where this object lies.
+    /// Returns the reserved bytes on an object's file system.
     pub(super) fn reserved(&self, object: Object, client: Option<Client>) -> Reserved {
         let state = self.lock();
         let leases = state.table.leases(object).iter();
@@ -94,8 +94,8 @@ impl Leases {
         Reserved { own, elsewhere: all.saturating_sub(here) }
     }
 
-    /// The room that an ask for so many bytes lacks on a file system with so many free bytes. An
-    /// ask for a whole disk lacks no more than one lease may have.
+    /// Returns the space that a request for `bytes` lacks on a file system with `free` bytes. A
+    /// request for a whole disk lacks at most the largest space of one lease.
     pub(super) fn lacking(
         &self,
         object: Object,
@@ -115,9 +115,9 @@ impl Leases {
         Lacking { bytes: of_disk.max(of_share), whose, is_of_share: of_disk == 0 }
     }
 
-    /// Calls back what is reserved on other objects of its file system until so many bytes more are
-    /// left over, or waits for another call that does. Says whether there may be more room now:
-    /// whose lease does not come back in a while keeps it.
+    /// Recalls reservations on other objects of the file system until `bytes` more are free, or
+    /// waits for another call that does. Returns true if there may be more space now; a lease that
+    /// its holder does not return in time keeps its space.
     pub(super) async fn make_room(
         self: &Arc<Self>,
         object: Object,
@@ -148,7 +148,8 @@ impl Leases {
             .collect();
         let mut has_made = false;
         poll_fn(|context| {
-            // Each turn ends when it has begun: its object is not kept while others are waited for.
+            // Each guard ends as soon as it begins: it need not delay its object during the other
+            // recalls.
             turns.retain_mut(|turn| match turn.poll_begin(context) {
                 Poll::Ready(begun) => {
                     has_made |= begun.is_ok();
@@ -162,8 +163,8 @@ impl Leases {
         has_made
     }
 
-    /// Objects for which so many bytes are reserved, those first that were not written for longest,
-    /// and none that is called back already.
+    /// Returns objects that together reserve the given bytes, least recently written first, without
+    /// objects under recall.
     fn longest_unwritten(&self, but: Object, bytes: u64, whose: Whose) -> Vec<Object> {
         let state = self.lock();
         let is_meant = |client| match whose {
@@ -181,7 +182,7 @@ impl Leases {
                 let last_write = leases.iter().map(|lease| lease.last_write).max()?;
                 (space > 0).then_some((last_write, object, space))
             });
-        // With the one on top that was written last.
+        // The heap's top is the most recently written object.
         let mut longest = BinaryHeap::with_capacity(CALLED_BACK_MAX + 1);
         for one in reserved {
             longest.push(one);

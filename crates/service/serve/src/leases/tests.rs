@@ -1,4 +1,4 @@
-//! What leases cost in a server.
+//! The cost of leases in a server.
 
 use core::task::{Context, Waker};
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use super::*;
 
 const HOST: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
-/// Leases to read, each on an object of its own, asked for by calls that have ended.
+/// Acquires read leases on `count` objects, by calls that have ended.
 fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
     for number in 0..count {
         let id = ObjectId::new(&number.to_be_bytes()).expect("eight bytes fit");
@@ -43,7 +43,7 @@ fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
     }
 }
 
-/// Tells `figures leases` how much memory.
+/// Measures the memory of leases for `figures leases`.
 #[test]
 #[allow(clippy::print_stdout, reason = "a figure is told to who measures")]
 fn a_lease_costs_memory_and_no_work() {
@@ -61,12 +61,12 @@ fn a_lease_costs_memory_and_no_work() {
     let bytes_each = info.bytes_current / i64::try_from(LEASES).expect("it is small");
     println!("bytes for a lease: {bytes_each}");
     assert!(bytes_each <= 256, "{bytes_each} bytes for a lease");
-    // Nothing is due before the first of them may be over.
+    // Nothing is due before the first lease may end.
     let next = leases.wake(Time::ZERO + Duration::from_secs(29));
     assert!(next >= Some(Time::ZERO + Duration::from_secs(30)), "{next:?}");
 }
 
-/// Work that goes on where it is woken, and asks for leases there.
+/// A task that runs inside its waker and requests leases there.
 struct Inline(Arc<Leases>);
 
 impl Wake for Inline {
@@ -75,10 +75,10 @@ impl Wake for Inline {
     }
 }
 
-/// Who has written a file wakes the next who waits for it with nothing locked.
+/// The end of a write wakes the next writer without holding the lock.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what waits for itself is to fail, not to last")]
-fn who_is_given_a_file_may_go_on_at_once() {
+fn next_writer_may_run_inside_its_waker() {
     let (done, ends) = mpsc::channel();
     std::thread::spawn(move || {
         let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
@@ -91,7 +91,7 @@ fn who_is_given_a_file_may_go_on_at_once() {
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(third.as_mut().poll(&mut context).is_pending());
         drop(first);
-        // Who was given it and does not look gives it on.
+        // A writer that was granted the right without polling passes it on.
         drop(second);
         assert!(third.as_mut().poll(&mut context).is_ready());
         done.send(()).expect("it is waited for");

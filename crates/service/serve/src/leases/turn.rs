@@ -1,4 +1,5 @@
-//! A call's turn on one object: an implicit lease from before it runs until it has ended.
+//! The operation guard (`Turn`) of a call on one object: an implicit lease from before the
+//! operation until its end.
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -14,40 +15,40 @@ use leasehold_fs::{ExportId, FsError, ObjectId};
 
 use super::{LeaseWaits, Leases, Outs, State};
 
-/// What a call is to do to an object.
+/// The access of a call to an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) object: Object,
     pub(super) export: ExportId,
-    /// By which the object is one, whatever it is named.
+    /// The object key, which does not depend on the handle.
     pub(super) identity: ObjectId,
-    /// How its client knows it, should it be granted a lease.
+    /// The id by which the client knows the object, for a lease grant.
     pub(super) named: ObjectId,
     pub(super) access: Access,
     pub(super) client: Option<Client>,
-    /// The lease that what it changes was changed under.
+    /// The lease under which the client made the change.
     pub(super) under: Under,
     pub(super) ask: Option<Ask>,
-    /// Another of the same number that is there as well.
+    /// Another existing object with the same number.
     pub(super) beside: Option<ObjectId>,
 }
 
-/// The lease that a change was made under.
+/// The lease under which a client made a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Under {
-    /// The one that its client names, if it does.
+    /// The lease that the client names, if any.
     Named(Option<Serial>),
-    /// The one that its client holds.
+    /// The lease that the client holds.
     Held,
-    /// The same, or one that it held before the server was started anew.
+    /// The lease that the client holds, or one that it held before the server restarted.
     HeldOrLost,
 }
 
-/// A call's turn on one object; it ends when this is dropped.
+/// The operation guard of a call on one object, until this value is dropped.
 pub(super) struct Turn {
     leases: Arc<Leases>,
     pub(super) object: Object,
-    /// By what the object is known, where somebody asked for it.
+    /// The name of the object, for a guard of a call.
     name: Option<(ExportId, ObjectId)>,
     ticket: Ticket,
     receiver: oneshot::Receiver<Option<Run>>,
@@ -56,11 +57,11 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Asks for a turn.
+    /// Requests a guard.
     ///
     /// # Errors
-    /// [`FsError::Later`] when too many wait, or when another came to have the number of the object
-    /// since that was looked at.
+    /// [`FsError::Later`] if too many calls wait, or if another object got the number of this
+    /// object since its attributes were read.
     pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
         let Wanted { object, export, identity, named, access, client, ask, beside, .. } = *wanted;
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
@@ -74,7 +75,7 @@ impl Turn {
             }
             let under = state.under(wanted);
             if access == Access::Write && under.is_some() {
-                // Where the server was started anew, more of the kind may come.
+                // After a restart, further calls may follow whose leases are lost.
                 state.registry(clients::Event::Wrote, outs);
             }
             let call = table::Call { ticket, object, client, access, under, ask };
@@ -93,10 +94,10 @@ impl Turn {
         Ok(Self { leases, object, name, ticket, receiver, runs: false, outcome })
     }
 
-    /// Asks for a turn of nobody's: it begins when all who hold the object have given it back.
+    /// Requests a guard without a caller: it begins when all clients have returned the object.
     ///
     /// # Errors
-    /// [`FsError::Later`] when too many wait.
+    /// [`FsError::Later`] if too many calls wait.
     pub(super) fn of_nobody(leases: &Arc<Leases>, object: Object) -> Result<Self, FsError> {
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
             let (ticket, receiver) = state.park(object)?;
@@ -108,15 +109,15 @@ impl Turn {
         Ok(Self { leases, object, name: None, ticket, receiver, runs: false, outcome })
     }
 
-    /// Waits for it to begin.
+    /// Waits for the guard to begin.
     ///
     /// # Errors
-    /// [`FsError::Later`] when it does not.
+    /// [`FsError::Later`] if the wait fails or times out.
     pub(super) async fn begin(&mut self) -> Result<Run, FsError> {
         poll_fn(|context| self.poll_begin(context)).await
     }
 
-    /// The same, for who waits for several.
+    /// The poll function of [`Turn::begin`], for callers that wait for several guards.
     pub(super) fn poll_begin(&mut self, context: &mut Context<'_>) -> Poll<Result<Run, FsError>> {
         let told = ready!(Pin::new(&mut self.receiver).poll(context));
         let run = told.ok().flatten().ok_or(FsError::Later);
@@ -124,8 +125,8 @@ impl Turn {
         Poll::Ready(run)
     }
 
-    /// The modrev of the object, which was changed by this call of a client's, and has this change
-    /// time.
+    /// Records a change by this call and returns the new modrev of the object, whose change time is
+    /// now `changed`.
     pub(super) fn changed(
         &self,
         client: Option<Client>,
@@ -139,7 +140,7 @@ impl Turn {
         })
     }
 
-    /// What the caller may cache of the object, if that is anything.
+    /// Returns the kind of lease under which the caller may cache the object, if any.
     pub(super) fn cached(&self, client: Client) -> Option<Kind> {
         let state = self.leases.lock();
         let mut leases = state.table.leases(self.object).iter();
@@ -147,14 +148,14 @@ impl Turn {
         own.filter(|lease| lease.cachable).map(|lease| lease.kind)
     }
 
-    /// Whether what was granted with this number is held still.
+    /// Returns true if the lease with this number still exists.
     pub(super) fn stands(&self, serial: Serial) -> bool {
         let state = self.leases.lock();
         let mut leases = state.table.leases(self.object).iter();
         leases.any(|lease| lease.serial == serial)
     }
 
-    /// The object is no more. Its number may be another's by now, who keeps what it has.
+    /// Drops all leases on a removed object, unless a new object has the same number.
     pub(super) fn gone(&self) {
         self.leases.with(Time::ZERO, |state, outs| {
             let another = self.name.and_then(|name| state.names.another(self.object, name));
@@ -168,11 +169,11 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let Self { object, ticket, outcome, .. } = *self;
-        // What is sent from now on is ended by who sends it.
+        // Closing first makes later sends fail, so that the sender ends the call.
         self.receiver.close();
         self.leases.with(Time::ZERO, |state, outs| {
             let waits = state.waiting.remove(&ticket).is_some();
-            // It may have begun without being looked at.
+            // The guard may have begun without a poll.
             let runs = self.runs || matches!(self.receiver.try_recv(), Ok(Some(Some(_))));
             if runs {
                 state.step(table::Event::Done(object, ticket, outcome), outs);
@@ -184,12 +185,12 @@ impl Drop for Turn {
 }
 
 impl Leases {
-    /// By what another object of that number is known.
+    /// Returns the id of another object with the same number.
     pub(super) fn another(&self, object: Object, name: (ExportId, ObjectId)) -> Option<ObjectId> {
         self.lock().names.another(object, name)
     }
 
-    /// An object that was known by that is no more: nobody holds it, whatever has its number now.
+    /// Drops all leases on the former object of a name, whatever object has its number now.
     pub(super) fn gone(self: &Arc<Self>, object: Object, name: (ExportId, ObjectId)) {
         self.with(Time::ZERO, |state, outs| {
             if state.names.object(&name) == Some(object) {
@@ -199,8 +200,8 @@ impl Leases {
         });
     }
 
-    /// The modrev of an object, which has this change time; and between those its store did nothing
-    /// to it but upkeep.
+    /// Returns the modrev of an object with this change time; `upkeep` is the interval of change
+    /// times in which only internal maintenance changed the object.
     pub(super) fn seen(
         self: &Arc<Self>,
         object: Object,
@@ -209,7 +210,7 @@ impl Leases {
     ) -> Modrev {
         self.with(Time::ZERO, |state, _| {
             let now = state.now;
-            // There may be more of it by now than what was seen of the object.
+            // The store may have recorded more maintenance since the attributes were read.
             let upkeep = upkeep.filter(|(since, until)| (*since..=*until).contains(&changed));
             let Some((since, _)) = upkeep else { return state.modrevs.seen(now, object, changed) };
             let (before, after) = state.modrevs.seen_since(now, object, (since, changed));
@@ -225,7 +226,7 @@ impl State {
         self.forget_layout(object);
     }
 
-    /// The lease that a call names, or that its client has.
+    /// Returns the lease that a call names, or that its client holds.
     fn under(&self, wanted: &Wanted) -> Option<Serial> {
         let held = || {
             let mut leases = self.table.leases(wanted.object).iter();
@@ -234,7 +235,7 @@ impl State {
         match wanted.under {
             Under::Named(serial) => serial,
             Under::Held => held(),
-            // No lease has that number.
+            // No lease has the number zero.
             Under::HeldOrLost => held().or(Some(Serial(0))),
         }
     }

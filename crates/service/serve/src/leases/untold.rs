@@ -1,11 +1,12 @@
-//! What clients have changed without being told so, and what no client has changed.
+//! Unacknowledged changes: changes by clients that have not received the reply, and internal
+//! maintenance by the store.
 //!
-//! Data that comes when its lease is over says which modrev it was made from, and is refused where
-//! the object was changed since. A change of the client's own is no reason for that, but it does
-//! not know of each: what it wrote where the data lies shows when its layout is ended, be it by
-//! another's call, and a call that is to be made again may have changed something already. Nor is
-//! upkeep of the store's, which notes that a copy lacks something, or moves data to where it is to
-//! lie: that is done to a file whoever holds it, and nobody is told.
+//! Data that arrives after the end of its lease names its base modrev. The server refuses it if the
+//! object has changed since, except by the client itself. The client does not know all of its own
+//! changes: its direct writes become visible when the layout ends, possibly by another client's
+//! call, and a call that it must retry may already have changed something. Internal maintenance
+//! does not count either: the store marks out-of-date replicas or migrates data regardless of
+//! leases, and reports this to no client.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,23 +14,25 @@ use leasehold_core::leases::{Client, Modrev, Object, Serial};
 
 use super::Leases;
 
-/// Of how many objects it is remembered at most. Data for one that is not may be refused.
+/// The largest number of objects with a record. Late data for an object without a record may be
+/// refused.
 const UNTOLD_MAX: usize = 1 << 16;
 
-/// The latest changes of objects that their makers were not told of.
+/// The latest unacknowledged changes of objects.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     changes: BTreeMap<Object, Own>,
-    /// The same objects, the longest known first.
+    /// The same objects, the oldest record first.
     order: VecDeque<Object>,
 }
 
-/// What was changed under one lease at most, with the store's upkeep.
+/// An interval of modrevs in which changes were made under at most one lease, or by internal
+/// maintenance.
 #[derive(Clone, Copy, Debug)]
 struct Own {
-    /// Who alone may have changed it, if anybody has.
+    /// The only client that may have made changes; None if no client has.
     client: Option<Client>,
-    /// The lease under which that was, where it is known.
+    /// The lease of these changes, if known.
     serial: Option<Serial>,
     before: Modrev,
     after: Modrev,
@@ -42,7 +45,7 @@ impl Own {
 }
 
 impl Untold {
-    /// The holder of a lease has changed an object, and does not know.
+    /// Records a change by the holder of a lease that the holder does not know of.
     fn note(&mut self, object: Object, under: (Client, Serial), before: Modrev, after: Modrev) {
         if before == after {
             return;
@@ -50,7 +53,7 @@ impl Untold {
         let (client, serial) = (Some(under.0), Some(under.1));
         let change = Own { client, serial, before, after };
         match self.changes.get_mut(&object) {
-            // One change after the other, and nobody else's in between.
+            // Consecutive changes, without a change by another client in between.
             Some(own) if own.is_under(under) && (own.before..=own.after).contains(&before) => {
                 *own = Own { before: own.before, after: own.after.max(after), ..change };
             }
@@ -58,7 +61,7 @@ impl Untold {
         }
     }
 
-    /// The store has done nothing but upkeep to an object since it had this modrev.
+    /// Records that only internal maintenance has changed an object since the modrev `before`.
     pub(super) fn kept_up(&mut self, object: Object, before: Modrev, after: Modrev) {
         if before == after {
             return;
@@ -73,14 +76,14 @@ impl Untold {
         }
     }
 
-    /// A client, or one that can hold no lease, changes an object, and is told of it or not. What
-    /// is noted goes on with no change of another's, also where modrevs cannot tell that.
+    /// Records a change by a client with leases or by another caller, acknowledged or not. The
+    /// record then covers no change by another caller, even if modrevs cannot distinguish them.
     pub(super) fn changed(&mut self, object: Object, client: Option<Client>) {
         let Some(own) = self.changes.get_mut(&object) else { return };
         if client.is_some() && own.client.is_none_or(|own| Some(own) == client) {
             own.client = client;
         } else {
-            // It keeps its place, and nothing is or becomes a part of it.
+            // The record keeps its place in the order, but no interval can contain or extend it.
             (own.before, own.after) = (Modrev(u64::MAX), Modrev(0));
         }
     }
@@ -96,7 +99,7 @@ impl Untold {
         }
     }
 
-    /// Whether all that was changed since this modrev was changed under this lease, or by upkeep.
+    /// Returns true if all changes since this modrev were made under this lease or by maintenance.
     fn is_own(&self, object: Object, under: (Client, Serial), since: Modrev, now: Modrev) -> bool {
         self.changes.get(&object).is_some_and(|own| {
             own.is_under(under) && own.before <= since && own.after.admits_late(now)
@@ -105,8 +108,7 @@ impl Untold {
 }
 
 impl Leases {
-    /// The holder of a lease has changed an object from one modrev to another, and may not hear of
-    /// it.
+    /// Records a change by the holder of a lease that the holder may not learn of.
     pub(super) fn note_untold(
         &self,
         object: Object,
@@ -116,7 +118,7 @@ impl Leases {
         self.lock().untold.note(object, under, before, after);
     }
 
-    /// Whether an object has changed since this modrev only by what was done under this lease.
+    /// Returns true if only changes under this lease have changed an object since this modrev.
     pub(super) fn is_own(
         &self,
         object: Object,
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_changed_is_not_its_own() {
+    fn change_by_another_client_is_not_own() {
         let mut untold = Untold::default();
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(12)));
@@ -159,14 +161,14 @@ mod tests {
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));
         untold.note(object(1), LEASE, Modrev(12), Modrev(15));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(15)));
-        // Somebody else came in between.
+        // A change by another client came in between.
         untold.note(object(1), LEASE, Modrev(16), Modrev(18));
         assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
         assert!(untold.is_own(object(1), LEASE, Modrev(16), Modrev(18)));
     }
 
     #[test]
-    fn upkeep_is_nobodys_change() {
+    fn upkeep_belongs_to_no_client() {
         let mut untold = Untold::default();
         let other = (Client(2), Serial(8));
         untold.kept_up(object(1), Modrev(10), Modrev(12));
@@ -181,14 +183,14 @@ mod tests {
         untold.kept_up(object(1), Modrev(16), Modrev(18));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
         assert!(!untold.is_own(object(1), other, Modrev(10), Modrev(18)), "another's");
-        // Behind what is not known.
+        // A gap precedes this interval.
         untold.kept_up(object(1), Modrev(20), Modrev(22));
         assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(22)));
         assert!(untold.is_own(object(1), other, Modrev(20), Modrev(22)));
     }
 
-    /// What a client is told of it knows itself. Nothing tells what comes behind it from what was
-    /// before, where the clock stood still.
+    /// A client already knows its acknowledged changes. If the clock stands still, modrevs cannot
+    /// separate the later maintenance from earlier changes.
     #[test]
     fn upkeep_hides_no_change() {
         for other in [None, Some(Client(2))] {
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn it_remembers_no_more_than_so_many() {
+    fn number_of_records_is_bounded() {
         let mut untold = Untold::default();
         for number in 0..=UNTOLD_MAX as u64 {
             untold.note(object(number), LEASE, Modrev(10), Modrev(12));

@@ -1,4 +1,4 @@
-//! What other servers of the same files want back of what clients here hold.
+//! Recalls on behalf of other servers of the same files.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::Leases;
 use super::turn::Turn;
 
 impl Leases {
-    /// Has all clients give up what they hold on an object, by a call of nobody; whether none has
-    /// anything by a lease any more. It may be tried again at once where that takes long.
+    /// Recalls all leases of clients on an object. Returns true if no client has a lease or a
+    /// layout any more, and false if the recall takes too long; the caller may retry at once.
     pub(crate) async fn vacate(
         self: &Arc<Self>,
         export: ExportId,
@@ -28,7 +28,7 @@ impl Leases {
         if turn.begin().await.is_err() {
             return false;
         }
-        // What a client was sent to the iods for ends before anybody else is there.
+        // The layout must end before another server accesses the file.
         let Some(laid_out) = self.laid_out(object) else { return true };
         let is_ended = store.recall(&laid_out.id).await.is_ok();
         if is_ended {
@@ -37,14 +37,14 @@ impl Leases {
         is_ended
     }
 
-    /// Ends all leases on an object without a word to who held them.
+    /// Ends all leases on an object without notice to their holders.
     pub(crate) fn end(self: &Arc<Self>, export: ExportId, identity: ObjectId) {
         if let Some(object) = self.known(export, identity) {
             self.with(Time::ZERO, |state, outs| state.step(table::Event::Gone(object), outs));
         }
     }
 
-    /// An object that somebody may hold a lease on, or have a layout of.
+    /// Returns an object on which a client may have a lease or a layout.
     fn known(&self, export: ExportId, identity: ObjectId) -> Option<Object> {
         let state = self.lock();
         let is_it = |id, of| (of, id) == (export, identity);

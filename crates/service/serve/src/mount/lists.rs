@@ -1,4 +1,4 @@
-//! What there is: DUMP and EXPORT.
+//! The lists of mounts and exports: DUMP and EXPORT.
 
 use leasehold_base::xdr::{Encode, Writer};
 use leasehold_wire::list::List;
@@ -10,12 +10,12 @@ use crate::context::Context;
 use crate::exports::{Offer, plain_path};
 use crate::procedure::Refusal;
 
-/// The bytes of a list's entries in a datagram: the server leaves the rest out. A datagram proves
-/// no address, so a stranger could name a victim that would get a long list. A few exports have
-/// room.
+/// The largest size of a list's entries in a datagram; the server omits the rest. A datagram does
+/// not prove its source address, so a stranger could direct a long list at a victim. A few exports
+/// fit.
 const DATAGRAM_LIST_BYTES_MAX: usize = 224;
 
-/// The entries of a list that the server sends to the caller.
+/// Truncates a list to the entries that the server may send to the caller.
 fn told<T: Encode>(context: &Context, mut entries: Vec<T>) -> Vec<T> {
     if context.arrival.transport() == Transport::Datagram {
         let mut left = DATAGRAM_LIST_BYTES_MAX;
@@ -33,15 +33,15 @@ fn told<T: Encode>(context: &Context, mut entries: Vec<T>) -> Vec<T> {
     entries
 }
 
-/// The address on a datagram may be another's, who would be sent a long list for a short
-/// question: so that one is told no more than what it mounted itself.
+/// The source address of a datagram may be forged, so a reply by datagram contains only the mounts
+/// of that address: the long reply to a short question would amplify an attack.
 pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()>> {
     let (mounts, asking) = (&context.service.mounts, context.arrival.from.ip());
     let mut mounts = match context.arrival.transport() {
         Transport::Stream => mounts.list(),
         Transport::Datagram => mounts.list_of(asking),
     };
-    // Rules may have changed since; and nobody learns here of an export that is hidden from it.
+    // The rules may have changed, and a client must not learn of an export that is hidden from it.
     mounts.retain(|(client, path)| {
         let access = context.exports.meant(path).map(|offer| &offer.access);
         access.is_some_and(|access| [*client, asking].into_iter().all(|one| access.has(one)))
@@ -64,8 +64,8 @@ impl Encode for Mounted {
     }
 }
 
-/// Over datagrams, for the same reason, the list leaves out the other clients that may mount an
-/// export, and is cut.
+/// For the same reason, a list over datagrams omits the other clients that may mount an export, and
+/// is truncated.
 pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal<()>> {
     let client = context.arrival.from.ip();
     let entry = |offer: &Offer| {
@@ -78,7 +78,7 @@ pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal
         let everybody = names.iter().any(|name| name == b"*");
         Entry {
             path: plain_path(&offer.export, b""),
-            // To name nobody is how the protocol says that everybody may.
+            // In the protocol an empty list of names means all clients.
             names: if everybody { Vec::new() } else { names },
         }
     };
@@ -86,7 +86,7 @@ pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal
     Ok(List(told(context, found.map(entry).collect())))
 }
 
-/// The exports that a client finds, each with the clients that may mount it.
+/// The exports that are visible to a client, each with the clients that may mount it.
 pub(super) type Exports = List<Entry>;
 
 /// An export, with the clients that may mount it.

@@ -1,4 +1,4 @@
-//! Coming and going: MNT, UMNT, UMNTALL, and what version 2 tells of a directory.
+//! Mounting and unmounting: MNT, UMNT, UMNTALL, and PATHCONF of version 2.
 
 use leasehold_fs::{FileType, FsError, ops};
 use leasehold_wire::mount::{Path, mnt, pathconf as wire_pathconf};
@@ -11,8 +11,8 @@ use crate::exports::{names, plain_path};
 use crate::handles::HandleBytes;
 use crate::procedure::Refusal;
 
-/// What a caller may prove itself by, the one that tells users apart first: clients take the
-/// first that they know.
+/// The accepted authentication flavours. AUTH_SYS, which distinguishes users, precedes AUTH_NONE,
+/// because clients take the first flavour that they support.
 const FLAVORS: [u32; 2] = [flavor::SYS, flavor::NONE];
 
 pub(super) async fn mnt(context: &Context, path: Path<'_>) -> Result<mnt::Done, Refusal<()>> {
@@ -55,7 +55,7 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
     }
 }
 
-/// The directory of a path: an export's root, or a directory below it.
+/// Returns the directory of a path: an export's root, or a directory below it.
 async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsError> {
     let client = context.arrival.from.ip();
     let (offer, below) = context.exports.by_path(path, client).ok_or(FsError::NotFound)?;
@@ -85,23 +85,22 @@ pub(super) async fn umntall(context: &Context, (): ()) -> Result<(), Refusal<()>
     Ok(())
 }
 
-/// What the mask of version 2's PATHCONF says, by the numbers that POSIX's limits have in SunOS,
-/// where the procedure is from: a bit is set for a limit that does not hold, and for a property
-/// that does.
+/// The mask of version 2's PATHCONF, with bit numbers of POSIX's limits in SunOS, the origin of the
+/// procedure. A bit is set for an undefined limit, and for a property that holds.
 mod mask {
     const WITHOUT_TERMINAL: u32 = 1 << 2 | 1 << 3 | 1 << 8;
     const WITHOUT_PIPE: u32 = 1 << 6;
     const REFUSES_LONG_NAMES: u32 = 1 << 7;
     const CHOWN_RESTRICTED: u32 = 1 << 9;
 
-    /// Of a directory: nothing is known of a terminal or a pipe behind it.
+    /// Returns the mask of a directory; properties of terminals and pipes are undefined.
     pub(super) const fn of_directory(chown_restricted: bool) -> u32 {
         let chown = if chown_restricted { CHOWN_RESTRICTED } else { 0 };
         WITHOUT_TERMINAL | WITHOUT_PIPE | REFUSES_LONG_NAMES | chown
     }
 }
 
-/// Says only what holds for every path: limits of links, names and paths.
+/// Returns only the limits that hold for every path: limits of links, names and paths.
 pub(super) async fn pathconf(
     context: &Context,
     path: Path<'_>,

@@ -1,21 +1,21 @@
-//! Who mounted what, as far as clients say so; nothing depends on it (RFC 1813 5.2.2).
+//! The mounts that clients have reported; nothing depends on them (RFC 1813 5.2.2).
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many mounts are remembered; those beyond are served and not listed.
+/// The largest number of recorded mounts; further mounts work but are not listed.
 const MOUNTS_MAX: usize = 4096;
 
-/// How many of them are one client's: so many lines fit a datagram, and no client takes the
-/// places of all.
+/// The largest number of recorded mounts of one client: they fit into a datagram, and no client can
+/// fill the list alone.
 const CLIENT_MOUNTS_MAX: usize = 16;
 
-/// The mounts that clients told of and have not taken back.
+/// The mounts that clients have reported and not removed.
 #[derive(Default)]
 pub(crate) struct MountTable(Mutex<BTreeSet<Mount>>);
 
-/// A client and the directory that it mounted, by its one plain path.
+/// A client and the directory that it mounted, by its canonical path.
 pub(crate) type Mount = (IpAddr, Vec<u8>);
 
 impl MountTable {
@@ -47,7 +47,7 @@ impl MountTable {
     }
 }
 
-/// The mounts of one client.
+/// Returns the mounts of one client.
 fn of(mounts: &BTreeSet<Mount>, client: IpAddr) -> impl Iterator<Item = &Mount> {
     mounts.range((client, Vec::new())..).take_while(move |(mounted_by, _)| *mounted_by == client)
 }

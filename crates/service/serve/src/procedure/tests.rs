@@ -9,7 +9,7 @@ use crate::iods::Authority;
 use crate::table::{Row, Use, row};
 use crate::{Arrival, Deaf, HandleKey, Service, Trust};
 
-/// Says what failed; there is no word for "ask again later".
+/// A dialect whose failures have no status for a retry.
 struct Silent;
 
 impl Dialect for Silent {
@@ -26,7 +26,7 @@ async fn later(_: &Context, (): ()) -> Result<(), Refusal<()>> {
     Err(FsError::Later.into())
 }
 
-/// The error that a row's caller is told when its procedure would have it ask again later.
+/// The error in a row's reply when its procedure returns `Later`.
 fn told(row: &Row) -> Option<u32> {
     let service = Arc::new(Service::new(Vec::new(), HandleKey([1; 16]), Box::new(Deaf)));
     let context = Context {
@@ -53,9 +53,9 @@ fn told(row: &Row) -> Option<u32> {
     Some(u32::from_be_bytes(*status))
 }
 
-/// A caller went unanswered though the table said that it never does.
+/// A call got no reply although the table promised one.
 #[test]
-fn only_what_may_go_unanswered_does() {
+fn only_marked_procedures_send_no_reply() {
     let row = row!(Silent, "ANSWERS", later, () => (), ()).fails(Errors::of(&[FsError::Io]));
     assert_eq!(told(&row), Some(FsError::Io as u32));
     let row = row!(Silent, "MAY NOT", later, () => (), ()).fails(Errors::of(&[FsError::Later]));

@@ -1,4 +1,4 @@
-//! What a call of a client with leases asks for beside what it does, and what it is told.
+//! Piggybacked lease requests of a call, and the grants in its reply.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -12,22 +12,22 @@ use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
 use crate::leases::Leases;
 use crate::leases::turn::Under;
 
-/// What a call of a client with leases asks for beside what it does, and what it is told.
+/// The lease requests of a call of a client with leases, and the grants in its reply.
 pub(crate) struct Asked {
     pub(super) client: Client,
     pub(super) asks: Asks,
     made_from: MadeFrom,
-    /// Whether what its change was made under may be lost by now.
+    /// True if a restart may have lost the lease of the call's change.
     may_be_lost: AtomicBool,
     told: Mutex<Outcome>,
 }
 
-/// What a change was made from.
+/// The base of a change: the state of the object from which the client made it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MadeFrom {
-    /// What the call names, if it does.
+    /// The base that the call names, if any.
     Named(Option<Base>),
-    /// Whatever its client holds: NQNFS has no word for it.
+    /// The lease that the client holds; NQNFS cannot name a base.
     Held,
 }
 
@@ -39,18 +39,18 @@ pub(crate) struct Asks {
     entries: Option<Ask>,
 }
 
-/// What a call is told of leases.
+/// The lease information in the reply to a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) granted: Vec<Granted>,
     pub(crate) changes: Vec<Change>,
-    /// The first object of the call, if that was changed.
+    /// The first object of the call, if the call changed it.
     first: Option<Object>,
-    /// The modrev of the object that the call was too late for.
+    /// The modrev of the object for which the call was late.
     pub(crate) late: Option<u64>,
-    /// Whether its data goes to where the file ends.
+    /// True if the data is appended to the file.
     appends: bool,
-    /// Where that was.
+    /// The offset of the appended data.
     offset: u64,
 }
 
@@ -60,17 +60,17 @@ impl Asks {
             let asked = asks.iter().find(|ask| ask.place == place);
             asked.map(|asked| ask(&asked.terms, false))
         };
-        // Nobody is evicted for what was only listed.
+        // A listing recalls no leases for its entries.
         let entries = at(place::ENTRIES).map(|ask| Ask { opportune: true, ..ask });
         Self { first: at(place::FIRST), second: at(place::SECOND), entries }
     }
 
-    /// One for the first object of a call.
+    /// Returns a request for the first object of a call.
     pub(crate) fn first(terms: &Terms, reclaim: bool) -> Self {
         Self { first: Some(ask(terms, reclaim)), ..Self::default() }
     }
 
-    /// One of NQNFS, for the first object of a call.
+    /// Returns a request of NQNFS for the first object of a call.
     pub(crate) const fn mute(kind: Kind, term: Duration) -> Self {
         let (opportune, space, reclaim, reports) = (false, 0, false, false);
         let ask = Ask { kind, term, opportune, space, reclaim, reports };
@@ -90,7 +90,7 @@ impl Asks {
     }
 }
 
-/// What is asked for, as the table has it.
+/// Converts a request to the form of the lease table.
 fn ask(terms: &Terms, reclaim: bool) -> Ask {
     let kind = match terms.kind {
         lease::Kind::Read => Kind::Read,
@@ -106,7 +106,7 @@ impl Asked {
         Self { client, asks, made_from, may_be_lost, told: Mutex::default() }
     }
 
-    /// The lease that its change was made under.
+    /// Returns the lease under which the client made the change.
     pub(super) fn under(&self) -> Under {
         match self.made_from {
             MadeFrom::Named(base) => Under::Named(base.map(|base| Serial(base.serial))),
@@ -115,18 +115,18 @@ impl Asked {
         }
     }
 
-    /// What it changes may have been changed under a lease of before the server was started anew.
+    /// Records that the change may belong to a lease of before the restart.
     pub(crate) fn may_be_lost(&self) {
         self.may_be_lost.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is a call of NQNFS, whose client knows an object by the handle that it has.
+    /// Returns true for a call of NQNFS, whose client identifies an object by its own handle.
     pub(super) const fn is_nqnfs(&self) -> bool {
         matches!(self.made_from, MadeFrom::Held)
     }
 
-    /// What its change was made from, if it says so and that is an earlier state of the object than
-    /// this. What the call has changed itself is no other state.
+    /// Returns the base of the change if the call names one that is older than `now`. A change by
+    /// the call itself does not count.
     pub(super) fn late_base(&self, now: Modrev) -> Option<Base> {
         let MadeFrom::Named(Some(base)) = self.made_from else { return None };
         let is_own = |change: &Change| (change.place, change.after) == (place::FIRST, now.0);
@@ -134,25 +134,25 @@ impl Asked {
         (is_late && !self.lock().changes.iter().any(is_own)).then_some(base)
     }
 
-    /// It is refused, as others have changed the object to this since.
+    /// Records that the call is refused because the object has changed to `now`.
     pub(super) fn is_late(&self, now: Modrev) -> FsError {
         self.lock().late = Some(now.0);
         FsError::Later
     }
 
-    /// Whether it says what it was made from.
+    /// Returns true if the call names the base of its change.
     pub(super) const fn names_base(&self) -> bool {
         matches!(self.made_from, MadeFrom::Named(Some(_)))
     }
 
     pub(super) fn granted(&self, place: u32, grant: &table::Grant, modrev: Modrev) {
         let mut told = self.lock();
-        // A call that looks twice is granted the same anew.
+        // A call that acquires the same object twice receives only the last grant.
         told.granted.retain(|other| other.place != place);
         told.granted.push(Granted { place, grant: grant_of(grant, modrev) });
     }
 
-    /// What was granted for this place is void.
+    /// Withdraws the grant for a place.
     pub(super) fn ungranted(&self, place: u32) {
         self.lock().granted.retain(|other| other.place != place);
     }
@@ -168,7 +168,7 @@ impl Asked {
         }
     }
 
-    /// Has its data go to where the file ends.
+    /// Appends the call's data to the file.
     pub(crate) fn append(&self) {
         self.lock().appends = true;
     }
@@ -181,18 +181,18 @@ impl Asked {
         self.lock().offset = offset;
     }
 
-    /// Where its data was appended.
+    /// Returns the offset of the appended data.
     pub(crate) fn offset(&self) -> u64 {
         self.lock().offset
     }
 
-    /// What it is told.
+    /// Takes the lease information for the reply.
     pub(crate) fn outcome(&self) -> Outcome {
         core::mem::take(&mut *self.lock())
     }
 
-    /// It is to be made again, and its client is told nothing of what it has changed under its lease
-    /// already.
+    /// Records the changes under the client's lease as unacknowledged, because the client must
+    /// retry the call and its reply does not report them.
     pub(crate) fn untold(&self, leases: &Leases, told: &Outcome) {
         let MadeFrom::Named(Some(base)) = self.made_from else { return };
         let first = told.changes.iter().find(|change| change.place == place::FIRST);
@@ -207,7 +207,7 @@ impl Asked {
     }
 }
 
-/// A grant as it is told.
+/// Converts a grant to its wire form.
 fn grant_of(grant: &table::Grant, modrev: Modrev) -> lease::Grant {
     lease::Grant {
         kind: match grant.kind {

@@ -21,8 +21,9 @@ impl Gate {
         self.hold(Use { id: *id, access, place: Some(place::FIRST) }).await
     }
 
-    /// Has what is asked for granted alone, and says what the object is then; of a lease that goes on
-    /// only where nobody has to be waited for: it is renewed, or reclaimed, in the time that is left.
+    /// Grants the requested lease without an operation, and returns the attributes and modrev. A
+    /// renewal or a reclaim returns no attributes if they need a wait, because little of the term
+    /// is left.
     pub(crate) async fn lease(
         &self,
         id: &ObjectId,
@@ -31,7 +32,7 @@ impl Gate {
         Ok((held.is_known.then_some(held.attributes), held.modrev))
     }
 
-    /// The same for a client that has to be told what the object is.
+    /// Like [`Gate::lease`], but always returns attributes.
     pub(crate) async fn lease_known(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
         let held = self.first(id, Turns::Nothing).await?;
         let known = if held.is_known { held.attributes } else { self.store.getattr(id).await? };
@@ -50,7 +51,8 @@ impl Gate {
     ) -> Result<(Access, Attributes), FsError> {
         let mut held = self.first(id, Turns::Look).await?;
         if held.is_behind {
-            // What somebody may do is the store's to say, once it has all that this hangs on.
+            // Only the store can check permissions, after the holder has reported all changes of
+            // the mode.
             drop(held);
             held = self.first(id, Turns::Read).await?;
         }
@@ -86,7 +88,7 @@ impl Gate {
         data: Bytes,
         stability: Stability,
     ) -> Changed<WriteDone> {
-        // What is appended goes behind what is there, and nothing comes in between.
+        // No other write runs between reading the size and an append.
         let (mut held, _alone) = match self.with_room(caller, id, data.len() as u64).await {
             Ok(held) => held,
             Err(error) => return Changed::failed(error),
@@ -131,7 +133,7 @@ impl Gate {
         changed
     }
 
-    /// Where a file's data lies, for its client to go there under the lease that it holds.
+    /// Returns the layout of a file for a client that holds a lease on it.
     pub(super) async fn tell_layout(
         &self,
         caller: &Caller,
@@ -164,7 +166,8 @@ impl Gate {
         }
         let told = self.store.open_layout(caller, id, purpose).await;
         if self.leases.laid_out(object) != Some(laid_out) {
-            // Its lease was over meanwhile, and who found that has ended what was not there yet.
+            // The lease ended meanwhile, and the recall that noticed it ran before the layout
+            // existed.
             let recalled = self.store.recall(id).await;
             self.settle_under(&held, serial, None).await;
             return recalled.map(|()| None);
@@ -176,8 +179,8 @@ impl Gate {
         told
     }
 
-    /// Ends a layout that its client gives back. One that was told before a restart ends when the
-    /// file is looked at.
+    /// Ends a layout that its client returns. A layout of before a restart ends at the next access
+    /// to the file.
     pub(super) async fn end_layout(&self, id: &ObjectId) -> Result<(), FsError> {
         let attributes = self.store.getattr(id).await?;
         let is_own = |laid_out: LaidOut| Some(laid_out.client) == self.client();
@@ -207,14 +210,14 @@ impl Gate {
             |held: &Held| self.leases.cachable(held.turn.object, self.client()?, Kind::Write);
         let before = held.as_ref().and_then(lease);
         if let (Some(held), Some(_)) = (&mut held, before)
-            // Behind which no change of another's comes.
+            // No change by another client follows this sample.
             && let Err(error) = self.look_again(held).await
         {
             return Changed::failed(error);
         }
         let changed = self.store.commit(caller, id, offset, length).await;
-        // It changes a file that a client has written where its data lies. Who has no lease would
-        // take what others change meanwhile for its own.
+        // COMMIT changes a file that a client has written directly. A client without a lease must
+        // not take changes by others for its own.
         if let (Some(held), Some(serial)) = (&held, before)
             && lease(held) == before
         {
@@ -243,8 +246,8 @@ impl Gate {
         Ok(Page { entries, ..page })
     }
 
-    /// The attributes of an entry of a listing; none, where another knows better: nobody is asked
-    /// for so many.
+    /// Returns the attributes of an entry of a listing, or None if another client has newer ones: a
+    /// listing recalls no leases for its entries.
     async fn entry(
         &self,
         id: ObjectId,
@@ -269,11 +272,12 @@ impl Gate {
         self.asked().map(|asked| asked.client)
     }
 
-    /// The turn to write so many bytes, alone, once they take nothing that is reserved for others.
+    /// Acquires the guard and the exclusive right for a write, once the write takes no space that
+    /// is reserved for other clients.
     ///
     /// # Errors
-    /// [`FsError::Later`] where they keep it for now: whether the disk is full is not known before
-    /// they have written.
+    /// [`FsError::Later`] while other clients hold the space: the server cannot know before their
+    /// writes if the disk is full.
     async fn with_room(
         &self,
         caller: &Caller,
@@ -287,7 +291,7 @@ impl Gate {
             if lacking == 0 {
                 return Ok((held, alone));
             }
-            // What it was granted may be over before its next turn, and is granted anew then.
+            // The grant may end before the next guard, which grants it again.
             held.turn.outcome.void = true;
             if let Some(asked) = self.asked() {
                 asked.ungranted(place::FIRST);
@@ -301,8 +305,8 @@ impl Gate {
         Err(FsError::Later)
     }
 
-    /// How many bytes are reserved for others of those that so many more would take. What is
-    /// reserved for its caller is there to be written.
+    /// Returns the number of bytes of a write that are reserved for other clients. The caller may
+    /// use the space reserved for itself.
     async fn lacking(&self, caller: &Caller, held: &Held, bytes: u64) -> Result<u64, FsError> {
         let reserved = self.leases.reserved(held.turn.object, self.client());
         if reserved.elsewhere == 0 || bytes <= reserved.own {

@@ -9,11 +9,11 @@ use leasehold_wire::lease::place;
 
 use super::{Gate, Held, Use};
 
-/// How often names are looked up anew that lead elsewhere when the turn has come.
+/// The largest number of lookups of a name that changes between the lookup and the guard.
 const TRIES_MAX: usize = 4;
 
 impl Gate {
-    /// The object that a search found, as its caller is to see it.
+    /// Returns the object of a lookup with the attributes that the caller may see.
     async fn found(&self, found: Found) -> Result<Found, FsError> {
         let used = Use { id: found.object, access: Turns::Look, place: Some(place::SECOND) };
         let held = self.hold_as(used, &found.attributes).await?;
@@ -36,8 +36,8 @@ impl Gate {
         self.found(found).await
     }
 
-    /// The turns on directories, on objects, and on what names in the directories lead to, which
-    /// are at those places of the call; of the last none where a name is not there.
+    /// Acquires guards on `uses`, and on the objects of `names` with their places in the call; a
+    /// name that does not exist gets no guard.
     async fn hold_names(
         &self,
         caller: &Caller,
@@ -51,7 +51,7 @@ impl Gate {
             });
             let all: Vec<Use> = uses.iter().copied().chain(named).collect();
             let held = match self.hold_all(&all).await {
-                // It was removed meanwhile, or a directory was.
+                // Another call has removed the object or a directory meanwhile.
                 Err(FsError::Stale) => match self.hold_all(uses).await {
                     Ok(_) => continue,
                     Err(error) => return Err(error),
@@ -65,7 +65,7 @@ impl Gate {
         Err(FsError::Later)
     }
 
-    /// What names lead to.
+    /// Returns the objects of names.
     async fn objects(
         &self,
         caller: &Caller,
@@ -79,7 +79,7 @@ impl Gate {
         objects
     }
 
-    /// Tells the modrevs of all that an operation was to change, and lets go of what it removed.
+    /// Updates the modrevs of all guarded objects, and drops the leases of removed ones.
     async fn settle_all(&self, held: Vec<Held>, done: bool) {
         for one in &held {
             let after = self.store.getattr(&one.id).await;
@@ -97,7 +97,7 @@ impl Gate {
         at: Place<'_>,
         file: &NewFile,
     ) -> Changed<Found> {
-        // Only there is a file changed that was there before.
+        // Only an UNCHECKED create changes an existing file.
         let is_changed = matches!(file, NewFile::Unchecked(_));
         let names = if is_changed { &[(at, None)][..] } else { &[] };
         let held = match self.hold_names(caller, &[in_directory(&at, place::FIRST)], names).await {
@@ -122,14 +122,13 @@ impl Gate {
         };
         let changed = self.store.make(caller, at, node, attributes).await;
         let done = changed.result.is_ok();
-        // Nobody else finds it before its maker has its lease.
+        // The creator gets its lease before another client can find the object.
         let changed = self.shown(changed).await;
         self.settle_all(held, done).await;
         changed
     }
 
-    /// What was made, with the lease that is asked for on it. What was made is made, whatever
-    /// becomes of that.
+    /// Adds the requested lease to a created object; the object exists even if the grant fails.
     async fn shown(&self, changed: Changed<Found>) -> Changed<Found> {
         let Changed { result: Ok(made), wcc } = changed else { return changed };
         let made = self.found(made).await.unwrap_or(made);

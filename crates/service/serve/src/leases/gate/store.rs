@@ -1,4 +1,4 @@
-//! The gate as a store.
+//! The implementation of `Store`.
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};

@@ -1,4 +1,4 @@
-//! A gate is as good a store as the one behind it.
+//! A lease-enforcing store keeps the promises of the store behind it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -25,8 +25,8 @@ use crate::leases::{Leases, Protocol, Remembered, Way};
 
 const HOST: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
-/// A store in memory behind a gate of a plain client, or of one that asks for leases with all that
-/// it does.
+/// A store in memory behind the lease-enforcing store of a client without leases, or of one that
+/// requests leases with every operation.
 fn subject(with_leases: bool) -> Subject {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let by = with_leases.then(|| {
@@ -55,7 +55,7 @@ fn subject(with_leases: bool) -> Subject {
 }
 
 #[test]
-fn it_keeps_every_promise_of_a_store() {
+fn gate_keeps_every_promise_of_a_store() {
     let itself = || {
         let store = Arc::new(MemStore::default());
         let behind = Arc::<MemStore>::clone(&store);
@@ -67,7 +67,7 @@ fn it_keeps_every_promise_of_a_store() {
 }
 
 #[test]
-fn it_does_what_the_model_does() {
+fn gate_matches_the_model() {
     for with_leases in [false, true] {
         for seed in 0..20 {
             run_model(|| subject(with_leases), seed, 120);
@@ -75,9 +75,9 @@ fn it_does_what_the_model_does() {
     }
 }
 
-/// A cover that is asked for takes a while, in which all that clients had may be over.
+/// Acquiring a server-side lease takes a while, in which all grants of clients may end.
 #[test]
-fn what_is_over_before_it_is_covered_is_not_granted() {
+fn grant_that_ends_before_its_cover_is_refused() {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
     leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
@@ -119,15 +119,15 @@ fn what_is_over_before_it_is_covered_is_not_granted() {
     }
 }
 
-/// A store that changes a file and then, for as long as it is away, tells nothing of it but when
-/// that was.
+/// A store that changes a file and then, while it is unreachable, reports only the change time of
+/// the file.
 struct Away {
     store: MemStore,
     is_away: AtomicBool,
-    /// Whether others, who serve the same files, change one before they are kept from it.
+    /// True if another server changes a file before exclusive access begins.
     others_come: AtomicBool,
     upkeep: Mutex<Option<(FileTime, FileTime)>>,
-    /// The work of other callers while a file is being made.
+    /// The work of other callers during the creation of a file.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 
@@ -138,7 +138,7 @@ fn superuser() -> Caller {
 }
 
 impl Away {
-    /// Has a file be changed.
+    /// Changes a file.
     fn touch(&self, id: &ObjectId) {
         let (caller, data) = (superuser(), Bytes::from_static(b"data"));
         block_on(self.store.write(&caller, id, 0, data, Stability::Unstable))
@@ -147,7 +147,7 @@ impl Away {
         self.is_away.store(true, Ordering::Relaxed);
     }
 
-    /// Changes a file at that second, with nothing of it changed that anybody sees.
+    /// Simulates internal maintenance of a file at the given second.
     fn keep_up(&self, id: &ObjectId, second: i64) {
         let before = block_on(self.store.getattr(id)).expect("it is there");
         self.store.set_now(FileTime { seconds: second, nanoseconds: 0 });
@@ -369,7 +369,7 @@ impl Store for Away {
     }
 }
 
-/// A client with a lease to write a file.
+/// A client with a write lease on a file.
 struct Writer {
     store: Arc<Away>,
     leases: Arc<Leases>,
@@ -418,13 +418,13 @@ impl Writer {
         (Gate::new(store, ExportId(1), leases, Some(by)), asked)
     }
 
-    /// The modrev that the file has now.
+    /// Returns the current modrev of the file.
     fn now(&self) -> u64 {
         let changed = block_on(self.store.changed(&self.file)).expect("it is there");
         self.leases.seen(self.object, changed, self.store.upkeep(&self.file)).0
     }
 
-    /// Whether all that was changed since the lease was granted is known to be of its client.
+    /// Returns true if the server knows all changes since the grant as the client's own.
     fn is_own(&self) -> bool {
         let change = (Modrev(self.base.modrev), Modrev(self.now()));
         assert!(change.0 < change.1, "it was changed");
@@ -432,9 +432,9 @@ impl Writer {
     }
 }
 
-/// An iod that is away says nothing of a file's size, and the file is changed all the same.
+/// An unreachable iod does not report a file's size, but the file still changes.
 #[test]
-fn a_change_is_told_while_the_size_is_not_known() {
+fn change_is_reported_while_the_size_is_unknown() {
     let writer = Writer::new();
     let (gate, asked) = writer.call(Asks::default(), Some(writer.base));
     let (caller, data) = (superuser(), Bytes::from_static(b"data"));
@@ -448,8 +448,8 @@ fn a_change_is_told_while_the_size_is_not_known() {
     assert_eq!(changes, [due]);
 }
 
-/// Who renews a lease, or reclaims it from a server that was started anew, has little time: it waits
-/// for no iod, whatever that would tell of the file's size, or of room. Who asks for one anew waits.
+/// A client that renews or reclaims a lease has little time: the server does not wait for an iod to
+/// report the file's size or the free space. A new lease request waits.
 #[test]
 fn a_lease_goes_on_while_an_iod_is_away() {
     let mut writer = Writer::new();
@@ -462,7 +462,7 @@ fn a_lease_goes_on_while_an_iod_is_away() {
     writer.store.is_away.store(true, Ordering::Relaxed);
     let Ok((None, Some(renewed))) = granted(&writer, false) else { panic!("it is not renewed") };
     assert_eq!(renewed.grant.serial, writer.base.serial);
-    // The server is started anew.
+    // The server restarts.
     let remembered = Remembered { epoch: 2, list: vec![([1; 16], 1)] };
     let handles = Handles::new(HandleKey([1; 16]));
     writer.leases = Arc::new(Leases::new(handles, remembered, None, Time::ZERO));
@@ -483,10 +483,10 @@ fn a_lease_goes_on_while_an_iod_is_away() {
     assert!(matches!(granted(&writer, false), Ok((Some(_), Some(_)))));
 }
 
-/// What others, who serve the same files, change while a call waits for leave is no part of its change:
-/// its client would take what it has of before to be good after that.
+/// Changes by another server while a call waits for exclusive access are no part of the call's
+/// change: otherwise its client would continue to use its outdated cache.
 #[test]
-fn what_others_change_while_a_call_waits_is_not_told_as_its_own() {
+fn changes_by_others_during_a_wait_are_not_reported_as_own() {
     let writer = Writer::new();
     let (gate, asked) = writer.call(Asks::default(), None);
     writer.store.others_come.store(true, Ordering::Relaxed);
@@ -499,10 +499,10 @@ fn what_others_change_while_a_call_waits_is_not_told_as_its_own() {
     assert!(change.before < change.after && change.after == writer.now());
 }
 
-/// A call of a client makes a name in a directory, and another caller removes a name there before
-/// the call has made its own name: the client gives the lease on the directory back for the
-/// removal. If the answer told the client of one change from the state before both changes, the
-/// client would go on showing the removed name.
+/// A client creates a name in a directory, and another caller removes a name there before the
+/// creation; the client returns its lease on the directory for the removal. If the reply reported
+/// one change from the state before both operations, the client would continue to show the removed
+/// name.
 #[test]
 fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
     let at = |writer: &Writer, name: &'static [u8]| {
@@ -543,10 +543,9 @@ fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
     }
 }
 
-/// Who asks where a file is to be written, or for COMMIT, names no lease; and is told nothing where
-/// it is to come again.
+/// A request for a layout and a COMMIT name no lease, and their retry replies report no change.
 #[test]
-fn what_a_call_without_a_base_has_changed_is_known() {
+fn change_of_a_call_without_a_base_is_recorded() {
     let writer = Writer::new();
     let (gate, _) = writer.call(Asks::default(), None);
     let told = block_on(gate.open_layout(&superuser(), &writer.file, Purpose::Write));
@@ -558,9 +557,9 @@ fn what_a_call_without_a_base_has_changed_is_known() {
     assert!(writer.is_own());
 }
 
-/// A store has moved a file's data, or noted that a copy of it lacks something, when the lease of a
-/// client that has changed it was over: that is no change of another's. What another changes is, be
-/// it before that, after it, or in between.
+/// Migrating a file's data or marking a replica as out of date, after the end of a client's lease,
+/// is no change by another client. A change by another client counts before, after and between such
+/// maintenance.
 #[test]
 fn upkeep_makes_no_data_late() {
     for others_come in [None, Some(0), Some(1), Some(2)] {
@@ -580,7 +579,7 @@ fn upkeep_makes_no_data_late() {
         };
         another(0);
         store.keep_up(file, 2);
-        // Somebody looks.
+        // Another caller reads the attributes.
         let plain = Arc::<Away>::clone(store);
         let plain = Gate::new(plain, ExportId(1), Arc::clone(&writer.leases), None);
         block_on(plain.getattr(file)).expect("it is there");
@@ -602,9 +601,9 @@ fn upkeep_makes_no_data_late() {
     }
 }
 
-/// A file that was made has the number of one that was removed just now, of which a lease is held
-/// until the call has ended that removed it. Nobody has to report, and nothing that its holder knows
-/// is told of the new one; and who holds a lease on that keeps it when the call ends.
+/// A new file has the number of a file that was removed just now, whose lease is held until the
+/// removing call has ended. The old lease has no effect on the new file, and a lease on the new
+/// file survives the end of that call.
 #[test]
 fn a_number_that_is_used_again_brings_no_lease_along() {
     let writer = Writer::new();
@@ -625,7 +624,7 @@ fn a_number_that_is_used_again_brings_no_lease_along() {
     assert!(writer.leases.lock().table.leases(writer.object).is_empty());
     removing.turn.gone();
     drop(removing);
-    // The same once more, of a client that takes a lease on the new file.
+    // The same sequence, with a client that takes a lease on the new file.
     let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
     let asks = || Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
     let held = |id| Use { id, access: Access::Write, place: Some(place::FIRST) };
@@ -639,7 +638,7 @@ fn a_number_that_is_used_again_brings_no_lease_along() {
     let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
     removing.turn.gone();
     drop(removing);
-    // Who looked at the file before comes late, and takes nothing from it.
+    // A late caller of the former file takes nothing from the new one.
     let late = block_on(writer.call(asks(), None).0.hold_as(held(made.object), &made.attributes));
     assert_eq!(late.map(drop), Err(FsError::Stale));
     let name = (ExportId(1), next.object);
