@@ -1,15 +1,16 @@
-//! What is counted of calls: an account for each loop, folded when somebody asks.
+//! The accounts of calls, one for each loop; readers fold them together.
 //!
 //! Criteria in order of weight:
-//! - It is always on, so it costs next to nothing: what it needs is read from the bytes of the call
-//!   and of the reply, at fixed places; an account belongs to one loop, so it shares nothing; and a
-//!   call counts with its procedure alone, which knows whose calls it counts: with a client and an
-//!   export they count once that changes, or once somebody asks.
-//! - All is counted; one call in sixteen is timed, at random, because calls come in patterns.
-//! - Its memory is bounded: the clients beyond a number are counted as one, `others`, and exports
-//!   are those of which a handle was opened, so that nobody adds one by making up handles.
+//! - Accounting is always on, so it must cost next to nothing. It reads its data at fixed offsets
+//!   of the call and the reply, and an account belongs to one loop and shares nothing. Each
+//!   procedure counts a streak of calls of one client and export; the counters of clients and
+//!   exports are updated only when the streak or a reader ends.
+//! - The account counts all calls, and times one call in sixteen at random, because calls arrive in
+//!   patterns.
+//! - Its memory is bounded: clients beyond a limit share the entry `others`, and an export gets an
+//!   entry only after the server has accepted one of its handles, so that forged handles add none.
 //!
-//! It knows no clock: whoever owns it says how long a call took.
+//! An account has no clock: its owner passes the duration of each call.
 
 mod clients;
 mod head;
@@ -31,38 +32,38 @@ pub use outcome::{OUTCOMES, Outcome};
 use streak::{Streak, Whose};
 pub use tally::{Tally, Timing};
 
-/// Calls of which one is timed, in the mean.
+/// The mean number of calls per timed call.
 pub const TIMED_ONE_IN: u32 = 16;
 
-/// What is counted of one procedure.
+/// The counters of one procedure.
 #[derive(Clone, Debug)]
 pub struct Counted {
-    /// Whether its results begin with a status.
+    /// True if its results begin with a status.
     has_status: bool,
     /// Its calls.
     pub tally: Tally,
-    /// How many of them ended so, by the places of [`OUTCOMES`]; those that succeeded are the rest.
+    /// The numbers of failed calls by index in [`OUTCOMES`]; the other calls succeeded.
     pub failed: [u64; OUTCOMES.len()],
-    /// The last of its calls, which do not count with their client and export yet.
+    /// The current streak, which the counters of its client and export do not contain yet.
     streak: Streak,
 }
 
-/// A call that was begun, and where its end is to be counted.
+/// A call in progress, with the place of its counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     place: Place,
     client: ClientId,
     bytes_in: u32,
-    /// Whether it is to be timed.
+    /// True if the call is timed.
     pub timed: bool,
 }
 
-/// What one loop has counted, or several together.
+/// The account of one loop, or the sum of several.
 #[derive(Clone)]
 pub struct Account {
     layout: Layout,
     rows: Vec<Counted>,
-    /// By their numbers, in order.
+    /// Sorted by export number.
     exports: Vec<(u16, Tally)>,
     /// Its clients.
     clients: Clients,
@@ -77,7 +78,7 @@ impl Default for Account {
 }
 
 impl Account {
-    /// One in which nothing is counted yet.
+    /// Returns an empty account.
     #[must_use]
     pub fn new() -> Self {
         let layout = Layout::new();
@@ -90,7 +91,7 @@ impl Account {
         Self { layout, rows, exports: Vec::new(), clients, until_timed: 1, chance: 1 }
     }
 
-    /// Notes that a call came from a client.
+    /// Records the start of a call from a client.
     #[inline]
     pub fn begin(&mut self, call: &Bytes, client: ClientId) -> Begun {
         self.until_timed -= 1;
@@ -102,7 +103,7 @@ impl Account {
         Begun { place: self.layout.place(call), client, bytes_in, timed }
     }
 
-    /// How many calls go by until the next is timed: from 1 to 31.
+    /// Returns the number of calls until the next timed call: from 1 to 31.
     fn draw(&mut self) -> u32 {
         // Marsaglia's xorshift of 32 bits.
         self.chance ^= self.chance << 13;
@@ -111,8 +112,8 @@ impl Account {
         1 + self.chance % (2 * TIMED_ONE_IN - 1)
     }
 
-    /// Counts a call that has come to its end: its reply, where it has one, and how long it took,
-    /// where it was timed.
+    /// Counts a finished call; `reply` is None without a reply, and `timing` None for a call that
+    /// is not timed.
     #[inline]
     pub fn end(&mut self, begun: Begun, reply: Option<&Message>, timing: Option<&Timing>) {
         let row = &mut self.rows[begun.place.row()];
@@ -127,7 +128,8 @@ impl Account {
         }
     }
 
-    /// The same, of a call that is not of the same client and export as the last of its procedure.
+    /// Like [`Account::end`], for a call whose client or export differs from the procedure's
+    /// streak.
     #[cold]
     fn end_of_another(
         &mut self,
@@ -170,7 +172,7 @@ impl Account {
         Some(&mut self.exports[at].1)
     }
 
-    /// Counts with clients and exports what counts with procedures alone so far.
+    /// Adds all streaks to the counters of their clients and exports.
     fn settle(&mut self) {
         (0..self.rows.len()).for_each(|row| self.settle_row(row));
     }
@@ -187,7 +189,7 @@ impl Account {
         }
     }
 
-    /// What is counted, for whoever wants to read it.
+    /// Returns a complete copy of the account for a reader.
     #[must_use]
     pub fn told(&self) -> Self {
         let mut told = self.clone();
@@ -200,7 +202,7 @@ impl Account {
         at
     }
 
-    /// Adds what another has told.
+    /// Adds an account that [`Account::told`] returned.
     pub fn fold(&mut self, other: &Self) {
         for (row, more) in self.rows.iter_mut().zip(&other.rows) {
             row.tally.fold(&more.tally);
@@ -218,19 +220,19 @@ impl Account {
         self.clients.fold(&other.clients);
     }
 
-    /// What was counted of each procedure, with program, version and name; the last is what is no
-    /// call of a procedure that is served.
+    /// Returns the program, version, name and counters of each procedure; the last entry contains
+    /// calls of unknown procedures.
     pub fn procedures(&self) -> impl Iterator<Item = (&'static str, u32, &'static str, &Counted)> {
         let named = self.layout.rows().zip(&self.rows);
         named.map(|(named, counted)| (named.program, named.version, named.name, counted))
     }
 
-    /// What was counted of each export, by its number.
+    /// Returns the counters of each export with its number.
     pub fn exports(&self) -> impl Iterator<Item = (u16, &Tally)> {
         self.exports.iter().map(|(export, tally)| (*export, tally))
     }
 
-    /// All calls together.
+    /// Returns the sum over all calls.
     #[must_use]
     pub fn total(&self) -> Tally {
         self.rows.iter().fold(Tally::default(), |mut total, row| {
@@ -239,26 +241,26 @@ impl Account {
         })
     }
 
-    /// The client at an address, who is heard at this moment.
+    /// Returns the client at an address, and records the time of its call.
     pub fn client(&mut self, address: IpAddr, now: Time) -> ClientId {
         if !self.clients.has_room_for(address) {
-            // The one that loses its place takes along what it did.
+            // The new client may evict another one, whose streaks must be counted first.
             self.settle();
         }
         self.clients.at(address, now)
     }
 
-    /// Notes that a client has a connection more; it keeps its place until that is closed.
+    /// Records a new connection of a client, which keeps its entry while it has connections.
     pub fn connected(&mut self, client: ClientId) {
         self.clients.connected(client);
     }
 
-    /// Notes that a connection that was told of is closed.
+    /// Records the end of a connection.
     pub fn disconnected(&mut self, client: ClientId) {
         self.clients.disconnected(client);
     }
 
-    /// Notes that a client is heard at this moment.
+    /// Records the time of a call of a client.
     #[inline]
     pub fn heard(&mut self, client: ClientId, now: Time) {
         self.clients.heard(client, now);

@@ -30,14 +30,15 @@ impl Transport {
 pub enum Trust {
     /// The credential is trusted.
     Claimed,
-    /// The sender is this user of this machine, without supplementary groups, whatever it claims.
+    /// The sender is this user of this machine, without supplementary groups; its claim does not
+    /// count.
     Pinned {
         /// The user that owns the sender's socket.
         uid: u32,
         /// That user's group.
         gid: u32,
     },
-    /// The sender is anonymous, whatever it claims.
+    /// The sender is anonymous; its claim does not count.
     Nobody,
     /// Every credential of the sender is refused: authentication fails as too weak.
     Refused,

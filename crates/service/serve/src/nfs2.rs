@@ -25,7 +25,7 @@ use crate::table::{Around, Keep, Row, row};
 pub(crate) use convert::status;
 
 /// The procedures in the order of their numbers. ROOT and WRITECACHE are part of the standard and
-/// never did anything.
+/// have no function.
 pub(crate) const ROWS: &[Row] = &[
     row!(Plain, "NULL", null, () => (), ()),
     row!(Nfs2, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ())
@@ -85,7 +85,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Nfs2, "STATFS", system::statfs, statfs::Args => statfs::Done, ()).fails(errors::STATFS),
 ];
 
-/// Every reply begins with a status, and there is none for "ask again later".
+/// The dialect of version 2: every reply begins with a status, and no status requests a retry.
 struct Nfs2;
 
 impl Dialect for Nfs2 {

@@ -21,7 +21,7 @@ use crate::table::{Around, Keep, Lease, Row, Use, row};
 #[cfg(test)]
 pub(crate) use convert::status;
 
-/// Attributes of the object that goes with a failure (RFC 1813 2.6, `post_op_attr`).
+/// The attributes of the object in the reply of a failure (RFC 1813 2.6, `post_op_attr`).
 type After = Option<Attributes>;
 
 /// The procedures in the order of their numbers.
@@ -91,7 +91,7 @@ pub(crate) const ROWS: &[Row] = &[
         .by_client(Use::Writes),
 ];
 
-/// Every reply begins with a status.
+/// The dialect of version 3: every reply begins with a status.
 pub(crate) struct Nfs3;
 
 impl Dialect for Nfs3 {

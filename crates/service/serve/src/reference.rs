@@ -20,19 +20,22 @@ fn compare(document: &str, table: &str) {
         return;
     }
     let written = fs::read_to_string(&path).expect("the document is there");
-    assert!(written == table, "{document} is not what the code says: REFERENCE=rewrite mends it");
+    assert!(
+        written == table,
+        "{document} differs from the code: run the test with REFERENCE=rewrite to update it"
+    );
 }
 
 #[test]
 fn errors() {
     let mut table = String::from(
         "# Errors\n\n\
-         What each error of a file operation becomes in each protocol version. Version 2 has no \
-         word for some; `Later` then goes unanswered, and the client asks again by itself.\n\n\
-         A procedure answers only errors that its standard has for it (`procedures.md`). Of others \
-         it answers the first that it may of those in the column \"else\", and an I/O error or a \
-         server fault where it may none of them.\n\n\
-         | error | version 3 | number | version 2 | number | worth asking again | else |\n\
+         The statuses of each error of a file operation in each protocol version. Version 2 lacks \
+         some statuses; for `Later` the server then sends no reply, and the client retransmits.\n\n\
+         A procedure returns only errors that its standard lists for it (`procedures.md`). In \
+         place of any other error it returns the first permitted error of the column \"else\", \
+         and otherwise an I/O error or a server fault.\n\n\
+         | error | version 3 | number | version 2 | number | retry | else |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for &error in FsError::ALL {
@@ -65,13 +68,13 @@ fn errors_of(row: &Row) -> String {
 fn procedures() {
     let mut table = String::from(
         "# Procedures\n\n\
-         Every procedure that is served. Lease: what it needs, or takes for as long as it runs. \
-         Kept: whether its reply is kept for a caller that asks again. Later: whether its caller, \
-         when it has to wait for too long, is told to ask again later or goes unanswered, where \
-         the version has no word for that. Attributes: which of them, from before and after, are \
-         part of its reply. By a client: the use that a client has for it at an iod, which takes \
-         all other procedures from metaservers alone. Errors: all that it may answer (`errors.md`); those in \
-         bold face are not in its standard's list.\n",
+         All procedures of the server. Lease: the lease that the procedure needs, or takes while \
+         it runs. Kept: the caching of its reply in the duplicate request cache. Later: the \
+         outcome if it would have to wait for too long: a status that requests a retry, or no \
+         reply if the version has no such status. Attributes: the attributes before and after \
+         that its reply contains. By a client: the use of the procedure by a client at an iod, \
+         which accepts all other procedures from metaservers only. Errors: the errors that it may \
+         return (`errors.md`); bold face marks errors that its standard does not list.\n",
     );
     for program in PROGRAMS {
         for version in program.versions {

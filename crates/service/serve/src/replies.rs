@@ -381,13 +381,13 @@ const fn checked_argument_bytes(harm: Harm) -> usize {
     }
 }
 
-/// The end of a longer message that is looked at as well. All of the data of a WRITE would cost
-/// more than to write it, and says no more: a client that has not seen the end of a call gives no
-/// other call its number.
+/// The number of bytes at the end of a longer message in the checksum. All of the data of a WRITE
+/// would cost more than the write itself. It would also detect nothing further, because a client
+/// reuses an xid only after the end of the call.
 const CHECKED_TAIL_BYTES: usize = 256;
 
-/// Tells one call from another that has its number by chance, and a caller who is believed from
-/// one who says the same and is not. It is the same in every version, because it is noted.
+/// Returns the checksum that distinguishes calls with equal xids, and trusted from untrusted
+/// callers with equal claims. It is the same in every version, because the journal contains it.
 fn checksum((message, head_bytes): (&[u8], usize), caller: &Caller, harm: Harm) -> u64 {
     let mut hasher = SipHasher13::new();
     let Caller { uid, gid, groups } = caller;

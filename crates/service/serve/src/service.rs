@@ -195,7 +195,7 @@ impl Service {
         }
     }
 
-    /// Ends the clients' leases on an object of an export, whatever their terms.
+    /// Ends the clients' leases on an object of an export before the end of their terms.
     pub fn end_leases(&self, export: ExportId, id: ObjectId) {
         self.leases.end(export, id);
     }
@@ -371,7 +371,7 @@ impl Service {
                 (is_heard(arrival, exports), Event::NotBelieved { from, refused: true })
             }
         };
-        // The judge of a credential itself reports a credential that is refused under every rule.
+        // The code that decides the trust reports a credential that it refuses under every rule.
         if !is_heard && (self.is_iod || arrival.trust != Trust::Refused) {
             self.observer.event(&event);
         }

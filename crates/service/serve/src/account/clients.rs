@@ -1,4 +1,4 @@
-//! Clients by their addresses: a bounded number, and the others as one.
+//! Clients by address: a bounded number of entries, and one entry for all others.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use leasehold_base::units::Time;
 
 use super::Tally;
 
-/// Clients that one loop knows at a time. One more takes the place of the one that was not heard
-/// for longest of those without a connection, which then counts with the others.
+/// The largest number of clients with their own entry in one account. A further client evicts the
+/// least recently active client without a connection, whose calls then count under `others`.
 const CLIENTS_MAX: usize = 512;
 
-/// Names a client of an account for as long as that knows it; all later uses mean the others.
+/// The id of a client's entry; after the eviction of the entry it means `others`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientId {
     index: u32,
@@ -19,18 +19,18 @@ pub struct ClientId {
 }
 
 impl ClientId {
-    /// The clients that have no place of their own.
+    /// The entry of clients without their own entry.
     pub const OTHERS: Self = Self { index: u32::MAX, generation: 0 };
 }
 
-/// What is known of a client.
+/// The data of a client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where it is.
+    /// Its address.
     pub address: IpAddr,
     /// Its open connections.
     pub connections: u32,
-    /// When it was last heard.
+    /// The time of its last call.
     pub heard: Time,
     /// Its calls.
     pub tally: Tally,
@@ -51,12 +51,12 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Whether a client at an address takes nobody's place.
+    /// Returns true if adding a client at an address evicts no other client.
     pub(super) fn has_room_for(&self, address: IpAddr) -> bool {
         self.slots.len() < CLIENTS_MAX || self.by_address.contains_key(&address.to_canonical())
     }
 
-    /// The client at an address, who is heard at this moment.
+    /// Returns the client at an address, and records the time of its call.
     pub(super) fn at(&mut self, address: IpAddr, now: Time) -> ClientId {
         let address = address.to_canonical();
         let index = match self.by_address.get(&address) {
@@ -71,7 +71,7 @@ impl Clients {
         ClientId { index, generation: slot.generation }
     }
 
-    /// Gives a client a place, if there is one.
+    /// Creates an entry for a client; None if all entries have connections.
     fn admit(&mut self, address: IpAddr) -> Option<u32> {
         let client = Client { address, connections: 0, heard: Time::ZERO, tally: Tally::default() };
         let index = if self.slots.len() < CLIENTS_MAX {
@@ -97,21 +97,21 @@ impl Clients {
         (slot.generation == id.generation).then_some(&mut slot.client)
     }
 
-    /// Notes that a client has a connection more; it keeps its place until that is closed.
+    /// Records a new connection of a client, which keeps its entry while it has connections.
     pub(super) fn connected(&mut self, id: ClientId) {
         if let Some(client) = self.client(id) {
             client.connections += 1;
         }
     }
 
-    /// Notes that a connection that was told of is closed.
+    /// Records the end of a connection.
     pub(super) fn disconnected(&mut self, id: ClientId) {
         if let Some(client) = self.client(id) {
             client.connections -= 1;
         }
     }
 
-    /// Notes that a client is heard at this moment.
+    /// Records the time of a call of a client.
     #[inline]
     pub(super) fn heard(&mut self, id: ClientId, now: Time) {
         if let Some(client) = self.client(id) {
@@ -119,7 +119,7 @@ impl Clients {
         }
     }
 
-    /// Where the calls of a client are counted.
+    /// Returns the counters of a client.
     pub(super) fn tally(&mut self, id: ClientId) -> &mut Tally {
         match self.slots.get_mut(id.index as usize) {
             Some(slot) if slot.generation == id.generation => &mut slot.client.tally,
@@ -127,8 +127,7 @@ impl Clients {
         }
     }
 
-    /// Adds what another account knows; here the number of clients has no bound but the sum of
-    /// theirs.
+    /// Adds another account; the sum may contain more than [`CLIENTS_MAX`] clients.
     pub(super) fn fold(&mut self, other: &Self) {
         self.others.fold(&other.others);
         for slot in &other.slots {
@@ -146,12 +145,12 @@ impl Clients {
         }
     }
 
-    /// Those that have a place of their own.
+    /// Returns the clients with their own entry.
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
         self.slots.iter().map(|slot| &slot.client)
     }
 
-    /// What the others did.
+    /// Returns the counters of all other clients.
     #[must_use]
     pub const fn others(&self) -> &Tally {
         &self.others
@@ -173,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn those_beyond_the_bound_are_counted_as_one() {
+    fn clients_beyond_the_bound_share_one_entry() {
         let mut clients = Clients::default();
         let ids: Vec<_> = (0..CLIENTS_MAX)
             .map(|number| clients.at(address(number), Time::from_nanoseconds(number as u64)))
             .collect();
-        // The first is heard first, but is connected.
+        // The first client is the least recently active one, but has a connection.
         clients.connected(ids[0]);
         for id in &ids {
             clients.tally(*id).calls += 1;
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!(calls(&clients, address(1)), None);
         assert_eq!(calls(&clients, address(CLIENTS_MAX)), Some(1));
         assert_eq!((clients.iter().count(), clients.others().calls), (CLIENTS_MAX, 1));
-        // A late reply to the one that lost its place is not its successor's.
+        // A late reply for the evicted client does not count for its successor.
         clients.tally(ids[1]).calls += 1;
         assert_eq!(calls(&clients, address(CLIENTS_MAX)), Some(1));
         assert_eq!(clients.others().calls, 2);

@@ -1,4 +1,4 @@
-//! What the head of a call says of it, read from its bytes at fixed places.
+//! The head of a call, read at fixed offsets.
 
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_wire::{nfs2, nfs3};
@@ -6,20 +6,20 @@ use leasehold_wire::{nfs2, nfs3};
 use crate::handles::export_of;
 use crate::table::{PROGRAMS, Row};
 
-/// Where the program, with the version behind it, and the procedure stand (RFC 5531 section 9), and where the
-/// credential begins: with its flavour and its length.
+/// The offsets of the program (followed by the version), of the procedure, and of the credential's
+/// length and body (RFC 5531 section 9).
 const PROGRAM_AT: usize = 12;
 const PROCEDURE_AT: usize = 20;
 const CREDENTIAL_LENGTH_AT: usize = 28;
 const CREDENTIAL_AT: usize = 32;
 
-/// Where a call is counted: the number of its row, and the export that its handle names, in one
-/// word, because it is compared for every call.
+/// The place of a call's counters: the number of its row and the export in its handle, in one word
+/// because every call compares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u32);
 
 impl Place {
-    /// In the place of an export's number, which no export has.
+    /// The export number that means no export; no export has this number.
     const NO_EXPORT: u16 = u16::MAX;
 
     #[inline]
@@ -33,13 +33,13 @@ impl Place {
         (self.0 >> u16::BITS) as usize
     }
 
-    /// The export, if the call begins with a handle of ours.
+    /// Returns the export, if the call begins with a handle of this server.
     pub(super) fn export(self) -> Option<u16> {
         let [.., high, low] = self.0.to_be_bytes();
         Some(u16::from_be_bytes([high, low])).filter(|export| *export != Self::NO_EXPORT)
     }
 
-    /// The same row, and no export.
+    /// Returns the same row without an export.
     pub(super) const fn without_export(self) -> Self {
         Self(self.0 | Self::NO_EXPORT as u32)
     }
@@ -53,12 +53,13 @@ pub(super) struct Named {
     pub(super) has_status: bool,
 }
 
-/// Which row belongs to which procedure.
+/// The map from procedures to rows.
 #[derive(Clone)]
 pub(super) struct Layout {
     versions: Vec<Rows>,
     rows: u16,
-    /// Those of the last call: the next is most likely of the same.
+    /// The rows of the last call, because the next call most likely has the same program and
+    /// version.
     last: Rows,
 }
 
@@ -70,23 +71,23 @@ struct Rows {
     rows: &'static [Row],
     first: u16,
     handles: Handles,
-    /// Program and version, as they stand in a call.
+    /// Program and version in wire form.
     key: [u8; 2 * size_of::<u32>()],
 }
 
-/// What the arguments begin with that name a file.
+/// The form of the handle at the beginning of the arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Handles {
-    /// Something else.
+    /// No handle.
     None,
-    /// Version 2's, all of one length.
+    /// Version 2: fixed length.
     Fixed,
-    /// Version 3's, which say how long they are.
+    /// Version 3: preceded by its length.
     Counted,
 }
 
 impl Layout {
-    /// A row for each procedure, and one for what is none.
+    /// Creates one row for each procedure, and one for unknown procedures.
     pub(super) fn new() -> Self {
         let mut rows: u16 = 0;
         let mut versions = Vec::new();
@@ -115,7 +116,8 @@ impl Layout {
         Self { versions, rows: rows + 1, last }
     }
 
-    /// Program, version and name of each row, and whether its results begin with a status.
+    /// Returns the program, version and name of each row, and true if its results begin with a
+    /// status.
     pub(super) fn rows(&self) -> impl Iterator<Item = Named> {
         let of = |rows: &Rows| {
             let (program, version) = (rows.program_name, rows.version);
@@ -131,7 +133,7 @@ impl Layout {
         self.versions.iter().flat_map(of).chain([unknown])
     }
 
-    /// Where a call is counted.
+    /// Returns the place of a call's counters.
     #[inline]
     pub(super) fn place(&mut self, call: &[u8]) -> Place {
         self.served(call).unwrap_or(Place::new(self.rows - 1, None))
@@ -168,7 +170,8 @@ impl Layout {
         Some(())
     }
 
-    /// The export that the handle names with which the arguments begin, behind the verifier.
+    /// Returns the export in the handle at the beginning of the arguments, which follow the
+    /// verifier.
     fn export(&self, call: &[u8], verifier: usize) -> Option<u16> {
         let before = match self.last.handles {
             Handles::None => return None,
@@ -182,19 +185,19 @@ impl Layout {
     }
 }
 
-/// In most calls of version 3 an empty verifier follows the credential, its flavour, length and
-/// nothing, and then a handle, its length and bytes.
+/// Offsets for most calls of version 3: after the credential follow the flavour and length of an
+/// empty verifier, and then the length and bytes of a handle.
 const COMMON_LENGTH_AT: usize = size_of::<u32>();
 const COMMON_HANDLE_AT: usize = 3 * size_of::<u32>();
 const COMMON_BYTES: usize = COMMON_HANDLE_AT + HANDLE_V2_BYTES;
 
-/// What is said to have a length takes whole words.
+/// Rounds a length up to whole XDR words.
 #[inline]
 const fn padded(length: u32) -> usize {
     (length as usize + 3) & !3
 }
 
-/// The word at a place.
+/// Returns the word at an offset.
 #[inline]
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))

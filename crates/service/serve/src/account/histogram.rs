@@ -1,20 +1,21 @@
-//! How long things took: counts in buckets whose width grows with the time.
+//! Durations: counts in buckets whose width grows with the duration.
 
 use core::time::Duration;
 
-/// Times below 2^10 nanoseconds are one bucket.
+/// All durations below 2^10 nanoseconds share one bucket.
 const FIRST_BITS: u32 = 10;
 
-/// Times from 2^36 nanoseconds on, a good minute, are one bucket.
+/// All durations from 2^36 nanoseconds (over a minute) share one bucket.
 const LAST_BITS: u32 = 36;
 
-/// Each doubling has this many buckets, so a bucket is at most a quarter wider than it begins.
+/// The number of buckets for each doubling, so the end of a bucket is at most a quarter above its
+/// beginning.
 const PARTS: usize = 4;
 
 /// The number of buckets.
 pub const BUCKETS: usize = 2 + (LAST_BITS - FIRST_BITS) as usize * PARTS;
 
-/// Counts of times.
+/// A histogram of durations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -27,38 +28,39 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a time.
+    /// Counts a duration.
     pub fn add(&mut self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(nanoseconds)] += 1;
     }
 
-    /// Adds the counts of another.
+    /// Adds the counts of another histogram.
     pub fn fold(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
     }
 
-    /// How many times were counted.
+    /// Returns the number of counted durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The counts of its buckets; bucket 0 begins at zero, and each ends where the next begins.
+    /// Returns the counts of its buckets; bucket 0 begins at zero, and each bucket ends at the
+    /// beginning of the next.
     #[must_use]
     pub const fn counts(&self) -> &[u64; BUCKETS] {
         &self.counts
     }
 
-    /// One with these counts.
+    /// Returns a histogram with these counts.
     #[must_use]
     pub const fn of(counts: [u64; BUCKETS]) -> Self {
         Self { counts }
     }
 
-    /// The nanoseconds at which a bucket ends; the last has no end.
+    /// Returns the end of a bucket in nanoseconds; None for the last bucket.
     #[must_use]
     pub fn end_of(bucket: usize) -> Option<u64> {
         if bucket >= BUCKETS - 1 {
@@ -68,8 +70,8 @@ impl Histogram {
         Some(octave + octave / PARTS as u64 * (bucket % PARTS) as u64)
     }
 
-    /// The time below which this share of all lies: 0.99 for the 99th percentile. Right to within
-    /// its bucket; nothing where nothing was counted.
+    /// Returns the duration below which this share of all durations lies: 0.99 for the 99th
+    /// percentile. The result is exact to within one bucket; None if the histogram is empty.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         #[allow(clippy::cast_precision_loss, reason = "a share of a count need not be exact")]
@@ -91,7 +93,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a time.
+/// Returns the bucket of a duration.
 fn bucket(nanoseconds: u64) -> usize {
     let Some(bits) = nanoseconds.checked_ilog2().filter(|bits| *bits >= FIRST_BITS) else {
         return 0;
@@ -99,7 +101,7 @@ fn bucket(nanoseconds: u64) -> usize {
     if bits >= LAST_BITS {
         return BUCKETS - 1;
     }
-    // The two bits below the highest say which part of the doubling.
+    // The two bits below the highest bit select the quarter of the doubling.
     let parts = (nanoseconds >> (bits - PARTS.ilog2())) & (PARTS as u64 - 1);
     #[allow(clippy::cast_possible_truncation, reason = "it is below the number of parts")]
     let part = parts as usize;

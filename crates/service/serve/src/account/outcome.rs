@@ -1,17 +1,17 @@
-//! How a call ended, read from the bytes of its reply.
+//! The outcome of a call, read from the bytes of its reply.
 
 use leasehold_base::xdr::Message;
 
 use super::head::word;
 
-/// Where a reply says whether it was accepted, how that went, and where its results begin; all
-/// verifiers of ours are empty (RFC 5531 section 9).
+/// The offsets of the reply status, of the accept status, and of the results; the server's
+/// verifiers are always empty (RFC 5531 section 9).
 const REPLY_STATUS_AT: usize = 8;
 const ACCEPT_STATUS_AT: usize = 20;
 const RESULTS_AT: usize = 24;
 
-/// How a call can end, by name: first what RPC says, then the statuses by the names of RFC 1813 and
-/// RFC 1094, with their numbers.
+/// The outcomes of calls: RPC outcomes first, then statuses with their names and numbers in RFC
+/// 1813 and RFC 1094.
 pub const OUTCOMES: &[(&str, u32)] = &[
     ("ok", 0),
     ("unanswered", 0),
@@ -55,12 +55,12 @@ const REFUSED: usize = 2;
 const OTHER: usize = 7;
 const FIRST_STATUS: usize = 8;
 
-/// How a call ended: a place of [`OUTCOMES`].
+/// The outcome of a call: an index in [`OUTCOMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome(usize);
 
 impl Outcome {
-    /// How the call of this reply ended.
+    /// Returns the outcome in a reply.
     #[inline]
     pub(super) fn of(reply: Option<&Message>, has_status: bool) -> Self {
         let Some(reply) = reply else { return Self(UNANSWERED) };
@@ -89,7 +89,7 @@ impl Outcome {
 
     fn of_rpc(accepted: Option<u32>, status: Option<u32>) -> Self {
         match (accepted, status) {
-            // The four that follow the refusal.
+            // Four outcomes follow the refusal in the table.
             (Some(0), Some(status @ 1..=4)) => Self(REFUSED + status as usize),
             (Some(1), _) => Self(REFUSED),
             _ => Self(OTHER),
@@ -102,19 +102,19 @@ impl Outcome {
         Self(found.map_or(OTHER, |(index, _)| index))
     }
 
-    /// Its place.
+    /// Returns its index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0
     }
 
-    /// Whether the call did what was asked.
+    /// Returns true if the call succeeded.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the call got so far that its handle was found to be ours.
+    /// Returns true if the server accepted the handle of the call.
     pub(super) fn handle_was_opened(self) -> bool {
         let (name, _) = OUTCOMES[self.0];
         self.0 == 0 || self.0 >= FIRST_STATUS && !matches!(name, "badhandle" | "stale")

@@ -1,24 +1,24 @@
-//! Calls of one procedure, one client and one export, in a row.
+//! A streak: consecutive calls of one procedure by one client on one export.
 
 use super::head::Place;
 use super::{ClientId, Tally};
 
-/// Whose calls are counted.
+/// The client and export of a streak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Whose {
     pub(super) client: ClientId,
-    /// With the export of which a handle was opened.
+    /// The row, and the export if the server has accepted a handle of it.
     pub(super) place: Place,
 }
 
-/// What a procedure had counted when the calls began.
+/// A streak, with the counters of its procedure at its beginning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streak {
     pub(super) whose: Whose,
     before: Calls,
 }
 
-/// Calls, and what is counted of each.
+/// Counters of calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Calls {
     pub(super) calls: u64,
@@ -35,12 +35,12 @@ impl Default for Streak {
 }
 
 impl Streak {
-    /// One that begins where a procedure has counted so much.
+    /// Begins a streak at the current counters of a procedure.
     pub(super) fn begun(whose: Whose, tally: &Tally) -> Self {
         Self { whose, before: Calls::of(tally) }
     }
 
-    /// The calls since it began, whose they are; it begins anew.
+    /// Returns the calls of the streak with their client and export, and begins a new streak.
     pub(super) fn end(&mut self, tally: &Tally) -> (Whose, Calls) {
         let now = Calls::of(tally);
         let before = core::mem::replace(&mut self.before, now);
@@ -60,7 +60,7 @@ impl Calls {
         Self { calls, failed, bytes_in, bytes_out }
     }
 
-    /// Whether there were none.
+    /// Returns true if there were no calls.
     pub(super) fn is_none(&self) -> bool {
         self.calls == 0
     }

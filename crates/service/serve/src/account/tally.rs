@@ -1,27 +1,27 @@
-//! Calls, counted.
+//! Counters of calls.
 
 use core::time::Duration;
 
 use super::Histogram;
 use super::streak::Calls;
 
-/// How long a call took that was timed.
+/// The durations of a timed call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// How long it stood behind others before its loop took it up.
+    /// The time in the queue before its loop started it.
     pub waited: Duration,
-    /// How long the loop was busy with it when it did.
+    /// The time for which the loop then worked on it.
     pub busy: Duration,
-    /// From when it could be taken up to when its reply was there, what it slept included.
+    /// The time from the beginning of the queueing to the reply, including sleeps.
     pub latency: Duration,
 }
 
-/// Calls, counted; of those that were timed, the times.
+/// Counters of calls, with the durations of timed calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// All calls.
     pub calls: u64,
-    /// Those that did not succeed.
+    /// Calls that failed.
     pub failed: u64,
     /// The bytes of the calls.
     pub bytes_in: u64,
@@ -29,16 +29,16 @@ pub struct Tally {
     pub bytes_out: u64,
     /// Calls that were timed.
     pub timed: u64,
-    /// How long those stood behind others, together.
+    /// The total queueing time of timed calls.
     pub waited: Duration,
-    /// How long a loop was busy with those, together.
+    /// The total working time of timed calls.
     pub busy: Duration,
-    /// How long those took.
+    /// The latencies of timed calls.
     pub latency: Histogram,
 }
 
 impl Tally {
-    /// Adds calls that were counted.
+    /// Adds counters of calls.
     pub(super) fn add(&mut self, calls: &Calls) {
         self.calls += calls.calls;
         self.failed += calls.failed;
@@ -46,7 +46,7 @@ impl Tally {
         self.bytes_out += calls.bytes_out;
     }
 
-    /// Adds how long a call took.
+    /// Adds the durations of a timed call.
     pub(super) fn time(&mut self, timing: &Timing) {
         self.timed += 1;
         self.waited += timing.waited;
@@ -54,7 +54,7 @@ impl Tally {
         self.latency.add(timing.latency);
     }
 
-    /// Adds another.
+    /// Adds other counters.
     pub fn fold(&mut self, other: &Self) {
         self.calls += other.calls;
         self.failed += other.failed;

@@ -11,7 +11,7 @@ use super::*;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A call whose credential is so long, with a handle of an export where one is given.
+/// Returns a call with a credential of 21 bytes, and with a handle of an export if `export` is set.
 fn call((program, version, procedure): (u32, u32, u32), export: Option<u8>) -> Bytes {
     let mut writer = Writer::new();
     let credential = OpaqueAuth { flavor: 1, body: &[7; 21] };
@@ -48,7 +48,7 @@ fn count_of(account: &mut Account, client: IpAddr, call: &Bytes, reply: Option<&
     account.end(begun, reply, begun.timed.then_some(&timing));
 }
 
-/// How often a procedure ended so, and how often it was called.
+/// Returns the numbers of calls of a procedure with an outcome, and of all its calls.
 fn ends(account: &Account, procedure: (&str, u32, &str), outcome: &str) -> (u64, u64) {
     let row = account
         .procedures()
@@ -85,17 +85,17 @@ fn every_end_has_its_name() {
 }
 
 #[test]
-fn what_is_no_status_is_not_taken_for_one() {
+fn results_without_status_are_successes() {
     let mut account = Account::new();
     let dump = (mount::PROGRAM, 3, 2);
-    // The word behind the head says that there is a list.
+    // The word after the head means that the list is not empty.
     count(&mut account, &call(dump, None), Some(&reply(ReplyStatus::Success, &[1])));
     assert_eq!(account.total().failed, 0);
     assert_eq!(ends(&account, ("MOUNT", 3, "DUMP"), "ok").1, 1);
 }
 
 #[test]
-fn what_is_not_served_is_unknown() {
+fn unserved_procedures_count_as_unknown() {
     let mut account = Account::new();
     let refused = reply(ReplyStatus::ProcedureUnavailable, &[]);
     let calls = [call((nfs3::PROGRAM, 3, 22), None), call((1, 1, 1), None), Bytes::from("short")];
@@ -165,7 +165,7 @@ fn calls_that_alternate_count_with_their_client_and_export() {
         let reply = if round % 5 == 4 { &stale } else { &done };
         count_of(&mut account, address(round % 2), &call, Some(reply));
         if round == 10 {
-            // To be read changes nothing.
+            // Reading an account does not change it.
             drop(account.told());
         }
     }

@@ -33,7 +33,7 @@ pub(super) enum Begun {
     Now,
     /// Ending the layout of another file, whose lease has ended.
     After(Object, LaidOut),
-    /// It cannot: too many are.
+    /// No step helps: there are too many layouts.
     Never,
 }
 

@@ -36,8 +36,8 @@ pub(super) struct ListWrite {
     list: Vec<([u8; 16], u64)>,
 }
 
-/// The writes of the stable list. One write is under way at a time, and all changes of that time
-/// become one further write: a peer that comes and goes in a loop fills no queue of writes.
+/// The writes of the stable list. One write runs at a time, and all changes of that time share one
+/// further write, so a peer that connects and disconnects in a loop cannot fill a queue of writes.
 #[derive(Default)]
 pub(super) struct Writes {
     /// The number of the latest write.

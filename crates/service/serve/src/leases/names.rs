@@ -185,7 +185,11 @@ mod tests {
         names.note(TWO, object(1), (here, id(1), id(1)));
         assert_eq!(names.of(TWO, object(1)), Some((here, id(1))), "the latest");
         names.note(ONE, object(2), (here, id(1), id(1)));
-        assert_eq!(names.object(&(here, id(1))), Some(object(2)), "the name identifies another object now");
+        assert_eq!(
+            names.object(&(here, id(1))),
+            Some(object(2)),
+            "the name identifies another object now"
+        );
         assert_eq!(names.of(ONE, object(3)), None);
     }
 
@@ -239,7 +243,11 @@ mod tests {
         table.step(Time::ZERO, Event::Call(writes), &mut Vec::new());
         names.note(ONE, object_5, (ExportId(1), id(5), id(5)));
         names.note(TWO, object_5, (ExportId(2), id(5), id(7)));
-        assert_eq!(ask(&mut table, TWO, 5), [], "the call waits for a writer, and there is no lease");
+        assert_eq!(
+            ask(&mut table, TWO, 5),
+            [],
+            "the call waits for a writer, and there is no lease"
+        );
         many(&mut names);
         names.forget(&table);
         assert_eq!(names.of(TWO, object_5), Some((ExportId(2), id(7))));

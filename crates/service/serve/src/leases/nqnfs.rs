@@ -2,7 +2,7 @@
 //! GETLEASE, and VACATED. `docs/design/0019-nqnfs.md` lists the deviations from the paper.
 //!
 //! Rules:
-//! - A client is a host, whatever its ports: the server sends each message about a lease on every
+//! - A client is a host with all its ports: the server sends each message about a lease on every
 //!   return path of the host. A host becomes a client with its first lease request for an object
 //!   with a valid handle, so that the server never waits for a stranger after a restart.
 //! - The server reports a term without the paper's allowance for clock skew, in whole seconds.

@@ -38,8 +38,8 @@ impl Leases {
             (_, Disturbance::Nothing) | (None, _) => {
                 // Removing an interlock cannot fail.
                 let _ = program.store.guard(&program.id, Guard::Nothing);
-                // A grant of this moment found the guard still there: its holder would cache an
-                // object that no guard protects, so the lease is recalled.
+                // A grant at this moment found the interlock still in place. Its holder would cache
+                // an object without an interlock, so the server recalls the lease.
                 if let Some(object) = object.filter(|object| self.cached(*object).is_some()) {
                     self.disturbed(object, program, Access::Write);
                 }

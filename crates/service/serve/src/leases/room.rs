@@ -35,7 +35,8 @@ pub(super) const ROUNDS_MAX: usize = 4;
 pub(super) struct Reserved {
     /// For a client on that object.
     pub(super) own: u64,
-    /// On other objects. Whoever else has reserved on that object lets the client go first.
+    /// On other objects. Other clients' reservations on that object do not count, because their
+    /// leases end before the client's operation.
     pub(super) elsewhere: u64,
 }
 

@@ -190,7 +190,7 @@ impl Leases {
         self.lock().names.another(object, name)
     }
 
-    /// Drops all leases on the former object of a name, whatever object has its number now.
+    /// Drops all leases on the former object of a name, even if a new object has its number.
     pub(super) fn gone(self: &Arc<Self>, object: Object, name: (ExportId, ObjectId)) {
         self.with(Time::ZERO, |state, outs| {
             if state.names.object(&name) == Some(object) {

@@ -1,12 +1,13 @@
-//! Between the words of version 2 and what they mean.
+//! Conversions between version 2 and the types of `fs`.
 
 use leasehold_fs::{self as fs, Device, FileType, FsError, Mode, SetTime};
 use leasehold_wire::nfs2;
 
 use crate::context::{Context, Target};
 
-/// The status of an error (RFC 1094 2.3.1). What version 2 has no word for is an I/O error, the
-/// one that no client takes for anything else; a handle that is none of ours is as good as stale.
+/// Returns the status of an error (RFC 1094 2.3.1). An error without a status in version 2 becomes
+/// an I/O error, which no client mistakes for another error; an invalid handle becomes a stale
+/// handle.
 pub(crate) const fn status(error: FsError) -> nfs2::Status {
     use nfs2::Status;
     match error {
@@ -38,7 +39,7 @@ pub(crate) const fn status(error: FsError) -> nfs2::Status {
     }
 }
 
-/// The type bits of Unix' mode, which version 2 sends beside the type (RFC 1094 2.3.5).
+/// The type bits of the Unix mode, which version 2 sends in addition to the type (RFC 1094 2.3.5).
 pub(super) mod type_bits {
     pub(crate) const MASK: u32 = 0o170_000;
     pub(crate) const FIFO: u32 = 0o010_000;
@@ -50,14 +51,14 @@ pub(super) mod type_bits {
     pub(crate) const SOCKET: u32 = 0o140_000;
 }
 
-/// What stands for the number of a device where there is none.
+/// The value in place of a device number for objects without one.
 const NO_DEVICE: u32 = u32::MAX;
 
 /// The unit of `blocks`, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// Attributes as version 2 has them. A size that does not fit is shown as the largest that does,
-/// so that the part of the file within reach can be used (`docs/design/0006-statuses.md`).
+/// Converts attributes to version 2. A size that does not fit becomes the largest representable
+/// size, so that clients can use that part of the file (`docs/design/0006-statuses.md`).
 pub(super) fn attributes(attributes: &fs::Attributes) -> nfs2::Attributes {
     let (file_type, bits) = file_type(attributes.file_type);
     let device = matches!(attributes.file_type, FileType::BlockDevice | FileType::CharacterDevice);
@@ -79,13 +80,13 @@ pub(super) fn attributes(attributes: &fs::Attributes) -> nfs2::Attributes {
     }
 }
 
-/// The number of a file in 32 bits; two files of one file system may come to share one.
+/// Folds a file id to 32 bits; two files of one file system may get the same number.
 pub(super) fn file_id(file_id: leasehold_base::units::FileId) -> nfs2::FileId {
     nfs2::FileId(fold(file_id.0))
 }
 
-/// A named pipe is a character device with no number, as servers of version 2 have always sent
-/// it; clients go by the type bits of the mode.
+/// Returns the type and device number. A named pipe is a character device without a number, as in
+/// other servers of version 2; clients use the type bits of the mode.
 const fn file_type(file_type: FileType) -> (nfs2::FileType, u32) {
     match file_type {
         FileType::Regular => (nfs2::FileType::Regular, type_bits::REGULAR),
@@ -102,24 +103,24 @@ fn at_most_u32(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// Both halves of a number, so that numbers that differ in one of them stay apart.
+/// Combines both halves of a number, so that numbers that differ in one half remain different.
 fn fold(number: u64) -> u32 {
     let [a, b, c, d, e, f, g, h] = number.to_be_bytes();
     u32::from_be_bytes([a, b, c, d]) ^ u32::from_be_bytes([e, f, g, h])
 }
 
-/// A device's number in 32 bits, laid out as Linux does: minor 0 to 7, major 8 to 19, then the
+/// Packs a device number into 32 bits in the layout of Linux: minor 0 to 7, major 8 to 19, then the
 /// rest of the minor.
 const fn pack_device(device: Device) -> u32 {
     (device.minor & 0xff) | ((device.major & 0xfff) << 8) | ((device.minor & !0xff) << 12)
 }
 
-/// The device of a packed number.
+/// Unpacks a device number.
 pub(super) const fn unpack_device(packed: u32) -> Device {
     Device { major: (packed >> 8) & 0xfff, minor: (packed & 0xff) | ((packed >> 12) & 0xfff00) }
 }
 
-/// What a caller wants changed.
+/// Converts the requested attribute changes.
 pub(super) fn set_attributes(wanted: &nfs2::SetAttributes) -> fs::SetAttributes {
     fs::SetAttributes {
         mode: wanted.mode.map(Mode::from_bits),
@@ -139,7 +140,7 @@ fn set_time(wanted: nfs2::SetTime) -> SetTime {
     }
 }
 
-/// An object with its attributes, as version 2 has them.
+/// Returns an object with its attributes in the form of version 2.
 pub(super) fn found(context: &Context, near: &Target<'_>, found: &fs::Found) -> nfs2::Found {
     nfs2::Found {
         object: nfs2::Handle(context.service.handles.seal(near.request.export.id, &found.object)),

@@ -1,11 +1,10 @@
-//! Directory positions in the 4 bytes that version 2 has for them.
+//! Directory cookies in the 4 bytes of version 2.
 //!
-//! A store's positions have 64 bits. One that fits 31 bits stays as it is. Any other is told as
-//! 31 bits made of it, with the top bit set; what it stands for is remembered for a while, and
-//! found again by listing the whole directory once it is forgotten. Of two positions that come to
-//! the same 31 bits, one gets the next that are free while both are remembered. Once they are
-//! forgotten nobody knows which was meant, and neither is taken for the other: listing goes on at
-//! the right place or not at all.
+//! Cookies of stores have 64 bits. A cookie that fits in 31 bits stays unchanged. Any other cookie
+//! becomes a 31-bit hash with the top bit set. The server remembers the original for a while; later
+//! it finds the original by listing the whole directory. If two cookies have the same hash, the
+//! second gets the next free value while the server remembers both. After that the server cannot
+//! distinguish them, and refuses both: a listing continues at the correct position or fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,19 +17,19 @@ use crate::context::Target;
 
 const MADE: u32 = 1 << 31;
 
-/// How many positions are remembered: those of some hundred listings under way.
+/// The largest number of remembered cookies: enough for some hundred concurrent listings.
 const REMEMBERED_MAX: usize = 64 << 10;
 
-/// How many bytes of entries one step of a search takes: less than a millisecond's work.
+/// The number of bytes of entries in one step of a search: less than a millisecond of work.
 const SEARCH_BYTES: u32 = 16 << 10;
 
-/// How many steps a search takes at most: some millions of names.
+/// The largest number of steps of a search: some millions of names.
 const SEARCH_STEPS_MAX: u32 = 8192;
 
-/// How many searches run at one time, each in another directory.
+/// The largest number of concurrent searches, each in its own directory.
 const SEARCHES_MAX: usize = 4;
 
-/// The positions that were told in 31 bits.
+/// The cookies that the server sent as hashes.
 #[derive(Default)]
 pub(crate) struct Cookies(Mutex<Remembered>);
 
@@ -40,11 +39,11 @@ type Key = (ExportId, ObjectId, u32);
 struct Remembered {
     cookies: BTreeMap<Key, Cookie>,
     oldest: VecDeque<Key>,
-    /// The directories that are being searched.
+    /// The directories with a running search.
     searched: BTreeSet<(ExportId, ObjectId)>,
 }
 
-/// The 4 bytes of a position, unless another one has them.
+/// Returns the 4 bytes of a cookie, without regard to collisions.
 fn narrow(cookie: Cookie) -> u32 {
     match u32::try_from(cookie.0) {
         Ok(small) if small & MADE == 0 => small,
@@ -52,14 +51,15 @@ fn narrow(cookie: Cookie) -> u32 {
     }
 }
 
-/// 31 bits to which every bit of a position comes (the constant is SplitMix64's).
+/// Returns a hash of 31 bits that depends on every bit of a cookie (the constant is from
+/// SplitMix64).
 fn mixed(cookie: u64) -> u32 {
     let [a, b, c, d, ..] = cookie.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     u32::from_be_bytes([a, b, c, d]) >> 1
 }
 
 impl Cookies {
-    /// The 4 bytes of each position; keeps what they stand for, where they do not say it.
+    /// Returns the 4 bytes of each cookie, and remembers the originals of hashes.
     pub(super) fn tell(
         &self,
         directory: &Target<'_>,
@@ -70,11 +70,12 @@ impl Cookies {
         cookies.map(|cookie| nfs2::Cookie(remembered.keep(directory, cookie))).collect()
     }
 
-    /// The position that 4 bytes stand for.
+    /// Returns the cookie of 4 bytes.
     ///
     /// # Errors
-    /// [`FsError::BadCookie`] when not just one name of the directory has it, [`FsError::Later`] while the
-    /// directory, or too many others, are being searched; else those of listing it.
+    /// [`FsError::BadCookie`] if no name of the directory has it, or more than one;
+    /// [`FsError::Later`] while the directory, or too many others, are being searched; and the
+    /// errors of a listing.
     pub(super) async fn widen(
         &self,
         directory: &Target<'_>,
@@ -104,7 +105,7 @@ impl Cookies {
     }
 }
 
-/// A search that runs.
+/// A running search.
 struct Searching<'a> {
     cookies: &'a Cookies,
     directory: (ExportId, ObjectId),
@@ -117,7 +118,7 @@ impl Drop for Searching<'_> {
 }
 
 impl Remembered {
-    /// Keeps a position; which 4 bytes stand for it.
+    /// Remembers a cookie, and returns its 4 bytes.
     fn keep(&mut self, (export, object): (ExportId, ObjectId), cookie: Cookie) -> u32 {
         let mut narrow = narrow(cookie);
         if narrow & MADE == 0 {
@@ -127,7 +128,7 @@ impl Remembered {
             match self.cookies.get(&(export, object, narrow)) {
                 None => break,
                 Some(same) if *same == cookie => return narrow,
-                // Few of so many are taken.
+                // The table is sparse, so a free value is near.
                 Some(_) => narrow = MADE | narrow.wrapping_add(1),
             }
         }

@@ -1,4 +1,4 @@
-//! What is made: CREATE, SYMLINK and MKDIR.
+//! Creating objects: CREATE, SYMLINK and MKDIR.
 
 use leasehold_fs::{FsError, NewFile, NewNode, SetAttributes, ops};
 use leasehold_wire::nfs2::{self as wire, DirectoryArgs, Found};
@@ -7,9 +7,9 @@ use super::convert::{self, type_bits};
 use crate::context::Context;
 use crate::procedure::Refusal;
 
-/// A file that is there already is taken, and cut to a size that is given. Special files are made
-/// by CREATE too, with the type in the mode and a device's number in the size: the convention of
-/// every client of version 2, of which RFC 1094 does not speak.
+/// Accepts an existing file, and sets its size if one is given. CREATE also makes special files,
+/// with the type in the mode and the device number in the size. This convention of all clients of
+/// version 2 is not part of RFC 1094.
 pub(super) async fn create(
     context: &Context,
     args: wire::create::Args<'_>,
@@ -31,7 +31,7 @@ pub(super) async fn create(
         }
         type_bits::CHARACTER_DEVICE => match number {
             Some(number) => NewNode::CharacterDevice(convert::unpack_device(number)),
-            // A named pipe, in the words of clients that have no type bits for one.
+            // Clients without type bits for named pipes use this form.
             None => NewNode::Fifo,
         },
         _ => return Err(FsError::BadType.into()),

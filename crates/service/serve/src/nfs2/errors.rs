@@ -1,5 +1,5 @@
-//! What each procedure may answer when it fails. RFC 1094 has no list for each: these are those
-//! of RFC 1813 as far as version 2 has words for them, and what 2.3.1 says the words mean.
+//! The errors that each procedure may return. RFC 1094 has no list for each procedure, so these are
+//! the lists of RFC 1813, reduced to the statuses of version 2, with their meanings in 2.3.1.
 
 use leasehold_fs::FsError::{
     Access, AlreadyExists, FileTooBig, Io, IsDirectory, Later, NameTooLong, NoSpace, NoSuchDevice,
@@ -8,7 +8,7 @@ use leasehold_fs::FsError::{
 
 use crate::errors::Errors;
 
-/// What every procedure with a handle may answer. [`Later`] is not said but goes unanswered.
+/// The errors of every procedure with a handle. For [`Later`] the server sends no reply.
 const OBJECT: Errors = Errors::of(&[Io, Later, Stale]);
 const NAME: Errors = OBJECT.with(&[Access, NameTooLong, NotDirectory]);
 const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);
@@ -18,7 +18,7 @@ const CHANGE: Errors =
 pub(super) const GETATTR: Errors = OBJECT;
 pub(super) const SETATTR: Errors = CHANGE.with(&[NotOwner]);
 pub(super) const LOOKUP: Errors = NAME.with(&[NotFound]);
-/// A target may be longer than version 2 has paths.
+/// A target may exceed the longest path of version 2.
 pub(super) const READLINK: Errors = OBJECT.with(&[Access, NameTooLong]);
 pub(super) const READ: Errors =
     OBJECT.with(&[Access, IsDirectory, NoSuchDevice]).beyond(&[FileTooBig]);

@@ -1,4 +1,4 @@
-//! What a directory holds: READDIR.
+//! Listing directories: READDIR.
 
 use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
 use leasehold_base::xdr::{Encode, Writer};
@@ -29,7 +29,7 @@ pub(super) async fn readdir(
     Ok(Names { page, cookies })
 }
 
-/// A page of names: written entry by entry, with the positions in 4 bytes.
+/// A page of names, encoded entry by entry, with cookies of 4 bytes.
 pub(super) struct Names {
     page: Page,
     cookies: Vec<wire::Cookie>,

@@ -1,4 +1,4 @@
-//! What becomes of names: REMOVE, RMDIR, RENAME and LINK.
+//! Changing names: REMOVE, RMDIR, RENAME and LINK.
 
 use leasehold_fs::ops;
 use leasehold_wire::nfs2 as wire;

@@ -1,4 +1,4 @@
-//! What an object is: GETATTR, SETATTR, LOOKUP and READLINK.
+//! Reading and changing attributes, names and links: GETATTR, SETATTR, LOOKUP and READLINK.
 
 use leasehold_base::limits::PATH_V2_BYTES_MAX;
 use leasehold_base::xdr::{Encode, Writer};
@@ -28,7 +28,7 @@ pub(super) async fn setattr(
     settled(&target, changed).await.map(|((), attributes)| attributes)
 }
 
-/// The result of a change, with the attributes after it, which version 2 always sends.
+/// Returns the result of a change with the attributes after it, which version 2 always sends.
 pub(super) async fn settled<T>(
     target: &Object<'_>,
     changed: fs::Changed<T>,
@@ -62,7 +62,7 @@ pub(super) async fn readlink(
     Ok(Target(path))
 }
 
-/// What a symbolic link says.
+/// The target of a symbolic link.
 pub(super) struct Target(fs::Target);
 
 impl Encode for Target {

@@ -1,4 +1,4 @@
-//! What a file system is: STATFS.
+//! File system properties: STATFS.
 
 use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
 use leasehold_fs::ops;
@@ -7,7 +7,7 @@ use leasehold_wire::nfs2 as wire;
 use crate::context::Context;
 use crate::procedure::Refusal;
 
-/// Blocks are counted in 31 bits: some clients of version 2 take the number for a signed one.
+/// The largest number of blocks has 31 bits, because some clients of version 2 use a signed number.
 const BLOCKS_MAX: u64 = 0x7fff_ffff;
 
 const BLOCK_BYTES_MIN: u32 = 4096;
@@ -18,7 +18,7 @@ pub(super) async fn statfs(
 ) -> Result<wire::statfs::Done, Refusal<()>> {
     let target = context.target(&args.0).await?;
     let (space, _) = ops::space(&target.request, &target.object).await?;
-    // Large file systems are told in larger blocks.
+    // Large file systems get larger blocks.
     let mut block_bytes = BLOCK_BYTES_MIN;
     while space.bytes / u64::from(block_bytes) > BLOCKS_MAX && block_bytes < 1 << 31 {
         block_bytes <<= 1;

@@ -1,4 +1,4 @@
-//! Between the words of version 3 and what they mean.
+//! Conversions between version 3 and the types of `fs`.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold_wire::nfs3;
 use crate::context::{Context, Target};
 use crate::procedure::Refusal;
 
-/// The status of an error (RFC 1813 2.6).
+/// Returns the status of an error (RFC 1813 2.6).
 pub(crate) const fn status(error: FsError) -> nfs3::Status {
     use nfs3::Status;
     match error {
@@ -41,7 +41,7 @@ pub(crate) const fn status(error: FsError) -> nfs3::Status {
     }
 }
 
-/// Attributes as version 3 has them.
+/// Converts attributes to version 3.
 pub(crate) fn attributes(attributes: &fs::Attributes) -> nfs3::Attributes {
     nfs3::Attributes {
         file_type: file_type(attributes.file_type),
@@ -72,7 +72,7 @@ const fn file_type(file_type: fs::FileType) -> nfs3::FileType {
     }
 }
 
-/// Attributes from before and after, as version 3 has them.
+/// Converts the attributes before and after a change to version 3.
 pub(super) fn wcc(wcc: &fs::Wcc) -> nfs3::Wcc {
     nfs3::Wcc {
         before: wcc.before.map(|before| nfs3::Before {
@@ -84,14 +84,14 @@ pub(super) fn wcc(wcc: &fs::Wcc) -> nfs3::Wcc {
     }
 }
 
-/// A failure that goes with the attributes of the object.
+/// Converts a failure with the attributes of its object.
 impl From<fs::ops::Failed> for Refusal<Option<nfs3::Attributes>> {
     fn from(failed: fs::ops::Failed) -> Self {
         Self { error: failed.error, results: failed.attributes.as_ref().map(attributes) }
     }
 }
 
-/// The result of a change, either way with the attributes from before and after.
+/// Returns the result of a change; success and failure both have the attributes before and after.
 pub(super) fn settled<T>(changed: Changed<T>) -> Result<(T, nfs3::Wcc), Refusal<nfs3::Wcc>> {
     let results = wcc(&changed.wcc);
     match changed.result {
@@ -100,7 +100,7 @@ pub(super) fn settled<T>(changed: Changed<T>) -> Result<(T, nfs3::Wcc), Refusal<
     }
 }
 
-/// What a caller wants changed.
+/// Converts the requested attribute changes.
 pub(super) fn set_attributes(wanted: &nfs3::SetAttributes) -> fs::SetAttributes {
     fs::SetAttributes {
         mode: wanted.mode.map(Mode::from_bits),
@@ -120,12 +120,12 @@ fn set_time(wanted: nfs3::SetTime) -> SetTime {
     }
 }
 
-/// The handle of an object that lies in the same export as another.
+/// Returns the handle of an object in the same export as `near`.
 pub(super) fn handle(context: &Context, near: &Target<'_>, object: &ObjectId) -> nfs3::Handle {
     context.service.handles.seal(near.request.export.id, object).into()
 }
 
-/// A step of times, as version 3 has it.
+/// Converts a time resolution to version 3.
 pub(super) fn time_step(step: Duration) -> nfs3::Time {
     nfs3::Time {
         seconds: u32::try_from(step.as_secs()).unwrap_or(u32::MAX),

@@ -1,4 +1,4 @@
-//! What is made: CREATE, MKDIR, SYMLINK and MKNOD.
+//! Creating objects: CREATE, MKDIR, SYMLINK and MKNOD.
 
 use leasehold_fs::{Changed, Device, Found, FsError, NewFile, NewNode, SetAttributes, ops};
 use leasehold_wire::nfs3::{self as wire, DirectoryArgs, Made, Wcc};

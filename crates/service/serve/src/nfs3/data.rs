@@ -1,4 +1,4 @@
-//! What a file holds: READ, WRITE and COMMIT.
+//! Data of files: READ, WRITE and COMMIT.
 
 use leasehold_fs::{FsError, Stability, ops};
 use leasehold_wire::nfs3::{self as wire, Wcc};

@@ -1,4 +1,4 @@
-//! What each procedure may answer when it fails: the lists of RFC 1813, and little more.
+//! The errors that each procedure may return: the lists of RFC 1813, with few additions.
 
 use leasehold_fs::FsError::{
     Access, AlreadyExists, BadCookie, BadHandle, BadType, CrossDevice, FileTooBig, Invalid, Io,
@@ -9,15 +9,15 @@ use leasehold_fs::FsError::{
 
 use crate::errors::Errors;
 
-/// What every procedure with a handle may answer; that the caller is to ask again later, too
-/// (RFC 1813 2.6, NFS3ERR_JUKEBOX).
+/// The errors of every procedure with a handle, including the retry status (RFC 1813 2.6,
+/// NFS3ERR_JUKEBOX).
 const OBJECT: Errors = Errors::of(&[BadHandle, Later, ServerFault, Stale]);
 const DISK: Errors = OBJECT.with(&[Io]);
 const NAME: Errors = DISK.with(&[Access, NameTooLong, NotDirectory]);
 const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);
 
 pub(super) const GETATTR: Errors = DISK;
-/// Of NQNFS.
+/// The errors of GETLEASE in NQNFS.
 pub(crate) const GETLEASE: Errors = DISK.with(&[ReadOnly]);
 pub(super) const SETATTR: Errors =
     DISK.with(&[Access, Invalid, NoSpace, NotOwner, NotSynchronized, QuotaExceeded, ReadOnly]);

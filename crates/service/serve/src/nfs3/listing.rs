@@ -1,4 +1,4 @@
-//! What a directory holds: READDIR and READDIRPLUS.
+//! Listing directories: READDIR and READDIRPLUS.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::procedure::Refusal;
 use crate::{Service, Transport};
 
-/// Positions in a directory stay good for as long as it lives, so the verifier that would call
-/// them stale never changes.
+/// The cookie verifier. Cookies stay valid as long as their directory exists, so the verifier never
+/// changes.
 const VERIFIER: [u8; 8] = [0; 8];
 
 pub(super) async fn readdir(
@@ -40,7 +40,7 @@ pub(super) async fn readdirplus(
 ) -> Result<Everything, Refusal<After>> {
     let target = context.target(args.directory.as_bytes()).await?;
     let bytes = entry_bytes(context, args.count, wire::readdirplus::EMPTY_BYTES)?;
-    // One entry always fits what is asked of names alone: some clients ask for very little.
+    // The budget for names always permits one entry, because some clients request very few bytes.
     let one = wire::readdir::ENTRY_BYTES + target.request.export.store.properties().name_bytes_max;
     let budget = Budget {
         reply: Allowance { bytes, entry_bytes: wire::readdirplus::ENTRY_BYTES },
@@ -55,7 +55,7 @@ pub(super) async fn readdirplus(
     Ok(Everything { page, export: target.request.export.id, service: Arc::clone(&context.service) })
 }
 
-/// What a reply of at most `count` bytes has for its entries.
+/// Returns the bytes for entries in a reply of at most `count` bytes.
 fn entry_bytes(context: &Context, count: u32, empty_bytes: u32) -> Result<u32, FsError> {
     let most = match context.arrival.transport() {
         Transport::Stream => DIRECTORY_REPLY_BYTES_MAX,
@@ -64,7 +64,7 @@ fn entry_bytes(context: &Context, count: u32, empty_bytes: u32) -> Result<u32, F
     count.min(most).checked_sub(empty_bytes).ok_or(FsError::TooSmall)
 }
 
-/// A page of names: written entry by entry, without a second list.
+/// A page of names, encoded entry by entry without a second list.
 pub(super) struct Names(Page);
 
 impl Encode for Names {

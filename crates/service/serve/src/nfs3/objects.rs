@@ -1,4 +1,4 @@
-//! What an object is: GETATTR, SETATTR, LOOKUP, ACCESS and READLINK.
+//! Reading and changing attributes, names and links: GETATTR, SETATTR, LOOKUP, ACCESS and READLINK.
 
 use leasehold_base::xdr::{Encode, Writer};
 use leasehold_fs::{self as fs, ops};
@@ -69,7 +69,7 @@ pub(super) async fn readlink(
     Ok(Target { attributes: convert::attributes(&attributes), path })
 }
 
-/// What a symbolic link says: [`wire::readlink::Done`] with a path of its own.
+/// The target of a symbolic link: [`wire::readlink::Done`] with an owned path.
 pub(super) struct Target {
     attributes: wire::Attributes,
     path: fs::Target,

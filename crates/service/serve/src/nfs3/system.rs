@@ -1,4 +1,4 @@
-//! What a file system is: FSSTAT, FSINFO and PATHCONF.
+//! File system properties: FSSTAT, FSINFO and PATHCONF.
 
 use leasehold_fs::ops;
 use leasehold_wire::nfs3 as wire;
@@ -7,11 +7,11 @@ use super::{After, convert};
 use crate::context::Context;
 use crate::procedure::Refusal;
 
-/// What READDIR and READDIRPLUS are best asked for: enough for hundreds of entries, and small
-/// beside a client's memory.
+/// The preferred size of READDIR and READDIRPLUS, in bytes: enough for hundreds of entries, and
+/// small relative to a client's memory.
 const DIRECTORY_BYTES_BEST: u32 = 64 << 10;
 
-/// Reads and writes that begin and end on a page go through the page cache without extra work.
+/// Reads and writes of whole pages use the page cache without extra work.
 const PAGE_BYTES: u32 = 4096;
 
 pub(super) async fn fsstat(
@@ -28,7 +28,7 @@ pub(super) async fn fsstat(
         files: space.files,
         free_files: space.free_files,
         available_files: space.available_files,
-        // Other programs use the file system too: nothing is promised.
+        // Other programs use the file system too, so the server guarantees no period.
         steady_seconds: 0,
     })
 }
