@@ -1,11 +1,11 @@
-//! The binding database: where servers are, by their names (`spec/binding.x`).
+//! The binding database: a name service for servers (`spec/binding.x`).
 //!
-//! Servers register when they start, and again before their term is over; clients look them up.
-//! Criteria in order of weight: a name stays its owner's while that renews it; nobody fills the
-//! database, and nobody uses it against others; whoever asks is told only what it can use. What is
-//! known lies in memory alone, for servers say it again.
+//! Servers register at their start, and again before their term ends; clients look them up.
+//! Criteria in order of weight: a name belongs to its owner as long as the owner renews it; no
+//! client can fill the database or use it against other machines; the database reports only
+//! addresses that the caller can reach. The data is only in memory, because servers register again.
 //!
-//! Like every service it does no I/O: a message goes in, a message comes out.
+//! Like every service it does no I/O: it maps a message to a reply.
 
 mod registry;
 #[cfg(test)]
@@ -31,27 +31,28 @@ pub struct Names {
     believes_all: bool,
 }
 
-/// How a call came in.
+/// The circumstances of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Who asks.
+    /// The caller's address.
     pub from: IpAddr,
-    /// Whether a stream carried the call.
+    /// True if a stream carried the call.
     pub by_stream: bool,
-    /// Whether the word of who asks is taken.
+    /// True if the caller's credential is trusted.
     pub is_believed: bool,
-    /// When it came.
+    /// The time of arrival.
     pub now: Time,
 }
 
 impl Names {
-    /// An empty database; who may register are those whose word is taken, or all.
+    /// Creates an empty database, in which trusted callers may register, or all callers if
+    /// `believes_all` is set.
     #[must_use]
     pub fn new(believes_all: bool) -> Self {
         Self { registry: Mutex::default(), believes_all }
     }
 
-    /// Answers one RPC message; with nothing, when it is none or must not be answered.
+    /// Answers one RPC message; returns None if the message is not a call or must not be answered.
     pub fn answer(&self, asked: Asked, message: &Bytes, mut writer: Writer) -> Option<Message> {
         // Rule 11.
         if !asked.by_stream {
@@ -70,7 +71,7 @@ impl Names {
         }
     }
 
-    /// Runs the procedure of a call and writes its results.
+    /// Runs the procedure of a call and encodes its results.
     fn run(
         &self,
         asked: Asked,
@@ -84,11 +85,11 @@ impl Names {
         if call.version != VERSION {
             return Err(ReplyStatus::ProgramMismatch(Versions { low: VERSION, high: VERSION }));
         }
-        // Who asks is known by its connection, but what cannot be understood is not let pass.
+        // The connection identifies the caller, but an unknown flavour is refused.
         if ![flavor::NONE, flavor::SYS].contains(&call.credential.flavor) {
             return Err(ReplyStatus::AuthError(AuthStatus::BadCredential));
         }
-        // Nothing panics while it is held, and if it did each change is one step.
+        // No code panics while it holds the lock, and each change is atomic in any case.
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.forget(asked.now);
         let is_believed = asked.is_believed || self.believes_all;

@@ -1,4 +1,4 @@
-//! What is known of servers.
+//! The registered servers.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -8,10 +8,10 @@ use leasehold_base::limits::{BOUND_NAMES_MAX, BOUND_NAMES_OF_HOST_MAX};
 use leasehold_base::units::Time;
 use leasehold_wire::binding::{Bound, Claim, Host, Identifier, Name, Status};
 
-/// How long a name is bound after it was last registered (rule 7).
+/// The term of a registration (rule 7).
 pub(crate) const TERM: Duration = Duration::from_secs(60);
 
-/// Names, in small letters, and where they are.
+/// The registered names in lower case, with their servers.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     bound: BTreeMap<Vec<u8>, Entry>,
@@ -26,12 +26,12 @@ struct Entry {
 }
 
 impl Registry {
-    /// Forgets what is bound no more.
+    /// Removes expired registrations.
     pub(crate) fn forget(&mut self, now: Time) {
         self.bound.retain(|_, entry| entry.until > now);
     }
 
-    /// Binds a name to its owner for a term from now on.
+    /// Binds a name to its owner for one term.
     pub(crate) fn register(&mut self, now: Time, host: IpAddr, claim: &Claim<'_>) -> Status {
         let port = u16::try_from(claim.port).ok().filter(|port| *port != 0);
         let (Some(name), Some(port)) = (folded(claim.name), port) else { return Status::Wrong };
@@ -50,20 +50,20 @@ impl Registry {
         self.bound.len() >= BOUND_NAMES_MAX || of_host >= BOUND_NAMES_OF_HOST_MAX
     }
 
-    /// Ends what is bound, for its owner; whether it was.
+    /// Removes a registration at the request of its owner; returns true if it existed.
     pub(crate) fn withdraw(&mut self, host: IpAddr, claim: &Claim<'_>) -> bool {
         let own = folded(claim.name)
             .filter(|name| self.bound.get(name).is_some_and(|entry| entry.is_of(host, claim)));
         own.is_some_and(|name| self.bound.remove(&name).is_some())
     }
 
-    /// Where a server is, for whoever asks from an address.
+    /// Returns the server of a name, for a caller at an address.
     pub(crate) fn find(&self, from: IpAddr, name: Name<'_>) -> Option<Bound<'_>> {
         let (name, entry) = self.bound.get_key_value(&folded(name)?)?;
         entry.is_reached_from(from).then(|| entry.told(name))
     }
 
-    /// Where all are, for whoever asks from an address.
+    /// Returns all servers, for a caller at an address.
     pub(crate) fn all(&self, from: IpAddr) -> impl Iterator<Item = Bound<'_>> {
         let reached = self.bound.iter().filter(move |(_, entry)| entry.is_reached_from(from));
         reached.map(|(name, entry)| entry.told(name))
@@ -89,7 +89,7 @@ impl Entry {
     }
 }
 
-/// A name as it is kept; none where it is none (rule 1).
+/// Returns a name in its stored form; None if it is invalid (rule 1).
 fn folded(Name(name): Name<'_>) -> Option<Vec<u8>> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_".contains(byte);
     (!name.is_empty() && name.iter().all(is_plain)).then(|| name.to_ascii_lowercase())

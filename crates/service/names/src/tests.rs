@@ -1,4 +1,4 @@
-//! The database as servers and clients see it: by bytes, at moments that the test chooses.
+//! The database at the byte level, at times that the test sets.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -21,7 +21,7 @@ const HOST: &str = "192.0.2.1";
 const ELSEWHERE: &str = "192.0.2.2";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// A database, and what time it is there.
+/// A database with its clock.
 struct Database {
     names: Names,
     now: Time,
@@ -38,7 +38,7 @@ impl Database {
         Asked { from, by_stream: true, is_believed: self.is_believed, now: self.now }
     }
 
-    /// What comes of a call from a host: the results, or why there are none.
+    /// Returns the results of a call from a host, or its status.
     fn call(&self, from: &str, procedure: u32, args: &impl Encode) -> Result<Bytes, ReplyStatus> {
         self.answer(self.asked(from), &call(procedure), args).expect("it is answered")
     }
@@ -71,7 +71,7 @@ impl Database {
         read(&self.call(from, withdraw::NUMBER, &claim).expect("has results"))
     }
 
-    /// Where a name is: the identifier, and the address as text.
+    /// Returns the identifier and the address of a name.
     fn lookup(&self, from: &str, name: &str) -> Option<(Identifier, String)> {
         let results = self.call(from, lookup::NUMBER, &Name(name.as_bytes())).expect("has results");
         let found: lookup::Reply<'_> = read(&results);
@@ -105,7 +105,7 @@ fn read<'a, T: Decode<'a>>(results: &'a Bytes) -> T {
 }
 
 #[test]
-fn a_name_is_told_with_address_and_identifier() {
+fn lookup_returns_address_and_identifier() {
     let database = Database::new();
     assert_eq!(database.lookup(ELSEWHERE, "files"), None);
     assert_eq!(database.register(HOST, "Files", OWN, 2049), Status::Ok);
@@ -119,13 +119,13 @@ fn a_name_is_told_with_address_and_identifier() {
 }
 
 #[test]
-fn a_name_is_its_owners_while_that_renews_it() {
+fn name_belongs_to_its_owner_while_renewed() {
     let mut database = Database::new();
     assert_eq!(database.register(HOST, "files", OWN, 2049), Status::Ok);
     for _ in 0..10 {
         database.pass(TERM / 2);
         assert_eq!(database.register(HOST, "files", OTHER, 2049), Status::Taken);
-        // Whoever looked the identifier up has another address still.
+        // A caller that has looked up the identifier still has another address.
         assert_eq!(database.register(ELSEWHERE, "files", OWN, 2049), Status::Taken);
         assert_eq!(database.register(HOST, "files", OWN, 2050), Status::Ok);
     }
@@ -154,7 +154,7 @@ fn only_the_owner_withdraws() {
 }
 
 #[test]
-fn who_is_not_believed_only_asks() {
+fn untrusted_caller_may_only_look_up() {
     let mut database = Database::new();
     assert_eq!(database.register(HOST, "files", OWN, 2049), Status::Ok);
     database.is_believed = false;
@@ -168,7 +168,7 @@ fn who_is_not_believed_only_asks() {
 }
 
 #[test]
-fn what_is_on_the_loopback_is_told_there_only() {
+fn loopback_servers_are_reported_on_loopback_only() {
     let database = Database::new();
     assert_eq!(database.register(LOOPBACK, "files", OWN, 2049), Status::Ok);
     assert_eq!(database.register(HOST, "tape", OWN, 2049), Status::Ok);
@@ -179,7 +179,7 @@ fn what_is_on_the_loopback_is_told_there_only() {
 }
 
 #[test]
-fn what_is_no_name_and_no_port_is_wrong() {
+fn invalid_names_and_ports_are_rejected() {
     let database = Database::new();
     for name in ["", "a b", "a/b", "a:b", "a\u{1b}[2J", "\u{e9}", "a\n"] {
         assert_eq!(database.register(HOST, name, OWN, 2049), Status::Wrong, "{name:?}");
@@ -195,7 +195,7 @@ fn what_is_no_name_and_no_port_is_wrong() {
 }
 
 #[test]
-fn nobody_fills_the_database() {
+fn number_of_names_is_bounded() {
     let mut database = Database::new();
     let fill = |database: &Database, host: &str| {
         let names = (0..).map(|number| format!("{host}-{number}"));

@@ -1,16 +1,16 @@
-//! Addresses as text that is the same on every network, and as the system has them.
+//! Universal addresses (text) and native addresses (structures of the operating system).
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// An address in universal form: the host's, then the two bytes of the port, parted by dots
-/// (RFC 5665 5.2.3).
+/// Returns the universal form of an address: the host and the two bytes of the port, separated by
+/// dots (RFC 5665 5.2.3).
 #[must_use]
 pub fn universal(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     format!("{}.{high}.{low}", address.ip())
 }
 
-/// The address that such a text means.
+/// Parses a universal address.
 pub(crate) fn parse(text: &[u8]) -> Option<SocketAddr> {
     let mut parts = core::str::from_utf8(text).ok()?.rsplitn(3, '.');
     let (low, high) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -18,11 +18,11 @@ pub(crate) fn parse(text: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(host, u16::from_be_bytes([high, low])))
 }
 
-/// The families of Linux, which stand first in its addresses, as the processor has numbers.
+/// The address families of Linux, which begin a native address in the processor's byte order.
 const INET: u16 = 2;
 const INET6: u16 = 10;
 
-/// An address as a program of this machine has it: `sockaddr_in` or `sockaddr_in6`.
+/// Returns the native form of an address: `sockaddr_in` or `sockaddr_in6`.
 pub(crate) fn native(address: SocketAddr) -> Vec<u8> {
     let port = address.port().to_be_bytes();
     match address {
@@ -36,7 +36,7 @@ pub(crate) fn native(address: SocketAddr) -> Vec<u8> {
     }
 }
 
-/// The address that such bytes mean.
+/// Parses a native address.
 pub(crate) fn parse_native(bytes: &[u8]) -> Option<SocketAddr> {
     let (family, rest) = bytes.split_first_chunk::<2>()?;
     let (port, rest) = rest.split_first_chunk::<2>()?;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_the_same_there_and_back() {
+    fn addresses_survive_a_round_trip() {
         for (text, address) in [
             ("127.0.0.1.8.1", "127.0.0.1:2049"),
             ("0.0.0.0.0.111", "0.0.0.0:111"),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn invalid_addresses_are_rejected() {
         for text in ["", "1", "8.1", "127.0.0.1", "127.0.0.1.8", "127.0.0.1.8.256", "a.b", "::1"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! Where programs are.
+//! The addresses of programs.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -6,7 +6,7 @@ use leasehold_wire::portmap::protocol;
 
 use crate::Asked;
 
-/// What carries calls.
+/// The transport of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Carrier {
     /// Streams: TCP.
@@ -15,20 +15,20 @@ pub enum Carrier {
     Datagram,
 }
 
-/// A version of a program, and where it is.
+/// A version of a program, with its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Binding {
     /// The program's number.
     pub program: u32,
     /// The version.
     pub version: u32,
-    /// What carries its calls.
+    /// The transport of its calls.
     pub carrier: Carrier,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
 }
 
-/// A network, by the name that version 3 has for it.
+/// A transport and an address family, which version 3 calls a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Network {
     carrier: Carrier,
@@ -40,7 +40,7 @@ impl Network {
         Self { carrier, is_v6: host.is_ipv6() }
     }
 
-    /// Its name (RFC 5665 5.1.1).
+    /// Returns its network identifier (RFC 5665 5.1.1).
     pub(crate) const fn name(self) -> &'static str {
         match (self.carrier, self.is_v6) {
             (Carrier::Stream, false) => "tcp",
@@ -50,7 +50,7 @@ impl Network {
         }
     }
 
-    /// The number by which version 2 knows it.
+    /// Returns its protocol number in version 2.
     pub(crate) const fn number(self) -> u32 {
         match self.carrier {
             Carrier::Stream => protocol::TCP,
@@ -58,7 +58,7 @@ impl Network {
         }
     }
 
-    /// The same family of addresses, with another number of version 2.
+    /// Returns the network of the same address family with another protocol number of version 2.
     pub(crate) fn with_number(self, number: u32) -> Option<Self> {
         [Carrier::Stream, Carrier::Datagram]
             .map(|carrier| Self { carrier, ..self })
@@ -77,7 +77,7 @@ impl Network {
         if self.is_v6 { "inet6" } else { "inet" }
     }
 
-    /// Without connections, or with connections that end in order.
+    /// Returns the semantics: connectionless, or connections with orderly release.
     pub(crate) const fn semantics(self) -> u32 {
         match self.carrier {
             Carrier::Datagram => 1,
@@ -87,14 +87,14 @@ impl Network {
 }
 
 impl Asked {
-    /// The network that a question came on.
+    /// Returns the network of a call.
     pub(crate) const fn network(&self) -> Network {
         Network::of(self.carrier, self.to)
     }
 }
 
 impl Binding {
-    /// The name of the network that it is on, such as `tcp6`.
+    /// Returns the name of its network, such as `tcp6`.
     #[must_use]
     pub const fn network_name(&self) -> &'static str {
         self.network().name()
@@ -104,18 +104,18 @@ impl Binding {
         Network::of(self.carrier, self.address.ip())
     }
 
-    /// Whether it listens at this address of this machine, or at all.
+    /// Returns true if it listens at this address or at all addresses of this machine.
     pub(crate) fn is_at(&self, host: IpAddr) -> bool {
         self.address.ip() == host || self.address.ip().is_unspecified()
     }
 
-    /// Whether it is of use to whom reaches this machine by that address: from outside, nothing
-    /// on the loopback is.
+    /// Returns true if a caller at this address of the machine can reach it: only loopback
+    /// callers can reach a loopback address.
     pub(crate) fn is_reached_by(&self, host: IpAddr) -> bool {
         host.is_loopback() || !self.address.ip().is_loopback()
     }
 
-    /// Where it is, for whom reaches this machine by that address.
+    /// Returns its address for a caller at this address of the machine.
     pub(crate) fn address_by(&self, host: IpAddr) -> SocketAddr {
         let mut address = self.address;
         if address.ip().is_unspecified() && address.is_ipv4() == host.is_ipv4() {

@@ -1,11 +1,12 @@
-//! A portmapper of our own: portmap version 2, rpcbind versions 3 and 4 (RFC 1833).
+//! The built-in portmapper: portmap version 2, rpcbind versions 3 and 4 (RFC 1833).
 //!
-//! It tells where the programs of this server are, and nothing else: what is in its list is fixed
-//! when it starts. Criteria in order of weight: nobody can use it against others, or against this
-//! server; it says only what whoever asks can use; every procedure is answered as the RFC has it.
-//! `docs/design/0008-portmapper.md` says what became of the procedures that served attackers.
+//! It reports the addresses of this server's programs only; its list is fixed at the start.
+//! Criteria in order of weight: no attacker can use it against other machines or against this
+//! server; it reports only addresses that the caller can reach; every procedure answers as the RFC
+//! specifies. `docs/design/0008-portmapper.md` describes the treatment of procedures that helped
+//! attackers.
 //!
-//! Like every service it does no I/O: a message goes in, a message comes out.
+//! Like every service it does no I/O: it maps a message to a reply.
 
 mod address;
 mod binding;
@@ -30,7 +31,7 @@ use binding::Network;
 use request::{Refusal, Request};
 use statistics::Statistics;
 
-/// The versions that are served of it.
+/// The supported versions.
 pub const VERSIONS: [u32; 3] = [2, 3, 4];
 
 /// A portmapper.
@@ -40,26 +41,26 @@ pub struct Portmapper {
     statistics: Statistics,
 }
 
-/// How a call came in.
+/// The circumstances of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Who asks.
+    /// The caller's address.
     pub from: IpAddr,
-    /// The address of this machine that was asked.
+    /// The destination address on this machine.
     pub to: IpAddr,
-    /// What carried the call.
+    /// The transport of the call.
     pub carrier: Carrier,
 }
 
 impl Portmapper {
-    /// Tells of these programs, of which it should be one itself. `time` says how many seconds
-    /// have passed since 1970.
+    /// Creates a portmapper for these programs, which should include the portmapper itself. `time`
+    /// returns the seconds since 1970.
     #[must_use]
     pub fn new(bindings: Vec<Binding>, time: fn() -> u32) -> Self {
         Self { bindings, time, statistics: Statistics::default() }
     }
 
-    /// Answers one RPC message; with nothing, when it is none or must not be answered.
+    /// Answers one RPC message; returns None if the message is not a call or must not be answered.
     pub fn answer(&self, asked: Asked, message: &Bytes, writer: Writer) -> Option<Message> {
         let mut reader = Reader::new(message);
         let call = match Call::decode(&mut reader) {
@@ -74,7 +75,7 @@ impl Portmapper {
         }
     }
 
-    /// Finds the procedure of a call and runs it; the whole reply.
+    /// Finds and runs the procedure of a call; returns the whole reply.
     fn run<'a>(
         &'a self,
         asked: Asked,
@@ -83,7 +84,7 @@ impl Portmapper {
         mut writer: Writer,
     ) -> Result<Message, Refusal> {
         let procedure = procedures::find(call).map_err(Refusal::Status)?;
-        // Who asks makes no difference, but what cannot be understood is not let pass.
+        // The caller's identity does not matter, but an unknown flavour is refused.
         if ![flavor::NONE, flavor::SYS].contains(&call.credential.flavor) {
             return Err(Refusal::Status(ReplyStatus::AuthError(AuthStatus::BadCredential)));
         }
@@ -95,18 +96,19 @@ impl Portmapper {
         Ok(request.writer.finish())
     }
 
-    /// What is of use to whom reaches this machine by an address.
+    /// Returns the bindings that a caller at this address of the machine can reach.
     fn reached_by(&self, host: IpAddr) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.is_reached_by(host))
     }
 
-    /// What is of use to whoever asks and has an address of the same family as it asked by.
+    /// Returns the bindings that the caller can reach in the address family of its call.
     fn of_family(&self, asked: Asked) -> impl Iterator<Item = &Binding> {
         let family = asked.network().family();
         self.reached_by(asked.to).filter(move |binding| binding.network().family() == family)
     }
 
-    /// Where a program is, for whoever asks: preferably at the address that was asked.
+    /// Returns the binding of a program for the caller, preferably at the destination address of
+    /// the call.
     fn find(
         &self,
         asked: Asked,
@@ -126,12 +128,12 @@ impl Portmapper {
     }
 }
 
-/// Which versions of a program are wanted.
+/// The wanted versions of a program.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
-    /// This one.
+    /// Exactly this version.
     Just(u32),
-    /// Any, this one if it is there: the program itself tells which versions it has.
+    /// Any version, preferably this one: the program itself reports its versions.
     Any { rather: u32 },
 }
 

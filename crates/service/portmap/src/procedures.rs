@@ -1,4 +1,4 @@
-//! What each procedure does.
+//! The procedures.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::address::{native, parse, parse_native, universal};
 use crate::binding::Binding;
 use crate::request::{Done, Refusal, Request};
 
-/// Reads the arguments of a procedure, does it, and writes its results.
+/// Decodes the arguments of a procedure, runs it, and encodes its results.
 pub(crate) type Procedure = fn(&mut Request<'_>) -> Done;
 
-/// Every version, from version 2 on, with its procedures in the order of their numbers.
+/// The procedures of each version, from version 2 on, in the order of their numbers.
 const VERSIONS: [&[Procedure]; 3] = [
     &[null, old_set, old_set, getport, old_dump, old_callit],
     &[null, set, set, getaddr, dump, callit, gettime, uaddr2taddr, taddr2uaddr],
@@ -36,7 +36,7 @@ const VERSIONS: [&[Procedure]; 3] = [
     ],
 ];
 
-/// The procedure of a call.
+/// Returns the procedure of a call.
 pub(crate) fn find(call: &Call<'_>) -> Result<Procedure, ReplyStatus> {
     if call.program != PROGRAM {
         return Err(ReplyStatus::ProgramUnavailable);
@@ -56,7 +56,7 @@ fn null(request: &mut Request<'_>) -> Done {
     request.args()
 }
 
-/// SET and UNSET of version 2: the list is ours alone.
+/// SET and UNSET of version 2 always fail, because the list is fixed.
 fn old_set(request: &mut Request<'_>) -> Done {
     let _: Mapping = request.args()?;
     request.write(&false);
@@ -86,7 +86,7 @@ fn getport(request: &mut Request<'_>) -> Done {
 fn old_dump(request: &mut Request<'_>) -> Done {
     let () = request.args()?;
     request.may_list()?;
-    // One address or several are all the same where only ports are told.
+    // Entries of version 2 contain only ports, so several addresses with one port are one entry.
     let mappings: BTreeSet<_> = request
         .portmapper
         .of_family(request.asked)
@@ -114,8 +114,8 @@ fn getversaddr(request: &mut Request<'_>) -> Done {
     Ok(())
 }
 
-/// Tells where a program is on the network that the question came on, whatever network is asked
-/// for (RFC 1833 2.2.1).
+/// Returns the address of a program on the network of the call, regardless of the network in the
+/// arguments (RFC 1833 2.2.1).
 fn tell(request: &mut Request<'_>, wanted: &rpcbind::Binding<'_>, versions: Wanted) {
     let network = request.asked.network();
     let found = request.portmapper.find(request.asked, network, wanted.program, versions);
@@ -125,7 +125,7 @@ fn tell(request: &mut Request<'_>, wanted: &rpcbind::Binding<'_>, versions: Want
     request.write(&Text(address.unwrap_or_default().as_bytes()));
 }
 
-/// Whom everything in the list belongs to.
+/// The owner of all entries in the list.
 const OWNER: &[u8] = b"leasehold";
 
 fn dump(request: &mut Request<'_>) -> Done {
@@ -160,7 +160,7 @@ fn callit(request: &mut Request<'_>) -> Done {
     Ok(())
 }
 
-/// As CALLIT, but failures are told.
+/// Like CALLIT, but reports failures.
 fn indirect(request: &mut Request<'_>) -> Done {
     let call: ForwardedCall<'_> = request.args()?;
     let binding = call_null(request, &call, true).map_err(Refusal::Status)?;
@@ -174,9 +174,9 @@ fn write_called(request: &mut Request<'_>, binding: &Binding) {
     request.write(&rpcbind::ForwardedReply { address, results: Forwarded(&[]) });
 }
 
-/// Calls a procedure on the caller's behalf, if it is NULL of a program of ours: that does nothing
-/// and shows that the program is there, which is what such calls are made for. Any other would be
-/// done in the name of this machine.
+/// Forwards a call if it is NULL of one of this server's programs. NULL does nothing and shows that
+/// the program runs, which is the usual purpose of such calls. Any other call would run with the
+/// authority of this machine.
 fn call_null<'a>(
     request: &Request<'a>,
     call: &ForwardedCall<'_>,

@@ -1,4 +1,4 @@
-//! One call on its way to its reply.
+//! A call in progress.
 
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::rpc::ReplyStatus;
@@ -6,8 +6,7 @@ use leasehold_wire::rpc::ReplyStatus;
 use crate::binding::Carrier;
 use crate::{Asked, Portmapper};
 
-/// A call whose procedure is known: what is left to be read of it, and what is written of its
-/// reply.
+/// A call whose procedure is known, with its remaining arguments and the partial reply.
 pub(crate) struct Request<'a> {
     pub(crate) portmapper: &'a Portmapper,
     pub(crate) asked: Asked,
@@ -17,16 +16,16 @@ pub(crate) struct Request<'a> {
     pub(crate) writer: Writer,
 }
 
-/// Why a call gets no results.
+/// The reason for a call without results.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is not answered.
+    /// The call gets no reply.
     Silence,
-    /// It is answered so.
+    /// The call gets this status.
     Status(ReplyStatus),
 }
 
-/// Whether there are results.
+/// The outcome of a procedure.
 pub(crate) type Done = Result<(), Refusal>;
 
 impl<'a> Request<'a> {
@@ -41,8 +40,8 @@ impl<'a> Request<'a> {
         results.encode(&mut self.writer);
     }
 
-    /// Lets pass who may be sent a list. The sender of a datagram may be another than the one
-    /// that it names, who would be sent a long list for a short question.
+    /// Checks that the caller may receive a list. The source address of a datagram may be forged,
+    /// and a long reply to a short question would amplify an attack.
     pub(crate) fn may_list(&self) -> Done {
         match self.asked.carrier {
             Carrier::Datagram if !self.asked.from.is_loopback() => Err(Refusal::Silence),

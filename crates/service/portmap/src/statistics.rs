@@ -1,4 +1,4 @@
-//! What is counted, for GETSTAT.
+//! The counters of GETSTAT.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,11 +14,11 @@ use leasehold_wire::portmap::{ForwardedCall, VERSION};
 use crate::binding::Network;
 use crate::request::Request;
 
-/// How many programs, and how many procedures, are counted apart in each version; anybody may
-/// invent numbers, and those that come after so many are not counted.
+/// The largest number of programs, and of procedures, with their own counters in each version.
+/// Callers may invent numbers, so the server ignores further ones.
 const KINDS_MAX: usize = 32;
 
-/// What is counted, by the version of this program, from version 2 on.
+/// The counters of each version of this program, from version 2 on.
 #[derive(Default)]
 pub(crate) struct Statistics(Mutex<[Counted; 3]>);
 
@@ -51,7 +51,7 @@ struct Outcomes {
     indirect: u32,
 }
 
-/// Counts an outcome of its kind, where there is room for the kind.
+/// Counts an outcome of a kind if the kind has a counter or there is room for a new one.
 fn count<K: Ord>(kinds: &mut BTreeMap<K, Outcomes>, kind: K, succeeded: bool, indirect: bool) {
     if kinds.len() < KINDS_MAX || kinds.contains_key(&kind) {
         let outcomes = kinds.entry(kind).or_default();
@@ -62,7 +62,7 @@ fn count<K: Ord>(kinds: &mut BTreeMap<K, Outcomes>, kind: K, succeeded: bool, in
 }
 
 impl Statistics {
-    /// A procedure was called that there is.
+    /// Counts a call of an existing procedure.
     pub(crate) fn call(&self, version: u32, procedure: u32) {
         self.with(version, |counted| {
             if let Some(count) = counted.calls.0.get_mut(procedure as usize) {
@@ -71,13 +71,13 @@ impl Statistics {
         });
     }
 
-    /// A program was asked for.
+    /// Counts a search for a program.
     pub(crate) fn search(&self, request: &Request<'_>, program: u32, version: u32, found: bool) {
         let search = Search { program, version, network: request.asked.network() };
         self.with(request.version, |counted| count(&mut counted.searches, search, found, false));
     }
 
-    /// A procedure was to be called on another's behalf.
+    /// Counts a forwarded call.
     pub(crate) fn forward(
         &self,
         request: &Request<'_>,
@@ -93,7 +93,7 @@ impl Statistics {
         });
     }
 
-    /// Writes all of it as GETSTAT's results.
+    /// Encodes all counters as the results of GETSTAT.
     pub(crate) fn encode(&self, writer: &mut Writer) {
         let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let [version_2, version_3, version_4] = counted.each_ref().map(Counted::wire);
@@ -129,7 +129,7 @@ impl Counted {
         };
         Wire {
             calls: self.calls,
-            // Nobody sets or unsets.
+            // SET and UNSET never succeed.
             set: 0,
             unset: 0,
             addressed: List(self.searches.iter().map(addressed).collect()),

@@ -1,4 +1,4 @@
-//! The portmapper as its clients see it: by bytes.
+//! The portmapper at the byte level.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -20,14 +20,14 @@ const MOUNT: u32 = 100_005;
 const NONE: u32 = 99;
 const TIME: u32 = 1_700_000_000;
 
-/// A portmapper, and who asks it.
+/// A portmapper, with the properties of its caller.
 struct Server {
     portmapper: Portmapper,
     asked: Asked,
 }
 
-/// One that tells of NFS at all addresses of IPv4 and one of IPv6, of MOUNT on the loopback only,
-/// and of itself.
+/// Returns a portmapper with NFS at all IPv4 addresses and at one IPv6 address, MOUNT on the
+/// loopback only, and itself.
 fn server() -> Server {
     let both = |program, version, address: &str| {
         let address: SocketAddr = address.parse().expect("an address");
@@ -78,7 +78,7 @@ impl Server {
         self.reply(version, procedure, args).map(|reply| status(&reply))
     }
 
-    /// What becomes of the results of a call that succeeds.
+    /// Returns the results of a call, or its status.
     fn results<T>(
         &self,
         (version, procedure): (u32, u32),
@@ -130,7 +130,7 @@ fn binding(program: u32, version: u32) -> rpcbind::Binding<'static> {
 }
 
 #[test]
-fn what_is_not_there_is_told_apart() {
+fn unserved_calls_get_distinct_statuses() {
     let server = server();
     for version in 2..=4 {
         assert_eq!(server.status(version, 0, &()), Some(ReplyStatus::Success));
@@ -155,7 +155,7 @@ fn arguments_that_cannot_be_read_are_garbage() {
     let server = server();
     for (version, procedures) in [(2, 6), (3, 9), (4, 13)] {
         for procedure in 0..procedures {
-            // Too much for those that take nothing, too little for all others.
+            // Excess bytes for procedures without arguments, and too few bytes for all others.
             let garbage = server.status(version, procedure, &1_u32);
             assert_eq!(garbage, Some(ReplyStatus::GarbageArguments), "{version}.{procedure}");
         }
@@ -163,7 +163,7 @@ fn arguments_that_cannot_be_read_are_garbage() {
 }
 
 #[test]
-fn a_flavour_that_nobody_checks_is_not_let_pass() {
+fn unknown_flavour_is_refused() {
     let server = server();
     let of = |flavor| OpaqueAuth { flavor, body: &[] };
     for (flavor, answer) in [
@@ -190,7 +190,7 @@ fn ports() {
 }
 
 #[test]
-fn what_is_on_the_loopback_is_told_on_the_loopback_only() {
+fn loopback_bindings_are_reported_on_loopback_only() {
     let server = server();
     assert_eq!(server.port(MOUNT, 3, protocol::TCP), 0);
     assert_eq!(server.address(4, 3, MOUNT, 3), "");
@@ -254,7 +254,7 @@ fn lists() {
     });
 }
 
-/// A short question with the address of another as its sender brought that one a long list.
+/// The reply to a short question with a forged source address sent a long list to the victim.
 #[test]
 fn no_list_goes_to_another_machine_by_datagram() {
     let long = "2001:db8:1111:2222:3333:4444:5555:6666";
@@ -286,7 +286,7 @@ fn no_list_goes_to_another_machine_by_datagram() {
 }
 
 #[test]
-fn nobody_changes_the_list() {
+fn list_cannot_be_changed() {
     let server = server().asked_at("127.0.0.1");
     let mapping = Mapping { program: NONE, version: 1, protocol: protocol::TCP, port: 9 };
     let ours = Mapping { program: NFS, version: 3, ..mapping };
@@ -310,9 +310,9 @@ fn nobody_changes_the_list() {
     assert_eq!(server.port(NFS, 3, protocol::TCP), 2049);
 }
 
-/// Anything but NULL would be done in the name of this machine.
+/// Any procedure except NULL would run with the authority of this machine.
 #[test]
-fn only_null_of_our_own_programs_is_called_for_others() {
+fn only_null_of_own_programs_is_forwarded() {
     let server = server().by_datagram();
     let forward = |program, version, procedure, args: &'static [u8]| ForwardedCall {
         program,
@@ -336,7 +336,7 @@ fn only_null_of_our_own_programs_is_called_for_others() {
         (forward(NFS, 3, 0, b"more"), ReplyStatus::GarbageArguments),
         (forward(NFS, 4, 0, b""), ReplyStatus::ProgramUnavailable),
         (forward(NONE, 1, 0, b""), ReplyStatus::ProgramUnavailable),
-        // It would call itself without end.
+        // This call would forward itself endlessly.
         (forward(PROGRAM, 2, callit::NUMBER, b""), ReplyStatus::ProcedureUnavailable),
         (forward(MOUNT, 3, 0, b""), ReplyStatus::ProgramUnavailable),
     ] {
@@ -369,7 +369,7 @@ fn time_and_addresses() {
 }
 
 #[test]
-fn what_is_asked_is_counted_in_bounded_memory() {
+fn statistics_use_bounded_memory() {
     let server = server();
     for program in [NFS, NFS, NONE] {
         server.port(program, 3, protocol::TCP);

@@ -73,7 +73,7 @@ pub struct Row {
 pub enum Use {
     /// The client queries its access to an object.
     Asks,
-    /// None: the procedure is for metaservers.
+    /// No use: only metaservers call the procedure.
     Never,
     /// The client reads an object.
     Reads,

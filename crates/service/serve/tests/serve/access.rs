@@ -1,4 +1,4 @@
-//! Rules of exports, as their clients meet them.
+//! The rules of exports at the clients' interface.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +39,7 @@ fn offer(id: u16, name: &str, store: &Arc<MemStore>, rules: Vec<Rule>) -> Offer 
     }
 }
 
-/// Counts what it is told of refusals.
+/// Counts the events of refusals.
 #[derive(Clone, Default)]
 struct Refusals(Arc<Mutex<Vec<String>>>);
 
@@ -57,7 +57,7 @@ impl Observer for Refusals {
     }
 }
 
-/// A server with these exports; its client is 192.0.2.1.
+/// Creates a server with these exports; its client is 192.0.2.1.
 fn server(offers: Vec<Offer>, refusals: &Refusals) -> Server {
     let mut server = Server::new();
     let observer = Box::new(refusals.clone());
@@ -79,7 +79,7 @@ fn owner(server: &mut Server, handle: nfs3::Handle) -> Result<(u32, u32), nfs3::
     }
 }
 
-/// Makes a directory, and says who owns it.
+/// Creates a directory, and returns its owner.
 fn make(server: &mut Server, root: nfs3::Handle, name: &str) -> Result<(u32, u32), nfs3::Status> {
     let args = mkdir::Args {
         place: DirectoryArgs { directory: root, name: Name(name.as_bytes()) },
@@ -95,7 +95,7 @@ fn make(server: &mut Server, root: nfs3::Handle, name: &str) -> Result<(u32, u32
 }
 
 #[test]
-fn an_export_is_hidden_from_whom_no_rule_has() {
+fn export_is_hidden_from_clients_without_a_rule() {
     let refusals = Refusals::default();
     let (open, closed) = (Arc::new(MemStore::default()), Arc::new(MemStore::default()));
     let theirs = || vec![rule(&["198.51.100.0/24"], Identity::default())];
@@ -104,7 +104,7 @@ fn an_export_is_hidden_from_whom_no_rule_has() {
         |closed_for| vec![offer(1, "open", &open, ours()), offer(2, "closed", &closed, closed_for)];
     let mut server = server(offers(theirs()), &refusals);
 
-    // As if it were not there, also where it is asked for by its place on the server.
+    // The reply equals that for a missing export, also for the absolute path on the server.
     for path in ["/closed", "/srv/closed", "/none"] {
         assert_eq!(mount(&mut server, path), Err(mnt::Status::NotFound), "{path}");
     }
@@ -119,21 +119,21 @@ fn an_export_is_hidden_from_whom_no_rule_has() {
     };
     assert_eq!(listed(&mut server), [(b"/open".to_vec(), vec![b"192.0.2.0/24".to_vec()])]);
 
-    // The other client's handle is stale for this one, and good for that.
+    // The other client's handle is stale for this client, and valid for the other.
     server.arrival.from = "198.51.100.7:700".parse().expect("an address");
     let theirs_root = mount(&mut server, "/closed").expect("that one may");
     server.arrival.from = "192.0.2.1:700".parse().expect("an address");
     assert_eq!(owner(&mut server, theirs_root), Err(nfs3::Status::Stale));
     assert_eq!(make(&mut server, theirs_root, "x"), Err(nfs3::Status::Stale));
 
-    // Nobody hears of a mount of an export that is hidden from it.
+    // No client learns of a mount of an export that is hidden from it.
     let mounts = |server: &mut Server| {
         let results = server.call((mount::PROGRAM, 3, dump::NUMBER), &());
         results.read::<dump::Reply<'_>>().0.len()
     };
     assert_eq!(mounts(&mut server), 1);
 
-    // From one call to the next the rules are others; handles stay what they were.
+    // The rules change between two calls; handles stay valid.
     server.service.offer(offers(ours()));
     assert!(owner(&mut server, theirs_root).is_ok());
     assert_eq!(mounts(&mut server), 1, "the other client may no longer have it mounted");
@@ -148,7 +148,7 @@ fn an_export_is_hidden_from_whom_no_rule_has() {
 }
 
 #[test]
-fn who_finds_an_export_is_known_by_its_rules() {
+fn export_list_names_the_clients_of_the_rules() {
     let store = Arc::new(MemStore::default());
     let everybody = || vec![rule(&["*"], Identity::default())];
     let ours = vec![rule(&["192.0.2.0/24"], Identity::default())];
@@ -165,7 +165,7 @@ fn who_finds_an_export_is_known_by_its_rules() {
 }
 
 #[test]
-fn an_export_is_listed_for_everybody_without_names() {
+fn export_for_all_clients_is_listed_without_names() {
     let store = Arc::new(MemStore::default());
     let rules = vec![rule(&["192.0.2.1"], Identity::default()), rule(&["*"], Identity::default())];
     let mut server = server(vec![offer(1, "a", &store, rules)], &Refusals::default());
@@ -173,7 +173,7 @@ fn an_export_is_listed_for_everybody_without_names() {
     assert_eq!(results.read::<export::Reply<'_>>().0[0].groups.0, []);
 }
 
-/// A datagram proves no address: a stranger could have a long list sent to a victim.
+/// A datagram proves no address: a stranger could direct a long list at a victim.
 #[test]
 fn a_list_by_datagram_is_no_longer_than_a_question() {
     let store = Arc::new(MemStore::default());
@@ -216,7 +216,7 @@ fn each_client_is_squashed_and_kept_from_changes_by_its_rule() {
     };
     assert_eq!(as_client(4, 0, "by root"), Ok((0, 0)));
     assert_eq!(as_client(1, 0, "nowhere"), Err(nfs3::Status::ReadOnly));
-    // The root directory is root's, with mode 755.
+    // The root directory belongs to root, with mode 755.
     assert_eq!(as_client(2, 0, "by nobody"), Err(nfs3::Status::Access));
     assert_eq!(as_client(3, 0, "by nobody"), Err(nfs3::Status::Access));
     assert_eq!(as_client(5, 0, "by a stranger"), Err(nfs3::Status::Stale));
@@ -246,7 +246,7 @@ fn a_rule_may_take_a_word_that_nothing_vouches_for() {
 }
 
 #[test]
-fn clients_are_told_the_sizes_of_an_export() {
+fn fsinfo_returns_the_sizes_of_an_export() {
     let store = Arc::new(MemStore::default());
     let small = Offer {
         transfer_bytes_max: 64 << 10,
@@ -260,7 +260,7 @@ fn clients_are_told_the_sizes_of_an_export() {
     assert_eq!((done.read_bytes_max, done.write_bytes_best), (64 << 10, 64 << 10));
 }
 
-/// An iod's directory is found by who knows the cluster's key, and by nobody else.
+/// Only holders of the cluster's key see the directory of an iod.
 #[test]
 fn a_secret_export_has_one_path_and_is_not_told() {
     let store = Arc::new(MemStore::default());

@@ -1,4 +1,4 @@
-//! Positions of version 2 that are searched for.
+//! Searches for cookies of version 2.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,13 +12,13 @@ use crate::support::{NAME, Server};
 
 type Listing = Answer<'static, Option<Message>>;
 
-/// A server of a directory with names at these positions.
+/// Returns a server of a directory with names at these cookies.
 fn server(positions: impl IntoIterator<Item = u64>) -> Server {
     let store = Arc::new(Failing(FsError::Io, positions.into_iter().collect()));
     Server::with(|export| Export { store, ..export })
 }
 
-/// One of a directory with many names.
+/// Returns a server of a directory with many names.
 fn large() -> Server {
     server((1..=100_000).map(|number| number << 32))
 }
@@ -30,14 +30,14 @@ fn behind(server: &Server, cookie: Cookie, count: u32) -> readdir::Args {
 
 const READDIR: (u32, u32, u32) = (PROGRAM, VERSION, readdir::NUMBER);
 
-/// Asks for the names behind a made-up position.
+/// Lists the names after a forged cookie.
 fn list(server: &mut Server) -> Listing {
     let args = behind(server, Cookie(1 << 31 | 7), 4096);
     let message = server.message(READDIR, &args);
     server.service.answer(server.arrival, message, Writer::new()).reply
 }
 
-/// The numbers of the names behind a position, each with its own position, or how that failed.
+/// Returns the file ids after a cookie, each with its own cookie, or the status of the failure.
 fn names(
     server: &mut Server,
     cookie: Cookie,
@@ -84,12 +84,12 @@ fn a_directory_is_searched_once_at_a_time() {
     assert!(poll(&mut list(&mut server)).is_pending());
 }
 
-/// What the mixing of positions multiplies them with.
+/// The multiplier of the cookie hash.
 const MIXING: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Another position that comes to the same 31 bits.
+/// Returns another cookie with the same 31-bit hash.
 fn twin(position: u64) -> u64 {
-    // By Newton: each round doubles the number of bits that are right.
+    // Newton's method: each round doubles the number of correct bits.
     let inverse = (0..6).fold(MIXING, |inverse, _| {
         inverse.wrapping_mul(2_u64.wrapping_sub(MIXING.wrapping_mul(inverse)))
     });
@@ -100,10 +100,10 @@ const ONE: u64 = 1 << 40;
 const ONLY: u64 = 3 << 40;
 const ONE_ENTRY: u32 = readdir::EMPTY_BYTES + readdir::ENTRY_BYTES + 4;
 
-/// While one client was about to go on behind a name, another listed one with the same 4 bytes, and
-/// the names between the two were lost.
+/// While one client was about to continue after a name, another client listed a name with the same
+/// 4 bytes, and the first listing skipped the names between the two.
 #[test]
-fn positions_with_the_same_bytes_are_told_apart() {
+fn cookies_with_the_same_bytes_are_distinguished() {
     let mut server = server([ONE, 2 << 40, twin(ONE), ONLY]);
     let first = names(&mut server, Cookie(0), ONE_ENTRY).expect("it can be listed");
     let [(1, behind_one)] = first[..] else { panic!("one name fits: {first:?}") };
@@ -118,7 +118,7 @@ fn positions_with_the_same_bytes_are_told_apart() {
     }
 }
 
-/// After a restart nobody knows which of two was meant.
+/// After a restart the server cannot distinguish the two.
 #[test]
 fn a_position_that_could_be_two_is_refused_once_forgotten() {
     let positions = [ONE, 2 << 40, twin(ONE), ONLY];

@@ -1,4 +1,4 @@
-//! An iod refuses metaservers that are over, as those meet it.
+//! An iod refuses superseded metaservers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -19,12 +19,12 @@ use crate::support::{NAME, Server};
 const KEY: EpochKey = EpochKey([9; 16]);
 const OVER: ReplyStatus = ReplyStatus::AuthError(AuthStatus::RejectedCredential);
 
-/// The word of a metaserver in an epoch.
+/// Returns the token of a metaserver in an epoch.
 fn word(metaserver: u32, number: u64) -> String {
     Epoch { volume: 5, metaserver, number }.word(KEY)
 }
 
-/// An iod with an object, and their handles.
+/// Creates an iod with an object; returns the handles of its root and of the object.
 fn iod(noted: &[Epoch]) -> (Server, Handle, Handle) {
     let mut server = Server::new();
     server.restart(|service| service.with_epochs(KEY, noted));
@@ -42,7 +42,7 @@ fn written(file: Handle, text: &'static str) -> write::Args {
     write::Args { file, offset: 0, count, stability: write::Stability::FileSync, data }
 }
 
-/// What is in the object, as one sees who says no epoch.
+/// Reads the object as a caller without an epoch.
 fn content(server: &mut Server, file: Handle) -> Bytes {
     server.machine = "client".to_owned();
     let args = read::Args { file, offset: 0, count: 100 };
@@ -56,11 +56,11 @@ fn status(server: &mut Server, procedure: u32, args: &impl Encode) -> ReplyStatu
 }
 
 #[test]
-fn who_is_over_changes_nothing() {
+fn superseded_metaserver_changes_nothing() {
     let (mut server, root, file) = iod(&[]);
     server.machine = word(1, 4);
     assert_eq!(status(&mut server, write::NUMBER, &written(file, "old")), ReplyStatus::Success);
-    // Another one took its place, and has not written yet.
+    // A successor has begun its epoch, and has not written yet.
     server.machine = word(1, 6);
     assert_eq!(
         status(&mut server, getattr::NUMBER, &getattr::Args { object: file }),
@@ -76,12 +76,12 @@ fn who_is_over_changes_nothing() {
     let attributes = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let args = setattr::Args { object: file, attributes, guard: None };
     assert_eq!(status(&mut server, setattr::NUMBER, &args), OVER);
-    // Nor is it let in anew.
+    // The superseded metaserver cannot mount either.
     assert_eq!(server.status((mount::PROGRAM, 3, mnt::NUMBER), &Path(b"/")), OVER);
     assert_eq!(content(&mut server, file), "old");
     assert_eq!(server.service.metaservers_refused(), 5);
 
-    // Others are let in: of another number or volume, and who says no epoch that can be believed.
+    // Other callers are accepted: another number or volume, or no valid epoch.
     let other = Epoch { volume: 6, metaserver: 1, number: 1 }.word(KEY);
     let forged = Epoch { volume: 5, metaserver: 1, number: 9 }.word(EpochKey([8; 16]));
     for machine in [word(2, 1), word(Epoch::ALONE, 1), other, forged, "client".to_owned()] {
@@ -89,13 +89,13 @@ fn who_is_over_changes_nothing() {
         let done = status(&mut server, write::NUMBER, &written(file, "new"));
         assert_eq!(done, ReplyStatus::Success, "{}", server.machine);
     }
-    // What was forged has begun nothing.
+    // The forged token has begun no epoch.
     server.machine = word(1, 6);
     assert_eq!(status(&mut server, write::NUMBER, &written(file, "new")), ReplyStatus::Success);
 }
 
 #[test]
-fn what_was_noted_is_known_at_the_start() {
+fn stored_epochs_are_known_at_the_start() {
     let (mut server, _, file) = iod(&[Epoch { volume: 5, metaserver: 1, number: 6 }]);
     server.machine = word(1, 5);
     assert_eq!(status(&mut server, write::NUMBER, &written(file, "late")), OVER);
@@ -120,9 +120,9 @@ fn poll(pending: &mut Pending) -> Option<ReplyStatus> {
     }
 }
 
-/// A WRITE that the disk still has comes before what its metaserver's successor writes.
+/// A WRITE that the disk is still processing precedes the writes of its metaserver's successor.
 #[test]
-fn what_was_begun_comes_before() {
+fn running_calls_precede_the_successor() {
     let (mut server, _, file) = iod(&[]);
     server.machine = word(1, 4);
     let [mut first, given_up] =
@@ -130,7 +130,7 @@ fn what_was_begun_comes_before() {
     server.machine = word(1, 6);
     let mut second = begin(&mut server, &written(file, "second"));
     assert_eq!(poll(&mut second), None);
-    // Others do not wait.
+    // Other metaservers do not wait.
     server.machine = word(2, 1);
     assert_eq!(poll(&mut begin(&mut server, &written(file, "other"))), Some(ReplyStatus::Success));
     assert_eq!(poll(&mut first), Some(ReplyStatus::Success));
@@ -140,7 +140,7 @@ fn what_was_begun_comes_before() {
     assert_eq!(poll(&mut second), Some(ReplyStatus::Success));
     assert_eq!(content(&mut server, file), "second");
 
-    // And one that still waits is over with the next.
+    // A waiting call is superseded by the next epoch.
     server.machine = word(1, 6);
     let mut first = begin(&mut server, &written(file, "first"));
     let [mut second, mut third] = [7, 8].map(|number| {

@@ -1,5 +1,5 @@
-//! The callers of an iod, and the power that each caller has: by the word of the cluster, by
-//! numbers that follow from the object, and no power by a rule of the export.
+//! The callers of an iod, and the rights of each caller: from the token of the cluster, or from
+//! numbers that derive from the object, but never from a rule of the export.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ const KEY: EpochKey = EpochKey([9; 16]);
 const CLIENTS: ClientKey = ClientKey([10; 16]);
 const STRANGER: ReplyStatus = ReplyStatus::AuthError(AuthStatus::TooWeak);
 
-/// Odd: clients may write.
+/// An odd number: clients may write.
 const WRITTEN: u32 = Layout::OWNERS.start + 5;
 const READ: u32 = WRITTEN + 1;
 
-/// Every caller is the superuser by the rule of the export.
+/// The rule of the export makes every caller the superuser.
 fn service(server: &Server) -> Service {
     let anonymous = User { uid: 0, gid: 0 };
     let rule = Rule {
@@ -66,13 +66,14 @@ impl Iod {
         iod
     }
 
-    /// A call with a word in the name of the machine, of procedure 0, which an iod answers to all.
+    /// Sends an authentication token as the machine name of a NULL call, which an iod answers for
+    /// all callers.
     fn hears(&mut self, word: &str) {
         self.server.machine = word.to_owned();
         assert_eq!(self.status(0, &()), ReplyStatus::Success);
     }
 
-    /// Writes a turn to the note of the iod, as a metaserver does.
+    /// Writes a rollback counter beside the iod's objects, as a metaserver does.
     fn notes(&mut self, turn: u64) {
         self.server.machine = KEY.member_word();
         self.server.uid = 0;
@@ -90,7 +91,7 @@ impl Iod {
         assert!(self.is_done(write::NUMBER, &args));
     }
 
-    /// The error of a READ by a client, if it fails.
+    /// Returns the error of a READ by a client, if it fails.
     fn read_status(&mut self, caller: Owner) -> Option<Status> {
         self.calls_as(caller);
         let args = read::Args { file: self.object, offset: 0, count: 4 };
@@ -101,7 +102,7 @@ impl Iod {
         }
     }
 
-    /// Gives the object to another owner.
+    /// Changes the owner of the object.
     fn give(&mut self, owner: Owner) {
         self.server.machine = Epoch { volume: 5, metaserver: 1, number: 4 }.word(KEY);
         self.server.uid = 0;
@@ -126,7 +127,7 @@ impl Iod {
         self.server.status((PROGRAM, VERSION, procedure), args)
     }
 
-    /// Returns for each of read, write and commit true if a caller may do it.
+    /// Returns true for each of read, write and commit that a caller may do.
     fn may(&mut self, caller: Owner) -> [bool; 3] {
         self.calls_as(caller);
         let (file, data) = (self.object, Bytes::from_static(b"data"));
@@ -141,11 +142,11 @@ impl Iod {
         ]
     }
 
-    /// Returns true if the server does a procedure for the caller.
+    /// Returns true if a procedure succeeds for the caller.
     fn is_done(&mut self, procedure: u32, args: &impl Encode) -> bool {
         let message = self.server.message((PROGRAM, VERSION, procedure), args);
         let reply = self.server.answer(&message).expect("a call is answered");
-        // Behind the head of an accepted call stands the status of the procedure.
+        // The status of the procedure follows the head of an accepted call.
         reply.get(20..28) == Some(&[0; 8])
     }
 }
@@ -179,20 +180,21 @@ fn a_caller_has_the_access_of_its_numbers() {
     for stranger in strangers {
         assert_eq!(iod.may(stranger), NONE, "{stranger:?}");
     }
-    // The earlier numbers are good for nothing once the object has another owner.
+    // The earlier numbers are void once the object has another owner.
     iod.give(CLIENTS.owner([1; 16], READ));
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
     let owner = iod.owner;
     assert_eq!(iod.may(CLIENTS.reader(owner)), READS);
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE, "nobody writes what is given to read");
-    // An object that no metaserver has given to clients belongs to metaservers alone.
+    // Only metaservers may access an object that no metaserver has assigned to clients.
     let own = Owner { user: 0, group: 0 };
     iod.give(own);
     assert_eq!([CLIENTS.reader(own), CLIENTS.writer(own)].map(|it| iod.may(it)), [NONE; 2]);
 }
 
-/// The test above can fail: without the check of callers the same attack reads and writes.
+/// Shows that the test above can fail: without the check of callers the same attack reads and
+/// writes.
 #[test]
 fn a_rule_in_place_of_the_callers_proof_is_found() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
@@ -215,18 +217,19 @@ fn a_client_does_nothing_but_read_and_write_data() {
     assert_eq!(iod.status(setattr::NUMBER, &set), STRANGER);
     assert_eq!(iod.status(lookup::NUMBER, &place(b"object")), STRANGER);
     assert_eq!(iod.status(remove::NUMBER, &place(b"object")), STRANGER);
-    // A metaserver of another version learns of the refusal, as a metaserver with another key does.
+    // A metaserver of another version recognises the refusal, as a metaserver with another key
+    // does.
     let refused = iod.server.call((mount::PROGRAM, 3, mnt::NUMBER), &Path(b"/"));
     assert_eq!(refused.bytes(), [0, 0, 0, 13], "MNT3ERR_ACCES");
     let old = nfs2::Handle(object.as_bytes().try_into().expect("it is as long as those of old"));
     assert_eq!(iod.server.status((nfs2::PROGRAM, 2, 1), &old), STRANGER);
-    // Procedure 0 shows that a server is there.
+    // Procedure 0 shows that a server runs.
     assert_eq!(iod.status(0, &()), ReplyStatus::Success);
 }
 
-/// The attributes have the owner, from which the numbers of the next layout follow.
+/// The attributes contain the owner, from which the numbers of the next layout derive.
 #[test]
-fn a_client_is_told_its_access_and_no_attributes() {
+fn client_receives_its_access_and_no_attributes() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
     let owner = iod.owner;
     let wanted = access::Access { read: true, modify: true, extend: true, ..Default::default() };
@@ -248,26 +251,26 @@ fn a_client_is_told_its_access_and_no_attributes() {
     assert_eq!((status, attributes), (Status::Access, None));
 }
 
-/// Guesses of numbers, each right once in 2^27 or so, must not become many.
+/// The number of guesses, each correct with a probability of about 2^-27, must be bounded.
 #[test]
-fn an_address_with_many_wrong_numbers_has_to_come_again_later() {
+fn address_with_many_wrong_numbers_must_retry_later() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
     let writer = CLIENTS.writer(iod.owner);
     for guess in 0..400 {
         let guessed = Owner { group: Layout::OWNERS.start + guess, ..writer };
         assert_eq!(iod.may(guessed), NONE);
     }
-    // Any other answer would tell the right numbers from wrong numbers.
+    // Any other answer would distinguish correct from wrong numbers.
     iod.calls_as(writer);
     let read = read::Args { file: iod.object, offset: 0, count: 4 };
     let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
     let read::Reply::Failed(status, attributes) = told.read() else { panic!("it was let in") };
     assert_eq!((status, attributes), (Status::Jukebox, None));
-    // The metaserver serves on.
+    // Calls of metaservers continue to work.
     iod.give(iod.owner);
 }
 
-/// An iod that gives no object away does all work as its own user, and lets no client in.
+/// An iod that cannot change owners does all work as its own user, and accepts no client.
 #[test]
 fn an_iod_without_clients_has_none() {
     let mut iod = Iod::new(None, WRITTEN);
@@ -276,7 +279,7 @@ fn an_iod_without_clients_has_none() {
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
 }
 
-/// The objects of an iod that has just started may be the objects of a backup.
+/// The objects of an iod that has just started may come from a backup.
 #[test]
 fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
@@ -304,20 +307,19 @@ fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
     assert_eq!(iod.read_status(stranger), Some(Status::Access));
     iod.hears("leasehold-turn of no key");
     assert_eq!(iod.may(reader), READS);
-    // The metaserver finds the iod older.
+    // The metaserver detects that the iod was rolled back.
     iod.hears(&KEY.turn_word(u64::MAX));
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
-    // A word for an older state reaches the iod, and the note of the iod does not hold this turn
-    // any more.
+    // A token for an older copy reaches the iod, whose stored counter differs.
     iod.notes(7);
     iod.hears(&KEY.turn_word(7));
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
-    // Another start knows nothing of the word.
+    // The token has no effect after a restart.
     service(&mut iod);
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
 }
 
-/// The rules of the exports do not name the sender of a word, so the iod compares no note.
+/// The rules of the exports exclude the sender of the token, so the iod compares no counter.
 #[test]
 fn a_turn_that_is_compared_with_no_note_lets_no_client_in() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);

@@ -1,4 +1,4 @@
-//! Leases from the first byte to the last: clients that hold them, beside plain ones.
+//! Leases at the byte level: clients with leases and clients without.
 
 mod bounds;
 mod datagrams;
@@ -33,7 +33,7 @@ use leasehold_wire::{nfs2, rpc};
 
 use crate::support::{NAME, Server};
 
-/// What was sent to clients by itself.
+/// The messages that the server sent to clients on its own.
 #[derive(Default)]
 struct Posted(Mutex<Vec<(ConnectionId, Bytes)>>, Mutex<Vec<(SocketAddr, IpAddr, Bytes)>>);
 
@@ -50,16 +50,16 @@ impl Post for Posted {
     fn hurry(&self) {}
 }
 
-/// The function that learns how a write of the list ended.
+/// The callback of a write of the list.
 type Done = Box<dyn FnOnce(bool) + Send>;
 
-/// A list of clients in memory.
+/// A stable list in memory.
 #[derive(Default)]
 struct Written {
     list: Mutex<Vec<([u8; 16], u64)>>,
     /// The outcome of the next writes.
     disk: Mutex<Disk>,
-    /// Writes on a slow disk, until the disk is done with them.
+    /// Writes on a slow disk that have not ended yet.
     pending: Mutex<Vec<Done>>,
     writes: AtomicUsize,
 }
@@ -94,7 +94,7 @@ struct World {
     epoch: u64,
 }
 
-/// A reply that may not have come yet.
+/// A pending or finished reply.
 struct Waiting(Response);
 
 impl Waiting {
@@ -147,7 +147,7 @@ impl World {
         world
     }
 
-    /// A server that is started for the first time, or anew.
+    /// Starts or restarts the server.
     fn start(&mut self) {
         self.epoch += 1;
         let list = self.ledger.list.lock().expect("nobody panics").clone();
@@ -167,7 +167,7 @@ impl World {
         let _ = self.server.service.wake(self.server.arrival.now);
     }
 
-    /// A call by a client's connection.
+    /// Sends a call on a client's connection.
     fn send(&mut self, client: u32, procedure: (u32, u32, u32), args: &impl Encode) -> Waiting {
         let message = self.server.message(procedure, args);
         self.server.arrival.connection = Some(connection(client));
@@ -202,7 +202,7 @@ impl World {
         Caller { client: id(client), instance: 1, epoch: self.epoch }
     }
 
-    /// What asks for one lease.
+    /// Returns the arguments that request one lease.
     fn asking(&self, client: u32, object: Handle, kind: Kind) -> leases::Args {
         leases::Args {
             caller: self.caller(client),
@@ -212,7 +212,7 @@ impl World {
         }
     }
 
-    /// What gives one lease back.
+    /// Returns the arguments that return one lease.
     fn returning(&self, client: u32, object: Handle, serial: u64) -> leases::Args {
         leases::Args {
             caller: self.caller(client),
@@ -237,7 +237,7 @@ impl World {
         assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
     }
 
-    /// The calls that came to a client.
+    /// Returns the calls that a client received.
     fn came(&self, client: u32) -> Vec<(Xid, u32, Bytes)> {
         let mut posted = self.posted.0.lock().expect("nobody panics");
         let to = connection(client);
@@ -289,7 +289,7 @@ fn reading(file: Handle) -> read::Args {
 }
 
 #[test]
-fn who_says_hello_is_granted_leases() {
+fn client_gets_leases_after_hello() {
     let mut world = World::new();
     let file = world.file(b"file");
     assert_eq!(world.wanted(1, file, Kind::Read), Answer::Unknown);
@@ -306,12 +306,12 @@ fn who_says_hello_is_granted_leases() {
     world.epoch = 7;
     assert_eq!(world.wanted(1, file, Kind::Read), Answer::Epoch(1));
     world.epoch = 1;
-    // The same again is a renewal, and by a greater instance another lease.
+    // The same request again is a renewal; a request by a greater instance gets another lease.
     assert_eq!(world.granted(1, file, Kind::Read).serial, grant.serial);
 }
 
-/// As at one of several metaservers: files are leased as everywhere, and nothing else is cached by a
-/// lease.
+/// Models one of several metaservers: it leases files as usual, and no lease covers any other
+/// object.
 #[test]
 fn a_server_that_leases_files_alone_says_so() {
     let mut world = World::new();
@@ -356,10 +356,10 @@ fn a_plain_write_waits_for_the_reader_to_vacate() {
     assert!(next.modrev > grant.modrev && next.serial > grant.serial);
 }
 
-/// Three that each waited for some seconds, as where an iod is away, made all that were asked for with
-/// them over before they were told: terms count from when they were asked for.
+/// Sequential requests that each waited for some seconds, for example for an unreachable iod, used
+/// up the terms of all leases of the call, which count from the request.
 #[test]
-fn none_of_what_one_call_asks_for_waits_for_another() {
+fn lease_requests_of_one_call_do_not_wait_for_each_other() {
     let mut world = World::new();
     let files = [world.file(b"one"), world.file(b"two"), world.file(b"three")];
     world.hello(1);
@@ -404,7 +404,7 @@ fn an_eviction_is_sent_again_until_it_was_received() {
 }
 
 #[test]
-fn a_plain_read_sees_what_the_holder_of_a_write_lease_had_not_written_yet() {
+fn plain_read_sees_cached_writes_of_a_lease_holder() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -412,7 +412,7 @@ fn a_plain_read_sees_what_the_holder_of_a_write_lease_had_not_written_yet() {
     let mut read = world.nfs(read::NUMBER, &reading(file));
     assert_eq!(read.poll(), None);
     assert_eq!(world.evictions(1).len(), 1);
-    // It brings back what it changed, while it is evicted, and vacates.
+    // The holder writes its changes back during the recall, and returns the lease.
     let base = Some(Base { serial: grant.serial, modrev: grant.modrev });
     let head = Head { caller: world.caller(1), asks: List(Vec::new()), base };
     let attributes = SetAttributes { mode: Some(0o600), ..Default::default() };
@@ -443,7 +443,7 @@ fn a_plain_call_is_made_again_when_a_holder_is_silent() {
     let Reply::Failed(status, _) = read.results::<read::Reply>() else { panic!("it failed") };
     assert_eq!(status, Status::Jukebox);
     assert_eq!(older.poll(), Some(None), "version 2 has no word for it");
-    // Its lease ends by itself, and so many seconds after its last write at most.
+    // Its lease ends by itself, at most the write slack after its last write.
     world.pass(Duration::from_secs(40));
     let mut read = world.nfs(read::NUMBER, &reading(file));
     assert!(read.results::<read::Reply>().done().is_ok());
@@ -454,7 +454,7 @@ fn nfs2_handle(handle: Handle) -> nfs2::Handle {
 }
 
 #[test]
-fn size_and_time_are_asked_of_a_holder_who_keeps_its_lease() {
+fn server_queries_size_and_time_from_the_holder() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -471,7 +471,7 @@ fn size_and_time_are_asked_of_a_holder_who_keeps_its_lease() {
     Some(report::Now { size: 1234, modified: time, changed: time, set: None }).encode(&mut reply);
     let reply = reply.finish().into_bytes();
     let mut arrival = world.server.arrival;
-    // Nobody answers for another.
+    // No client may reply for another.
     arrival.connection = Some(connection(2));
     drop(world.server.service.answer(arrival, reply.clone(), Writer::new()));
     assert_eq!(look.poll(), None);
@@ -482,10 +482,10 @@ fn size_and_time_are_asked_of_a_holder_who_keeps_its_lease() {
     assert_eq!(world.granted(1, file, Kind::Write).serial, grant.serial);
 }
 
-/// A mode that only the holder knows is shown, but what somebody may do is the store's to say: it is
-/// brought back for that.
+/// The server reports a mode that only the holder knows, but only the store can check permissions:
+/// the holder must first write the mode back.
 #[test]
-fn a_mode_that_a_holder_has_set_is_shown_and_brought_back_for_who_asks_for_access() {
+fn mode_set_by_a_holder_is_shown_and_written_back_for_access() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -532,7 +532,7 @@ fn late_data_is_refused_only_if_the_object_changed() {
         world.lease::<merged::Reply>(1, merged::NUMBER, &LeaseCall { head, args })
     };
     let Answer::Done(done) = push(&mut world, b"late") else { panic!("nobody had changed it") };
-    // What is set behind the data is not late because of it, and is one change with it.
+    // The data does not make the attributes that follow it late, and both form one change.
     let after = done.results.done().expect("it is written").file.after.expect("it is told");
     assert_eq!(after.mode, 0o604);
     assert!(matches!(done.changes.0[..], [change] if change.before == grant.modrev));
@@ -557,7 +557,7 @@ fn a_new_name_evicts_names_and_not_the_attributes_of_siblings() {
     assert_eq!(world.evictions(1), [evict::Lease { object: root, serial: names.serial }]);
     world.give_back(1, root, names.serial);
     assert!(made.results::<create::Reply>().done().is_ok());
-    // A name that goes takes what it leads to with it.
+    // Removing a name also recalls leases on its object.
     let at = DirectoryArgs { directory: root, name: Name(b"file") };
     let mut removed = world.nfs(remove::NUMBER, &at);
     assert_eq!(removed.poll(), None);
@@ -607,7 +607,7 @@ fn leases_come_with_names_and_listings() {
 }
 
 #[test]
-fn appended_data_goes_behind_what_is_there() {
+fn append_writes_at_the_end_of_the_file() {
     let mut world = World::new();
     let file = world.file(b"file");
     for client in [1, 2] {
@@ -627,7 +627,7 @@ fn appended_data_goes_behind_what_is_there() {
 }
 
 #[test]
-fn a_start_waits_for_who_may_hold_leases_and_for_nobody_else() {
+fn grace_period_waits_for_listed_clients_only() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.start();
@@ -686,7 +686,7 @@ fn a_client_that_will_not_return_can_be_forgotten() {
 }
 
 #[test]
-fn who_has_gone_leaves_nothing_to_ask_for() {
+fn departed_client_has_no_leases_to_recall() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -703,7 +703,7 @@ fn who_has_gone_leaves_nothing_to_ask_for() {
 }
 
 #[test]
-fn who_may_not_write_a_file_keeps_nobody_from_it() {
+fn caller_without_write_permission_gets_no_write_lease() {
     let mut world = World::new();
     let file = world.file(b"file");
     let mode = SetAttributes { mode: Some(0o644), ..Default::default() };

@@ -1,4 +1,4 @@
-//! The server as its callers see it: bytes in, bytes out.
+//! The server at its external interface: bytes in, bytes out.
 
 mod access;
 mod cookies;

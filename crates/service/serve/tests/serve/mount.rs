@@ -1,4 +1,4 @@
-//! MOUNT from the first byte to the last (RFC 1813 appendix I).
+//! MOUNT at the byte level (RFC 1813 appendix I).
 
 use std::sync::{Arc, Mutex};
 
@@ -58,7 +58,7 @@ fn an_export_goes_by_three_paths() {
     }
 }
 
-/// White space is part of a name; slashes at its ends are not.
+/// White space is part of a name; leading and trailing slashes are not.
 #[test]
 fn an_export_whose_name_ends_with_a_blank_goes_by_its_paths() {
     for (name, path) in [(" x ", "/srv/ x "), ("/ x /", "/srv/ x //")] {
@@ -85,7 +85,7 @@ fn a_directory_below_can_be_mounted_and_nothing_above() {
 }
 
 #[test]
-fn who_mounted_what_is_listed_until_it_is_taken_back() {
+fn mounts_are_listed_until_unmounted() {
     let mut server = Server::new();
     let root = server.mount(b"/data").expect("it is there");
     server.make_directory(root, b"sub");
@@ -105,7 +105,7 @@ fn who_mounted_what_is_listed_until_it_is_taken_back() {
     assert_eq!(server.mounts(), []);
 }
 
-/// One client filled the list for all with ways to write `/`.
+/// One client filled the list for all clients with different spellings of `/`.
 #[test]
 fn the_spellings_of_a_path_are_one_mount() {
     let mut server = Server::new();
@@ -119,7 +119,7 @@ fn the_spellings_of_a_path_are_one_mount() {
     assert_eq!(server.mounts(), []);
 }
 
-/// One client filled the list for all.
+/// One client filled the list for all clients.
 #[test]
 fn no_client_has_more_than_a_few_places_in_the_list() {
     let mut server = Server::new();
@@ -135,9 +135,9 @@ fn no_client_has_more_than_a_few_places_in_the_list() {
     assert_eq!(server.mounts().len(), 17);
 }
 
-/// A small datagram with the address of another as its sender brought that one the whole list.
+/// The reply to a small datagram with a forged source address sent the whole list to the victim.
 #[test]
-fn by_datagram_a_client_is_told_its_own_mounts_alone() {
+fn datagram_reply_lists_only_the_clients_own_mounts() {
     let mut server = Server::new();
     for client in 1..100 {
         server.arrival.from = format!("192.0.2.{client}:700").parse().expect("an address");
@@ -166,14 +166,14 @@ fn limits_of_a_directory() {
     let mut server = Server::new();
     let results = server.call((PROGRAM, 2, pathconf::NUMBER), &Path(b"/data"));
     let reply: pathconf::Reply = results.read();
-    // Nothing is said of terminals (2, 3, 8) and pipes (6); long names are refused (7), and who
-    // may give files away is restricted (9).
+    // The properties of terminals (2, 3, 8) and pipes (6) are undefined; long names are refused
+    // (7), and changing owners is restricted (9).
     assert_eq!((reply.name_bytes_max, reply.mask), (255, 0b11_1100_1100));
     let results = server.call((PROGRAM, 2, pathconf::NUMBER), &Path(b"/none"));
     assert_eq!(results.read::<pathconf::Reply>().mask, u32::MAX);
 }
 
-/// Writes down what it is told.
+/// Records its events.
 struct Listener(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Listener {

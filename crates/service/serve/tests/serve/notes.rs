@@ -1,4 +1,4 @@
-//! What a server that is started again knows of the calls before.
+//! The persistent duplicate request cache after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use leasehold_wire::nfs3::{
 
 use crate::support::Server;
 
-/// A notebook that lies on the table.
+/// A reply journal in memory.
 #[derive(Default)]
 struct Open(Mutex<BTreeMap<u32, (Time, Vec<u8>)>>);
 
@@ -38,7 +38,7 @@ impl Notebook for Open {
     }
 }
 
-/// A server with a notebook.
+/// A server with a reply journal.
 struct Noting {
     server: Server,
     notebook: Arc<Open>,
@@ -101,7 +101,7 @@ fn a_call_runs_once_across_a_restart() {
             let message = noting.message(procedure, name);
             let first = noting.answer(&message);
             assert_eq!(first[24..28], [0; 4], "succeeds");
-            // A datagram's copy comes from the same port.
+            // A retransmitted datagram comes from the same port.
             let ports = if connection.is_some() { 701..703 } else { 700..702 };
             for port in ports {
                 noting.restart();
@@ -137,7 +137,7 @@ fn a_note_counts_for_the_rest_of_its_time() {
     noting.server.arrival.now = Time::ZERO + (REPLY_AGE_MAX - Duration::from_secs(1));
     noting.restart();
     assert_eq!(noting.answer(&remove), first);
-    // To give it began its time anew.
+    // Resending the reply restarted its time.
     noting.server.arrival.now = Time::ZERO + (REPLY_AGE_MAX + Duration::from_secs(1));
     noting.restart();
     let create = noting.message(create::NUMBER, b"none");

@@ -1,4 +1,4 @@
-//! What a client is told for whom there is no room.
+//! The answers to clients when the duplicate request cache is full.
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode as _, Message, Reader, Writer, decode_all};
@@ -11,7 +11,7 @@ use leasehold_wire::{nfs2, rpc};
 
 use crate::support::{NAME, Server};
 
-/// What is said at once; nothing, where the call runs. Those that run are kept and never end.
+/// Returns the immediate answer, or None if the call runs. Running calls are stored and never end.
 fn said(server: &Server, message: &Bytes, running: &mut Vec<Response>) -> Option<Option<Bytes>> {
     let response = server.service.answer(server.arrival, message.clone(), Writer::new());
     if let Answer::Now(reply) = response.reply {
@@ -22,9 +22,9 @@ fn said(server: &Server, message: &Bytes, running: &mut Vec<Response>) -> Option
     None
 }
 
-/// A client waits long on a stream before it asks again by itself.
+/// A client on a stream waits for a long time before it retransmits.
 #[test]
-fn a_client_with_too_many_calls_is_told_to_ask_again() {
+fn client_with_too_many_calls_gets_a_retry_status() {
     let mut server = Server::new();
     let root = server.service.root_handle(NAME).expect("the export is there");
     let place = DirectoryArgs { directory: Handle::from(root), name: Name(b"none") };
@@ -40,7 +40,7 @@ fn a_client_with_too_many_calls_is_told_to_ask_again() {
     let results: remove::Reply = decode_all(&mut reader).expect("results of REMOVE");
     assert!(matches!(results, Reply::Failed(Status::Jukebox, _)), "{results:?}");
 
-    // Version 2 has no word for it, and a datagram is sent again soon.
+    // Version 2 has no retry status, and a client retransmits a datagram soon.
     let args = nfs2::DirectoryArgs { directory: nfs2::Handle(root), name: nfs2::Name(b"none") };
     let old = server.message((PROGRAM, nfs2::VERSION, nfs2::remove::NUMBER), &args);
     assert_eq!(said(&server, &old, &mut running), Some(None));
@@ -49,7 +49,7 @@ fn a_client_with_too_many_calls_is_told_to_ask_again() {
     assert_eq!(said(&server, &refused, &mut running), Some(None));
     server.arrival = on_stream;
 
-    // Another client has room, and what may run twice goes on.
+    // Another client has its own limit, and idempotent calls still run.
     server.arrival.from = "192.0.2.2:700".parse().expect("an address");
     assert_eq!(said(&server, &refused, &mut running), None);
     server.arrival = on_stream;
@@ -57,7 +57,7 @@ fn a_client_with_too_many_calls_is_told_to_ask_again() {
     let reply: getattr::Reply = server.call((PROGRAM, VERSION, getattr::NUMBER), &args).read();
     assert!(matches!(reply, Reply::Done(_)));
 
-    // The refusal is not kept: with room the same call runs.
+    // The refusal is not cached: the same call runs once there is room.
     running.truncate(running.len() - 2);
     assert_eq!(said(&server, &refused, &mut running), None);
 }

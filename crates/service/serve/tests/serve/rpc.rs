@@ -1,4 +1,4 @@
-//! What every call goes through before it reaches a procedure (RFC 5531).
+//! The checks that every call passes before it reaches a procedure (RFC 5531).
 
 use crate::support::Server;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ fn null_of_every_program_and_version_answers() {
 }
 
 #[test]
-fn what_is_not_served_is_told_apart() {
+fn unserved_calls_get_distinct_statuses() {
     let mut server = Server::new();
     assert_eq!(server.status((99, 1, 0), &()), ReplyStatus::ProgramUnavailable);
     let versions = Versions { low: 2, high: 3 };
@@ -89,9 +89,9 @@ fn auth_status(
     None
 }
 
-/// Whether a client may do anything has nothing to do with whether the server is there.
+/// Clients without any rights can still detect that the server runs.
 #[test]
-fn null_answers_whatever_the_trust_is() {
+fn null_replies_at_every_trust() {
     let mut server = Server::new();
     let every = [Trust::Claimed, Trust::Pinned { uid: 1, gid: 1 }, Trust::Nobody, Trust::Refused];
     for trust in every {
@@ -108,7 +108,7 @@ fn null_answers_whatever_the_trust_is() {
     assert_eq!(auth_status(&server, DUMP, OpaqueAuth::NONE), Some(AuthStatus::TooWeak));
 }
 
-/// Credentials that cannot be read are refused.
+/// Malformed credentials are refused.
 fn check_unreadable(server: &Server, procedure: (u32, u32, u32)) {
     let short = OpaqueAuth { flavor: flavor::SHORT, body: &[] };
     assert_eq!(auth_status(server, procedure, short), Some(AuthStatus::RejectedCredential));
@@ -135,7 +135,7 @@ fn credentials_are_checked() {
 }
 
 #[test]
-fn the_table_keeps_what_must_not_run_twice() {
+fn table_caches_replies_of_non_idempotent_procedures() {
     let nfs = PROGRAMS.iter().find(|program| program.number == nfs3::PROGRAM).expect("NFS");
     for version in nfs.versions {
         for row in version.rows {

@@ -1,5 +1,5 @@
-//! What every procedure answers over a store that fails in every way that there is: just the
-//! statuses that its standard has for it.
+//! The statuses of every procedure over a store that fails in every possible way: only statuses
+//! that its standard lists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use leasehold_wire::{every, mount, nfs2, nfs3};
 
 use crate::support::{NAME, Server};
 
-/// A store of which every operation fails with one error; but a directory can be listed that has
-/// names at these positions, if there are any.
+/// A store in which every operation fails with one error. If the list of cookies is not empty, it
+/// can list a directory with names at these cookies.
 pub(crate) struct Failing(pub(crate) FsError, pub(crate) Vec<u64>);
 
 impl Failing {
@@ -188,7 +188,7 @@ impl Store for Failing {
     }
 }
 
-/// The numbers of statuses by their words in RFC 1813 2.6 and RFC 1094 2.3.1.
+/// The statuses with their names in RFC 1813 2.6 and RFC 1094 2.3.1.
 const WORDS: &[(&str, u32)] = &[
     ("PERM", 1),
     ("NOENT", 2),
@@ -228,7 +228,7 @@ fn failing(error: FsError) -> Server {
     Server::with(|export| Export { store: Arc::new(Failing(error, Vec::new())), ..export })
 }
 
-/// The statuses that come back when the store fails in every way.
+/// Returns the statuses of a procedure over all failures of the store.
 fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
     let messages = every::PROCEDURES
         .iter()
@@ -243,7 +243,7 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
             assert_eq!(later(procedure), Later::Unanswered, "{procedure:?}");
             continue;
         };
-        // Behind the head of a call that was received.
+        // The results follow the head of an accepted call.
         let results = reply.slice(24..);
         let recoded = (messages.reply)(&results).expect("results of that procedure");
         assert_eq!(recoded, results, "{procedure:?} {error}");
@@ -258,7 +258,7 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
     statuses
 }
 
-/// What the table says of a procedure that has to wait for too long.
+/// Returns the table's outcome of a procedure that would wait for too long.
 fn later((program, version, number): (u32, u32, u32)) -> Later {
     let program = PROGRAMS.iter().find(|served| served.number == program).expect("it is served");
     let mut versions = program.versions.iter();
@@ -266,7 +266,7 @@ fn later((program, version, number): (u32, u32, u32)) -> Later {
     version.rows[usize::try_from(number).expect("it is small")].later()
 }
 
-/// Compares the statuses of a procedure with those that it should have.
+/// Compares the statuses of a procedure with the expected statuses.
 fn check(procedure: (u32, u32, u32), args: &impl Encode, words: &str) {
     assert_eq!(statuses(procedure, args), numbers(words), "{procedure:?}");
 }
@@ -276,18 +276,19 @@ fn root() -> [u8; 32] {
     server.service.root_handle(NAME).expect("the export is there")
 }
 
-/// The same for version 3, where all may ask for patience (RFC 1813 2.6, NFS3ERR_JUKEBOX).
+/// Like [`check`], for version 3, in which all procedures may request a retry (RFC 1813 2.6,
+/// NFS3ERR_JUKEBOX).
 fn check3(number: u32, args: &impl Encode, words: &str) {
     check((nfs3::PROGRAM, nfs3::VERSION, number), args, &format!("{words} JUKEBOX"));
 }
 
-/// The same for version 2.
+/// Like [`check`], for version 2.
 fn check2(number: u32, args: &impl Encode, words: &str) {
     check((nfs2::PROGRAM, nfs2::VERSION, number), args, words);
 }
 
 #[test]
-fn version_3_answers_what_rfc_1813_lists_of_objects() {
+fn version_3_returns_the_statuses_of_rfc_1813_for_objects() {
     use nfs3::*;
     let root = Handle::from(root());
     let attributes = SetAttributes::default();
@@ -318,12 +319,12 @@ fn version_3_answers_what_rfc_1813_lists_of_objects() {
     check3(19, &fsinfo::Args { root }, object);
     check3(20, &pathconf::Args { object: root }, object);
     let commit = commit::Args { file: root, offset: 0, count: 0 };
-    // The last is not in the list (docs/design/0006-statuses.md).
+    // The last status is an addition to the list (docs/design/0006-statuses.md).
     check3(21, &commit, &format!("{disk} INVAL"));
 }
 
 #[test]
-fn version_3_answers_what_rfc_1813_lists_of_names() {
+fn version_3_returns_the_statuses_of_rfc_1813_for_names() {
     use nfs3::*;
     let root = Handle::from(root());
     let at = DirectoryArgs { directory: root, name: Name(b"name") };
@@ -341,7 +342,7 @@ fn version_3_answers_what_rfc_1813_lists_of_names() {
     check3(
         12,
         &at,
-        // The last is not in the list (docs/design/0006-statuses.md).
+        // The last status is an addition to the list (docs/design/0006-statuses.md).
         "NOENT IO ACCES NOTDIR NAMETOOLONG ROFS STALE BADHANDLE SERVERFAULT ISDIR",
     );
     check3(
@@ -371,7 +372,7 @@ fn version_3_answers_what_rfc_1813_lists_of_names() {
 }
 
 #[test]
-fn version_2_answers_what_its_words_mean() {
+fn version_2_returns_its_own_statuses() {
     use nfs2::*;
     let root = Handle(root());
     let at = DirectoryArgs { directory: root, name: Name(b"name") };
@@ -405,7 +406,7 @@ fn version_2_answers_what_its_words_mean() {
 }
 
 #[test]
-fn mount_answers_what_rfc_1813_lists() {
+fn mount_returns_the_statuses_of_rfc_1813() {
     let words = "NOENT IO ACCES NOTDIR NAMETOOLONG";
     for version in [1, 2, 3] {
         check((mount::PROGRAM, version, 1), &mount::Path(b"/data/below"), words);

@@ -1,4 +1,4 @@
-//! A server over a store in memory, called as a client calls it: by bytes.
+//! A server over a store in memory, called at the byte level as a client does.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use leasehold_serve::{Arrival, Deaf, HandleKey, Offer, Service, Trust};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-/// A server, and who calls it.
+/// A server, with the properties of its caller.
 pub(crate) struct Server {
     pub(crate) service: Arc<Service>,
     pub(crate) store: Arc<MemStore>,
     pub(crate) arrival: Arrival,
     pub(crate) uid: u32,
-    /// The caller's group, where that has another number than its user.
+    /// The caller's group, if its number differs from the user's.
     pub(crate) gid: Option<u32>,
     /// The name of the caller's machine.
     pub(crate) machine: String,
@@ -40,7 +40,7 @@ impl Server {
         Self::make(Config::default(), change)
     }
 
-    /// A server over a store that differs from the usual store.
+    /// Returns a server over a store with a special configuration.
     pub(crate) fn over(config: Config) -> Self {
         Self::make(config, |export| export)
     }
@@ -65,7 +65,7 @@ impl Server {
         }
     }
 
-    /// Offers the same files to these networks alone.
+    /// Restricts the export to clients in these networks.
     pub(crate) fn allow(&self, networks: &[&str]) {
         let clients = networks.iter().map(|text| Clients {
             text: (*text).to_owned(),
@@ -85,13 +85,13 @@ impl Server {
         }]);
     }
 
-    /// Another server over the same files takes its place.
+    /// Replaces the server by another one over the same files.
     pub(crate) fn restart(&mut self, with: impl FnOnce(Service) -> Service) {
         let service = Service::new(vec![export(&self.store)], HandleKey([1; 16]), Box::new(Deaf));
         self.service = Arc::new(with(service));
     }
 
-    /// The message of a call with an AUTH_SYS credential and a number of its own.
+    /// Returns the message of a call with an AUTH_SYS credential and its own xid.
     pub(crate) fn message(
         &mut self,
         (program, version, procedure): (u32, u32, u32),
@@ -112,7 +112,7 @@ impl Server {
         writer.finish().into_bytes()
     }
 
-    /// The whole reply to a message; the store in memory never keeps one waiting.
+    /// Returns the whole reply to a message; the store in memory never waits.
     pub(crate) fn answer(&self, message: &Bytes) -> Option<Bytes> {
         let answer = pin!(self.service.answer(self.arrival, message.clone(), Writer::new()).reply);
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
@@ -121,14 +121,14 @@ impl Server {
         }
     }
 
-    /// How a call was received.
+    /// Returns the reply status of a call.
     pub(crate) fn status(&mut self, procedure: (u32, u32, u32), args: &impl Encode) -> ReplyStatus {
         let message = self.message(procedure, args);
         let reply = self.answer(&message).expect("a call is answered");
         Reply::decode(&mut Reader::new(&reply)).expect("a reply").status
     }
 
-    /// The results of a call.
+    /// Returns the results of a call.
     pub(crate) fn call(&mut self, procedure: (u32, u32, u32), args: &impl Encode) -> Results {
         let message = self.message(procedure, args);
         let reply = self.answer(&message).expect("a call is answered");
@@ -150,16 +150,16 @@ pub(crate) fn export(store: &Arc<MemStore>) -> Export {
     }
 }
 
-/// Results that are not decoded yet.
+/// Encoded results.
 pub(crate) struct Results(Bytes);
 
 impl Results {
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The results, all of their bytes.
+    /// Decodes the results, which must use all bytes.
     pub(crate) fn read<'a, T: Decode<'a>>(&'a self) -> T {
         decode_all(&mut Reader::new(&self.0)).expect("results of that kind")
     }

@@ -1,4 +1,4 @@
-//! Version 2 from the first byte to the last, over a store in memory (RFC 1094).
+//! Version 2 at the byte level, over a store in memory (RFC 1094).
 
 use bytes::Bytes;
 use leasehold_base::xdr::Encode;
@@ -39,7 +39,7 @@ fn done<T>(reply: Reply<T>) -> T {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn read_returns_written_data() {
     let mut server = Server::new();
     let made = server.create2(b"file", SetAttributes { mode: Some(0o640), ..Default::default() });
     assert_eq!(made.attributes.mode, 0o100_640, "the type stands in the mode as well");
@@ -95,7 +95,7 @@ fn special_files_are_made_by_create() {
     assert_eq!(reply, Reply::Failed(Status::Io));
 }
 
-/// A file of 5 GiB, sparse, as only version 3 can make it.
+/// Creates a sparse file of 5 GiB, which only version 3 can do.
 fn large_file(server: &mut Server) -> Handle {
     let file = server.create2(b"large", SetAttributes::default()).object;
     let attributes = nfs3::SetAttributes { size: Some(5 << 30), ..Default::default() };
@@ -129,7 +129,7 @@ fn a_large_file_is_read_up_to_the_largest_size_and_no_further() {
     assert_eq!(read(file, u32::MAX - 4095, 8192), Ok(4095));
     assert_eq!(read(file, u32::MAX, 8192), Err(Status::FileTooBig));
     assert_eq!(read(file, u32::MAX, 0), Err(Status::FileTooBig));
-    // At the end of a file that is no larger there is nothing, as ever.
+    // The end of a smaller file returns no data, as usual.
     let small = server.create2(b"small", SetAttributes::default()).object;
     assert_eq!(server.size2(small), 0);
     let args = read::Args { file: small, offset: u32::MAX, count: 1, total_count: 0 };
@@ -209,7 +209,7 @@ fn a_listing_in_small_pieces_has_every_name_once() {
 }
 
 #[test]
-fn room_is_told_in_blocks_that_fit() {
+fn space_is_reported_in_blocks_that_fit() {
     let mut server = Server::new();
     let root = server.root2();
     let room: statfs::Done = done(server.nfs2(statfs::NUMBER, &root).read());

@@ -1,4 +1,4 @@
-//! Version 3 from the first byte to the last, over a store in memory (RFC 1813).
+//! Version 3 at the byte level, over a store in memory (RFC 1813).
 
 use crate::support::{Results, Server};
 use bytes::Bytes;
@@ -89,7 +89,8 @@ fn a_count_that_is_not_the_length_of_the_data_is_invalid() {
     assert!(matches!(reply, Reply::Failed(Status::Invalid, _)), "{reply:?}");
 }
 
-/// Version 3 says INVAL of a directory, where ISDIR was usual before (RFC 1813 3.3.6, 3.3.7).
+/// Version 3 returns INVAL for a directory, for which version 2 servers return ISDIR (RFC 1813
+/// 3.3.6, 3.3.7).
 #[test]
 fn a_directory_is_no_file() {
     let mut server = Server::new();
@@ -229,7 +230,7 @@ fn a_listing_in_small_pieces_has_every_name_once() {
 }
 
 #[test]
-fn readdirplus_has_what_lookup_has() {
+fn readdirplus_returns_the_attributes_of_lookup() {
     let mut server = Server::new();
     let root = server.root();
     let made = server.create(root, b"file");
@@ -247,12 +248,12 @@ fn readdirplus_has_what_lookup_has() {
     let entries: Vec<readdirplus::Entry<'_>> = done.entries.0;
     let dot = entries.iter().find(|entry| entry.name.0 == b".").expect("it is listed");
     assert_eq!(dot.object, Some(root));
-    // As much as one entry is given, however little is asked for; then the listing goes on.
+    // One entry fits even if the client requests very few bytes; then the listing continues.
     assert!(!done.end || entries.iter().any(|entry| entry.object == made.object));
 }
 
 #[test]
-fn the_caller_is_who_it_can_be() {
+fn caller_depends_on_credential_and_trust() {
     let mut server = Server::new();
     let root = server.root();
     let made = server.create(root, b"file");
@@ -307,14 +308,14 @@ fn a_read_only_export_refuses_every_change() {
     assert_eq!(statuses, [Status::ReadOnly as u32; 7]);
 }
 
-/// The status that a reply begins with, whatever follows.
+/// Returns the status at the beginning of a reply.
 fn status(results: &Results) -> u32 {
     let (word, _) = results.bytes().split_first_chunk().expect("a reply begins with a status");
     u32::from_be_bytes(*word)
 }
 
 #[test]
-fn what_a_file_system_is() {
+fn file_system_properties() {
     let mut server = Server::new();
     let root = server.root();
     let reply: fsstat::Reply = server.nfs(fsstat::NUMBER, &fsstat::Args { root }).read();
@@ -335,9 +336,9 @@ fn a_call_that_must_not_run_twice_runs_once() {
     let place = DirectoryArgs { directory: root, name: Name(b"file") };
     let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);
     let first = server.answer(&remove).expect("it is answered");
-    // Run again it would say that there is no such name.
+    // A second execution would report a missing name.
     assert_eq!(server.answer(&remove), Some(first.clone()));
-    // The client lost its connection, and comes back on another.
+    // The client lost its connection, and reconnects.
     let first_connection = ConnectionId::default();
     server.service.connection_closed(server.arrival.from, first_connection);
     server.arrival.connection = Some(ConnectionId { generation: 1, ..first_connection });
@@ -355,7 +356,7 @@ fn a_reply_is_forgotten_when_its_time_is_over() {
     let end = server.arrival.now + REPLY_AGE_MAX;
     assert_eq!(server.service.wake(server.arrival.now), Some(end));
     assert_eq!(server.service.wake(end), None);
-    // A reply counts from the time that the service was told last.
+    // The age of a reply counts from the latest time that the service received.
     server.answer(&remove).expect("it is answered");
     assert_eq!(server.service.wake(end), Some(end + REPLY_AGE_MAX));
 }
@@ -377,7 +378,7 @@ fn handles_of_another_key_are_bad() {
 }
 
 #[test]
-fn a_reply_to_one_who_is_not_believed_is_not_given_to_one_who_is() {
+fn trusted_caller_never_gets_the_reply_of_an_untrusted_one() {
     let mut server = Server::new();
     let root = server.root();
     server.create(root, b"file");

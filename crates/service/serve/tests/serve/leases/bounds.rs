@@ -1,6 +1,5 @@
-//! The power of clients with leases over other clients is bounded: how many clients come from one
-//! machine, how many leases one call asks for, and how long a silent holder keeps other callers
-//! waiting.
+//! Limits on the effects of clients with leases on other clients: the number of clients from one
+//! machine, the number of leases in one call, and the delay that a silent holder causes.
 
 use super::*;
 
@@ -11,7 +10,7 @@ fn hello_by_number(number: u64) -> hello::Args<'static> {
 }
 
 impl World {
-    /// The number of so many new clients that are welcome, each of which sends HELLO once.
+    /// Sends HELLO from new clients; returns the number of registered ones.
     fn welcomed(&mut self, numbers: core::ops::Range<u64>) -> usize {
         let welcomed = |number| {
             let answer: hello::Reply = self.lease(1, hello::NUMBER, &hello_by_number(number));
@@ -32,8 +31,7 @@ impl World {
         assert!(reply.results::<nfs3::setattr::Reply>().done().is_ok());
     }
 
-    /// The number of leases that a client is granted that asks for one lease, and does not wait for
-    /// it.
+    /// Returns the number of granted leases of a request for one lease that does not wait.
     fn grants(&mut self, client: u32, object: Handle, kind: Kind) -> usize {
         let mut args = self.asking(client, object, kind);
         args.wanted.0[0].terms.opportune = true;
@@ -51,7 +49,7 @@ fn one_machine_takes_a_part_of_the_places_of_clients() {
     assert_eq!(world.server.service.lease_counts().refused_clients, 88);
     world.come_from("192.0.2.2:700");
     assert_eq!(world.welcomed(1000..1010), 10);
-    // A machine may have each address of a network of version 6.
+    // A machine may own every address of an IPv6 network.
     for number in 0..600 {
         world.come_from(&format!("[2001:db8::{number:x}]:700"));
         world.welcomed(2000 + number..2001 + number);
@@ -59,7 +57,7 @@ fn one_machine_takes_a_part_of_the_places_of_clients() {
     assert_eq!(world.server.service.lease_counts().clients, 512 + 10 + 512);
     world.come_from("[2001:db8:0:1::1]:700");
     assert_eq!(world.welcomed(3000..3001), 1);
-    // A place is free again when its client goes.
+    // A departing client makes room for another.
     world.come_from("192.0.2.1:700");
     let client = hello_by_number(3).client;
     let caller = Caller { client, instance: 1, epoch: 1 };
@@ -84,7 +82,7 @@ fn only_a_machine_that_an_export_names_is_a_client() {
     assert_eq!(world.welcomed(0..10), 10);
 }
 
-/// Sixteen thousand leases that one call asked for kept all other callers waiting for 39 ms.
+/// Sixteen thousand lease requests in one call delayed all other callers for 39 ms.
 #[test]
 fn a_call_that_asks_for_too_many_leases_is_refused_whole() {
     let mut world = World::new();
@@ -121,8 +119,8 @@ fn a_client_that_has_gone_is_shown_with_no_lease() {
     assert_eq!(shown, [id(2)], "the lease of the client that has gone is void");
 }
 
-/// An owner could not write a private file, nor change a private directory, because another user
-/// had a lease on it.
+/// A lease of another user prevented the owner from writing a private file or changing a private
+/// directory.
 #[test]
 fn a_user_who_may_not_read_an_object_is_granted_no_lease_on_it() {
     let mut world = World::new();
@@ -136,7 +134,7 @@ fn a_user_who_may_not_read_an_object_is_granted_no_lease_on_it() {
         world.set_mode(object, mode);
         world.server.uid = 77;
         assert_eq!(world.grants(1, object, Kind::Read), granted, "mode {mode:o}");
-        // The user who changes the mode evicts the holder.
+        // The change of the mode recalls the lease.
         world.server.uid = 0;
         let held = world.server.service.lease_view(10).leases;
         if !held.is_empty() {
@@ -147,8 +145,9 @@ fn a_user_who_may_not_read_an_object_is_granted_no_lease_on_it() {
     }
 }
 
-/// Clients that give nothing back took read leases in turn, and an owner without leases could never
-/// write: each of its calls waited two seconds, and another lease was granted before the next.
+/// Clients that never returned leases alternated with read leases, and an owner without leases
+/// could never write: each of its calls waited for two seconds, and the server granted another
+/// lease before the next call.
 #[test]
 fn silent_readers_keep_a_plain_writer_waiting_for_one_term() {
     let mut world = World::new();
@@ -177,7 +176,7 @@ fn silent_readers_keep_a_plain_writer_waiting_for_one_term() {
         assert!(waited < Duration::from_secs(70), "the owner is kept waiting");
     }
     assert!(waited >= Duration::from_secs(30), "the first reader has its term");
-    // The client that let its lease run out gets no lease for a while; other clients do.
+    // The client that let its lease expire gets no lease for a while; other clients do.
     world.pass(Duration::from_secs(16));
     assert_eq!(world.grants(1, file, Kind::Read), 0);
     assert_eq!(world.grants(2, file, Kind::Read), 1);

@@ -1,4 +1,4 @@
-//! Clients of the lease program that call by datagrams.
+//! Clients of the lease program over datagrams.
 
 use super::*;
 
@@ -36,7 +36,7 @@ impl World {
         assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
     }
 
-    /// The calls that were sent to a client, each with its number.
+    /// Returns the calls that the server sent to a client, each with its xid.
     fn datagrams_to(&self, client: u32) -> Vec<(Xid, evict::Args)> {
         let datagrams = core::mem::take(&mut *self.posted.1.lock().expect("nobody panics"));
         let evict = |(to, from, message): (SocketAddr, IpAddr, Bytes)| {
@@ -51,14 +51,15 @@ impl World {
     }
 }
 
-/// An eviction goes to where the client calls from, and again until it was received.
+/// The server sends a recall to the address of the client's calls, and repeats it until the client
+/// replies.
 #[test]
 fn a_client_is_evicted_where_it_calls_from() {
     let mut world = World::new();
     let file = world.file(b"file");
     let grant = world.holds_by_datagram(1, file, Kind::Read);
     assert!(grant.cachable);
-    // Who has a connection waits for as long as it takes.
+    // A client on a connection waits without a limit.
     world.hello(3);
     let head = Head { caller: world.caller(3), asks: List(Vec::new()), base: None };
     let attributes = SetAttributes::default();
@@ -77,7 +78,7 @@ fn a_client_is_evicted_where_it_calls_from() {
     let mut reply = Writer::new();
     rpc::Reply { xid: again[0].0, status: rpc::ReplyStatus::Success }.encode(&mut reply);
     let reply = reply.finish().into_bytes();
-    // Nobody answers for another.
+    // No client may reply for another.
     drop(world.datagram(2, reply.clone()));
     world.pass(Duration::from_secs(1));
     assert_eq!(evicted(&world.datagrams_to(1)), [lease]);
@@ -90,9 +91,9 @@ fn a_client_is_evicted_where_it_calls_from() {
     assert!(done.results.done().is_ok());
 }
 
-/// Who calls by datagrams calls again, and each copy would wait.
+/// A client over datagrams retransmits, and each copy would wait.
 #[test]
-fn who_waits_long_is_sent_away_and_who_has_a_connection_is_not() {
+fn long_wait_ends_with_a_retry_only_over_datagrams() {
     let mut world = World::new();
     let (file, other) = (world.file(b"file"), world.file(b"other"));
     world.hello(1);
@@ -115,13 +116,13 @@ fn who_waits_long_is_sent_away_and_who_has_a_connection_is_not() {
     let Answer::Done(done) = answer else { panic!("{answer:?}") };
     assert_eq!(done.results.held.0, [], "it goes by calls");
     assert_eq!(by_stream.poll(), None);
-    // The holder is silent for good.
+    // The holder stays silent.
     world.pass(Duration::from_secs(40));
     let answer: Answer<read::Reply> = by_stream.results();
     assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
 }
 
-/// However many leases are wanted back at once, each call fits into a datagram.
+/// The server splits a recall of many leases so that each call fits into a datagram.
 #[test]
 fn many_evictions_are_several_calls() {
     const FILES: usize = 600;
@@ -136,7 +137,7 @@ fn many_evictions_are_several_calls() {
         files.iter().map(|file| world.nfs(write::NUMBER, &written(*file, 0, b"new"))).collect();
     assert!(writes.iter_mut().all(|write| write.poll().is_none()));
     assert_eq!(world.datagrams_to(1).len(), FILES, "each was wanted by itself");
-    // All are sent again together to who comes back.
+    // The server sends all recalls together to a client that returns.
     let args = hello::Args { client: id(1), instance: 1, name: ClientName(b"laptop") };
     let answer: hello::Reply = world.by_datagram(1, hello::NUMBER, &args).results();
     assert!(matches!(answer, Answer::Done(_)), "{answer:?}");

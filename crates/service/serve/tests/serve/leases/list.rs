@@ -1,5 +1,6 @@
-//! Clients that ask for leases while the stable list of clients cannot be written: their operations
-//! run without a lease, the write is repeated with pauses, and leases follow once it succeeds.
+//! Clients that request leases while the server cannot write the stable list of clients: their
+//! operations run without a lease, the server repeats the write with pauses, and grants leases
+//! after it succeeds.
 
 use super::*;
 
@@ -12,8 +13,8 @@ impl World {
         self.ledger.writes.load(Ordering::Relaxed)
     }
 
-    /// A LOOKUP that asks for a lease on the directory; [`leases_of`] counts the leases in the
-    /// answer.
+    /// Sends a LOOKUP that requests a lease on the directory; [`leases_of`] counts the leases in
+    /// the reply.
     fn lookup_with_ask(&mut self, client: u32, name: &'static [u8]) -> Waiting {
         let ask = Ask { place: place::FIRST, terms: terms(Kind::Read) };
         let head = Head { caller: self.caller(client), asks: List(vec![ask]), base: None };
@@ -23,7 +24,7 @@ impl World {
     }
 }
 
-/// The number of leases that came with the answer to a LOOKUP that found the name.
+/// Returns the number of leases in the reply to a successful LOOKUP.
 fn leases_of(waiting: &mut Waiting) -> usize {
     let reply = waiting.poll().expect("the call is answered").expect("with a reply");
     let mut reader = Reader::new(&reply);
@@ -35,8 +36,8 @@ fn leases_of(waiting: &mut Waiting) -> usize {
     granted.0.len()
 }
 
-/// A mount hung in its first operation, also after there was room again, because the server
-/// answered each call with "later", and wrote the list once.
+/// A mount hung in its first operation, even after space was available again, because the server
+/// answered each call with a retry status and wrote the list only once.
 #[test]
 fn an_operation_runs_without_a_lease_while_the_list_cannot_be_written() {
     let mut world = World::new();
@@ -102,8 +103,8 @@ fn an_operation_waits_once_for_a_slow_write_of_the_list() {
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
 
-/// Calls that began before the first HELLO pass no gate. No lease is granted while such a call
-/// runs, and a call that hangs on a disk must not hold up each mount.
+/// Calls that started before the first HELLO run without lease enforcement. The server grants no
+/// lease while such a call runs, and a call that hangs on a disk must not delay every mount.
 #[test]
 fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
     let mut world = World::new();
@@ -121,7 +122,7 @@ fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
 
-/// A peer without a credential that says HELLO and GOODBYE in a loop filled the queue of writes,
+/// A peer without a credential that sent HELLO and GOODBYE in a loop filled the queue of writes,
 /// and the event loops waited for room in the queue.
 #[test]
 fn clients_that_come_and_go_have_one_write_of_the_list_under_way() {

@@ -1,11 +1,12 @@
-//! NQNFS: the paper's diagrams, beside plain clients and those of the lease program.
+//! NQNFS: the diagrams of the paper, together with clients without leases and clients of the lease
+//! program.
 
 use leasehold_wire::nqnfs::{self, Grant, evicted, getlease, vacated};
 use leasehold_wire::rpc::{AuthSys, flavor};
 
 use super::*;
 
-/// A lease that is asked for.
+/// Returns a lease request.
 fn ask(kind: nqnfs::Kind) -> Option<nqnfs::Ask> {
     Some(nqnfs::Ask { kind, seconds: 30 })
 }
@@ -18,7 +19,7 @@ fn address(host: u32) -> SocketAddr {
 }
 
 impl World {
-    /// A call of a host, by a connection of its own or by datagram.
+    /// Sends a call of a host, on its own connection or by datagram.
     fn of_host(
         &mut self,
         host: u32,
@@ -66,7 +67,7 @@ impl World {
         assert_eq!(reply, Some(None), "it has no reply");
     }
 
-    /// What a host was evicted from.
+    /// Returns the handles that the server recalled from a host.
     fn evicted(&self, host: u32) -> Vec<Handle> {
         let mut posted = self.posted.0.lock().expect("nobody panics");
         let to = connection(10 + host);
@@ -77,7 +78,7 @@ impl World {
     }
 }
 
-/// The object of a message, which is EVICTED, with a credential that 4.4BSD takes.
+/// Returns the object of an EVICTED message, whose credential must be acceptable to 4.4BSD.
 fn eviction(message: &Bytes) -> Handle {
     let mut reader = Reader::new(message);
     let call = rpc::Call::decode(&mut reader).expect("a call");
@@ -90,7 +91,7 @@ fn eviction(message: &Bytes) -> Handle {
     args.object
 }
 
-/// What GETLEASE answered.
+/// Returns the results of GETLEASE.
 fn done(waiting: &mut Waiting) -> (Option<Grant>, nqnfs::Terms) {
     match waiting.results::<getlease::Reply>() {
         nqnfs::Reply::Done(grant, done) => (grant, done.terms),
@@ -98,7 +99,7 @@ fn done(waiting: &mut Waiting) -> (Option<Grant>, nqnfs::Terms) {
     }
 }
 
-/// What a READ answered: its lease, and the data.
+/// Returns the lease and the data in the reply to a READ.
 fn data(waiting: &mut Waiting) -> (Option<Grant>, Bytes) {
     match waiting.results::<nqnfs::read::Reply>() {
         nqnfs::Reply::Done(grant, done) => (grant, done.data),
@@ -106,7 +107,7 @@ fn data(waiting: &mut Waiting) -> (Option<Grant>, Bytes) {
     }
 }
 
-/// The lease that came with a WRITE.
+/// Returns the lease in the reply to a WRITE.
 fn wrote(waiting: &mut Waiting) -> Option<Grant> {
     match waiting.results::<nqnfs::write::Reply>() {
         nqnfs::Reply::Done(grant, _) => grant,
@@ -114,7 +115,7 @@ fn wrote(waiting: &mut Waiting) -> Option<Grant> {
     }
 }
 
-/// Whether a READ or WRITE is to be made again later.
+/// Returns true if the server requests a retry of a READ or WRITE.
 fn is_put_off(waiting: &mut Waiting) -> bool {
     let reply = waiting.poll().expect("it is answered").expect("with a reply");
     reply[24..28] == [0, 0, 0x27, 0x18]
@@ -130,7 +131,7 @@ fn a_lease_rides_on_a_call_or_is_asked_for_alone() {
     let (none, _) = data(&mut world.reads(1, file, None));
     assert_eq!(none, None, "nothing was asked for");
     assert_eq!(world.leased(1, file, READ), terms, "it is the same lease, and nothing changed");
-    // The longest term of this server holds the skew of clocks.
+    // The longest term of this server includes the clock skew.
     let args = getlease::Wanted { object: file, kind: READ, seconds: 3600 };
     let longest = done(&mut world.host(1, getlease::NUMBER, &nqnfs::Call { ask: None, args }));
     assert_eq!((longest.0, longest.1.seconds), (None, 57));
@@ -139,7 +140,7 @@ fn a_lease_rides_on_a_call_or_is_asked_for_alone() {
 }
 
 #[test]
-fn who_asks_for_no_lease_is_no_client_and_costs_nothing() {
+fn host_without_lease_requests_is_no_client() {
     let mut world = World::new();
     let file = world.file(b"file");
     data(&mut world.reads(1, file, None));
@@ -148,7 +149,7 @@ fn who_asks_for_no_lease_is_no_client_and_costs_nothing() {
 }
 
 #[test]
-fn who_makes_up_a_handle_is_no_client() {
+fn host_with_a_forged_handle_is_no_client() {
     let mut world = World::new();
     let forged = Handle::new(&[7; 24]).expect("short enough");
     let reply = world.reads(1, forged, ask(WRITE)).poll().expect("it is answered");
@@ -161,7 +162,7 @@ fn who_makes_up_a_handle_is_no_client() {
 
 /// The paper's first diagram.
 #[test]
-fn readers_share_and_what_was_cached_is_good_after_a_lapse() {
+fn readers_share_and_caches_stay_valid_after_a_lapse() {
     let mut world = World::new();
     let file = world.file(b"file");
     let before = data(&mut world.reads(1, file, ask(READ))).0.expect("it is granted").terms;
@@ -192,12 +193,12 @@ fn writing_is_shared_as_in_the_paper() {
     );
     let next = wrote(&mut world.writes(b, file, ask(WRITE), b"through")).expect("it is granted");
     assert!(!next.terms.cachable && world.evicted(a).is_empty());
-    // When nobody renews any more, it may be cached again.
+    // After the last renewal the file becomes cachable again.
     world.pass(Duration::from_secs(40));
     assert!(world.leased(b, file, WRITE).cachable);
 }
 
-/// The bug of every BSD: a sole reader that asked to write was counted as a reader.
+/// A bug of every BSD: a sole reader that requested a write lease counted as a reader.
 #[test]
 fn a_sole_reader_that_asks_to_write_is_a_writer() {
     let mut world = World::new();
@@ -284,7 +285,7 @@ fn names_and_listings_are_leased_with_their_directory() {
 }
 
 #[test]
-fn a_host_is_told_by_each_way_that_it_calls_by() {
+fn host_is_notified_on_each_return_path() {
     let mut world = World::new();
     let file = world.file(b"file");
     let (one, two) = (Some(connection(11)), Some(connection(12)));
@@ -299,7 +300,8 @@ fn a_host_is_told_by_each_way_that_it_calls_by() {
     let [(to, from, message)] = &datagrams[..] else { panic!("{datagrams:?}") };
     assert_eq!((*to, *from), (address(1), world.server.arrival.to));
     assert_eq!(eviction(message), file);
-    // It is told again until it has vacated, and not by a connection that is gone.
+    // The server repeats the message until the host returns the lease, but not on a closed
+    // connection.
     world.server.service.connection_closed(address(1), connection(11));
     world.pass(Duration::from_millis(600));
     assert_eq!((world.evicted(1), world.evicted(2)), (vec![], vec![file]));
@@ -309,7 +311,7 @@ fn a_host_is_told_by_each_way_that_it_calls_by() {
 }
 
 #[test]
-fn what_was_not_evicted_cannot_be_vacated() {
+fn lease_without_recall_cannot_be_vacated() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.leased(1, file, WRITE);
@@ -351,7 +353,7 @@ impl Encode for Raw<'_> {
 }
 
 #[test]
-fn who_may_only_read_is_granted_nothing_to_write() {
+fn caller_without_write_permission_gets_no_write_lease() {
     let mut world = World::new();
     let (root, file) = (world.root(), world.file(b"file"));
     assert!(!world.leased(1, root, WRITE).cachable, "directories are changed by calls");
@@ -364,7 +366,7 @@ fn who_may_only_read_is_granted_nothing_to_write() {
 }
 
 #[test]
-fn a_start_takes_writes_of_who_held_leases_and_nothing_else() {
+fn grace_period_accepts_only_writes_of_lease_holders() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.leased(1, file, WRITE);
@@ -374,7 +376,7 @@ fn a_start_takes_writes_of_who_held_leases_and_nothing_else() {
     assert!(is_put_off(&mut world.reads(1, file, ask(READ))));
     assert!(is_put_off(&mut world.writes(2, file, ask(WRITE), b"other")));
     assert!(is_put_off(&mut world.nfs(read::NUMBER, &reading(file))));
-    // The longest lease of before is over, and the last WRITE was a write slack ago.
+    // The longest earlier lease has expired, and the last WRITE is a write slack ago.
     world.pass(Duration::from_secs(62));
     wrote(&mut world.writes(1, file, None, b"DELAYED"));
     world.pass(Duration::from_secs(4));

@@ -1,14 +1,14 @@
-//! Room on a disk that leases reserve, and the shares of clients.
+//! Disk space that leases reserve, and the shares of clients.
 
 use super::*;
 
 impl World {
-    /// A world on a disk of so many bytes.
+    /// Returns a world on a disk of the given capacity.
     fn with_room(capacity_bytes: u64) -> Self {
         Self::over(Server::over(Config { capacity_bytes, ..Config::default() }))
     }
 
-    /// An ask for a write lease with all bytes that a disk may have.
+    /// Returns a request for a write lease with all bytes of the disk.
     fn asking_for_the_disk(&self, client: u32, object: Handle) -> leases::Args {
         let mut args = self.asking(client, object, Kind::Write);
         args.wanted.0.iter_mut().for_each(|wanted| wanted.terms.space = u64::MAX);
@@ -16,8 +16,8 @@ impl World {
     }
 }
 
-/// A lease for the whole disk gets a share of the disk. Clients of one address have one share, and
-/// clients of another address have another share.
+/// A lease for the whole disk gets only a share of it. All clients of one address have one share,
+/// and clients of another address have another share.
 #[test]
 fn a_lease_for_the_whole_disk_leaves_room_for_others() {
     let mut world = World::with_room(8 << 20);
@@ -45,7 +45,7 @@ fn a_lease_for_the_whole_disk_leaves_room_for_others() {
     }
 }
 
-/// A client that has its whole share gets room from its own leases, and other clients keep theirs.
+/// A client that has its whole share gets space from its own leases, and other clients keep theirs.
 #[test]
 fn a_client_with_its_whole_share_gives_back_its_own_leases() {
     let mut world = World::with_room(8 << 20);
@@ -70,16 +70,16 @@ fn a_client_with_its_whole_share_gives_back_its_own_leases() {
     assert!(grant_of(asked.results()).space > 0);
 }
 
-/// A disk is not full while reserved bytes may come back.
+/// The server does not report a full disk while reserved bytes may become free.
 #[test]
-fn who_finds_no_room_comes_again_while_a_holder_keeps_it() {
+fn writer_without_space_retries_while_a_holder_keeps_it() {
     let mut world = World::with_room(1 << 20);
     let (kept, other) = (world.file(b"kept"), world.file(b"other"));
     world.hello(1);
     let args = world.asking_for_the_disk(1, kept);
     let all = grant_of(world.lease(1, leases::NUMBER, &args));
     assert!(all.space > 0);
-    // A writer without a lease takes all bytes but the reserved ones.
+    // A writer without a lease takes all bytes except the reserved ones.
     let piece: &[u8] = &[1; 4096];
     let mut end = 0;
     let mut first = loop {
@@ -91,7 +91,7 @@ fn who_finds_no_room_comes_again_while_a_holder_keeps_it() {
     };
     assert!(end >= (1 << 20) / 2, "the writer without a lease has half of the disk: {end}");
     assert_eq!(world.evictions(1).len(), 1);
-    // A second WRITE without room recalls no lease.
+    // A second WRITE without space recalls no lease.
     let mut second = world.nfs(write::NUMBER, &written(other, end, piece));
     assert_eq!(second.poll(), None);
     world.pass(Duration::from_secs(2));
