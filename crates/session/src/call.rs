@@ -1,4 +1,4 @@
-//! A call that is waited for.
+//! A call as a future.
 
 use core::future::Future;
 use core::mem;
@@ -14,7 +14,7 @@ use leasehold_wire::rpc::{Reply, ReplyStatus};
 use crate::error::Error;
 use crate::session::{Session, Shared};
 
-/// A call: it is sent when this is first polled, and forgotten when this is dropped.
+/// A call: the first poll sends it, and dropping this value forgets it.
 #[must_use = "a call is sent when it is polled"]
 pub struct Call {
     shared: Arc<Shared>,
@@ -37,7 +37,7 @@ impl Future for Call {
     type Output = Result<Results, Error>;
 
     /// # Panics
-    /// When polled again after it was ready.
+    /// Panics if polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let call = match mem::replace(&mut this.stage, Stage::Ended) {
@@ -75,7 +75,7 @@ impl Drop for Call {
     }
 }
 
-/// The results of a procedure that ran.
+/// The results of an executed procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Results(Bytes);
 
@@ -89,20 +89,20 @@ impl Results {
         Err(Error::Denied(reply.status))
     }
 
-    /// Those that were inside of others.
+    /// Wraps results from within other results.
     pub(crate) const fn of(bytes: Bytes) -> Self {
         Self(bytes)
     }
 
-    /// Reads them; what they hold may borrow from them. Bytes behind them are passed over.
+    /// Decodes the results, which may borrow from this value. Ignores trailing bytes.
     ///
     /// # Errors
-    /// [`Error::Garbled`] when they are none of that kind.
+    /// [`Error::Garbled`] if decoding fails.
     pub fn read<'a, T: Decode<'a>>(&'a self) -> Result<T, Error> {
         T::decode(&mut Reader::new(&self.0)).map_err(Error::Garbled)
     }
 
-    /// Their bytes.
+    /// Returns the encoded results.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.0

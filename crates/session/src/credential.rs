@@ -1,59 +1,59 @@
-//! Who calls.
+//! The credentials of calls.
 
 use bytes::Bytes;
 use leasehold_base::groups::Groups;
 use leasehold_base::xdr::{Encode as _, Writer};
 use leasehold_wire::rpc::{AuthSys, OpaqueAuth, flavor};
 
-/// A user to call as. It is encoded once, and cheap to clone.
+/// The credential of a user. It is encoded once, and cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     uid: u32,
     gid: u32,
     groups: Groups,
-    /// The body of AUTH_SYS; none for AUTH_NONE.
+    /// The body of AUTH_SYS; None for AUTH_NONE.
     body: Option<Bytes>,
 }
 
 impl Credential {
-    /// Nobody in particular: what finding a server needs.
+    /// Returns the credential without a user, which suffices for finding a server.
     #[must_use]
     pub fn none() -> Self {
         Self { uid: u32::MAX, gid: u32::MAX, groups: Groups::default(), body: None }
     }
 
-    /// A user by number, by the client's word (AUTH_SYS), on the machine of that name. Of a longer
-    /// list of groups only the first 16 can be said.
+    /// Returns an AUTH_SYS credential of a user on the named machine. AUTH_SYS carries only the
+    /// first 16 groups of a longer list.
     #[must_use]
     pub fn system(machine: &str, uid: u32, gid: u32, groups: &[u32]) -> Self {
         let said = &groups[..groups.len().min(leasehold_base::limits::GROUPS_MAX)];
         let groups = Groups::new(said).unwrap_or_default();
-        // A server takes 255 bytes of a name, and no rule says what is in them.
+        // A server accepts a name of 255 bytes, with arbitrary contents.
         let machine_name = &machine.as_bytes()[..machine.len().min(255)];
         let mut writer = Writer::new();
         AuthSys { stamp: 0, machine_name, uid, gid, groups: groups.clone() }.encode(&mut writer);
         Self { uid, gid, groups, body: Some(writer.finish().into_bytes()) }
     }
 
-    /// The user.
+    /// Returns the user.
     #[must_use]
     pub const fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The user's group.
+    /// Returns the user's main group.
     #[must_use]
     pub const fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// The further groups.
+    /// Returns the supplementary groups.
     #[must_use]
     pub fn groups(&self) -> &[u32] {
         self.groups.as_slice()
     }
 
-    /// Whether the user is in a group.
+    /// Returns true if the user is in a group.
     #[must_use]
     pub fn is_in(&self, group: u32) -> bool {
         self.gid == group || self.groups.as_slice().contains(&group)

@@ -1,4 +1,4 @@
-//! Why a call came to nothing.
+//! The errors of calls.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use leasehold_base::xdr;
 use leasehold_wire::nfs3::Status;
 use leasehold_wire::rpc::{AuthStatus, ReplyStatus};
 
-/// Why a call came to nothing.
+/// The reason for the failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// There are as many calls as there may be.
+    /// The session has its largest number of calls.
     Busy,
-    /// The session was closed.
+    /// The session is closed.
     Closed,
     /// The server did not run the procedure.
     Denied(ReplyStatus),
-    /// What came cannot be read as results of the procedure.
+    /// The received bytes are not valid results of the procedure.
     Garbled(xdr::Error),
-    /// The procedure ran and failed. Calls answer this inside their reply; it stands here so that
-    /// `reply?.done()?` works.
+    /// The procedure ran and failed. Calls report this inside their reply; the variant exists so
+    /// that `reply?.done()?` works.
     Failed(Status),
-    /// A soft call's time was over.
+    /// A soft call timed out.
     TimedOut,
-    /// There was no server at the address from the start; why, in words.
+    /// The first connection to the server failed; the text has the reason.
     Unreachable(Arc<str>),
 }
 
 impl Error {
-    /// Whether the server takes no session of the caller's any more: another has its place.
+    /// Returns true if the server has fenced the caller because a successor exists.
     #[must_use]
     pub const fn is_of_one_who_is_over(&self) -> bool {
         matches!(self, Self::Denied(ReplyStatus::AuthError(AuthStatus::RejectedCredential)))
@@ -38,7 +38,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy => f.write_str("too many calls wait already"),
+            Self::Busy => f.write_str("too many calls are waiting"),
             Self::Closed => f.write_str("the session was closed"),
             Self::Denied(status) => f.write_str(denied(status)),
             Self::Garbled(error) => write!(f, "the server's reply cannot be read: {error}"),
@@ -59,7 +59,7 @@ impl From<Status> for Error {
 
 const fn denied(status: &ReplyStatus) -> &'static str {
     match status {
-        ReplyStatus::Success => "the server answered something else",
+        ReplyStatus::Success => "the server sent an unexpected reply",
         ReplyStatus::ProgramUnavailable => "the server does not serve this program there",
         ReplyStatus::ProgramMismatch(_) => "the server does not serve this version of the program",
         ReplyStatus::ProcedureUnavailable => "the server does not have this procedure",
@@ -67,14 +67,14 @@ const fn denied(status: &ReplyStatus) -> &'static str {
         ReplyStatus::SystemError => "the server failed",
         ReplyStatus::RpcMismatch => "the server speaks another version of RPC",
         ReplyStatus::AuthError(AuthStatus::TooWeak) => {
-            "the server does not believe who asks: it may want a port below 1024, or other \
+            "the server rejects the caller's credential: it may require a port below 1024, or other \
              authentication"
         }
         ReplyStatus::AuthError(_) => "the server does not take the caller's credential",
     }
 }
 
-/// A status as people know it.
+/// Returns the usual text of a status.
 const fn failed(status: Status) -> &'static str {
     match status {
         Status::NotOwner => "operation not permitted",
@@ -99,11 +99,11 @@ const fn failed(status: Status) -> &'static str {
         Status::Remote => "too many levels of remote in path",
         Status::BadHandle => "the server does not know the file handle",
         Status::NotSynchronized => "the file has changed in between",
-        Status::BadCookie => "the directory has changed: the listing must begin anew",
+        Status::BadCookie => "the directory has changed: restart the listing",
         Status::NotSupported => "not supported by the server",
-        Status::TooSmall => "too little room for the answer",
+        Status::TooSmall => "the buffer is too small for the reply",
         Status::ServerFault => "the server failed",
         Status::BadType => "the server cannot make this kind of file",
-        Status::Jukebox => "the server asks for patience",
+        Status::Jukebox => "the server is busy: retry later",
     }
 }

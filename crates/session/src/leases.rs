@@ -1,5 +1,5 @@
-//! The lease program (`spec/lease.x`) in the place of NFS version 3: who calls, what goes with a
-//! call beside its arguments, and what the server calls in turn.
+//! The lease program (`spec/lease.x`) in place of NFS version 3: the client's identity, the
+//! piggybacked lease information of calls, and the calls from the server.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,27 +24,28 @@ use crate::session::{Inbound, Procedure, Session};
 /// The messages of the lease program.
 pub use leasehold_wire::lease as messages;
 
-/// The pauses before a server is asked again that said that it is not yet time.
+/// The pauses before a retry of a call that the server postponed.
 const LATER_PAUSE_MIN: Duration = Duration::from_millis(20);
 const LATER_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// What the server says by itself, and what it said to HELLO. Nothing here may wait.
+/// A receiver of the server's calls and of its replies to HELLO. No method may wait.
 pub trait Listener: Send + Sync {
     /// The server knows the client by nothing that was before: its epoch is another, or it has
     /// forgotten the client. Leases can be reclaimed only if it is recovering.
     fn welcomed(&self, welcome: &hello::Welcome);
 
-    /// A connection is lost: the server may not reach the client before that calls again.
+    /// Reports a lost connection: the server may be unable to reach the client before the next
+    /// call.
     fn disconnected(&self);
 
-    /// The server wants leases back.
+    /// Reports that the server recalls leases.
     fn evicted(&self, leases: &[evict::Lease]);
 
-    /// The server asks for size and times; none when the lease is not held.
+    /// Returns the current size and times of an object; None if the lease is not held.
     fn reported(&self, lease: &evict::Lease) -> Option<report::Now>;
 }
 
-/// A client of the lease program. Clones are the same client.
+/// A client of the lease program. Clones share the client.
 #[derive(Clone)]
 pub struct Leases {
     shared: Arc<Shared>,
@@ -58,18 +59,18 @@ struct Shared {
     listener: Mutex<Option<Arc<dyn Listener>>>,
 }
 
-/// As whom the server knows the client.
+/// The registration of the client at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     instance: u64,
     epoch: u64,
-    /// How often the client was welcomed.
+    /// The number of registrations so far.
     welcomes: u64,
-    /// Whether it was said that names are leased.
+    /// The server's report that it leases names.
     leases_names: bool,
 }
 
-/// What goes with one call beside its arguments, and what comes with its answer.
+/// Piggybacked lease requests of one call, and the grants in its reply.
 #[derive(Debug, Default)]
 pub struct Rider {
     asks: Vec<Ask>,
@@ -77,29 +78,29 @@ pub struct Rider {
     told: Mutex<Told>,
 }
 
-/// What came with an answer.
+/// The lease information in a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// When the call was sent that was answered: terms count from then.
+    /// The send time of the answered call, from which the terms count.
     pub sent: Time,
-    /// The leases that were granted.
+    /// The granted leases.
     pub granted: Vec<Granted>,
-    /// The objects that were changed.
+    /// The changed objects.
     pub changes: Vec<Change>,
-    /// The modrev of the object, when the call was too late for it.
+    /// The modrev of the object, if the call was late for it.
     pub late: Option<u64>,
-    /// Whether there was an answer.
+    /// True if there was a reply.
     pub answered: bool,
 }
 
 impl Rider {
-    /// What asks for leases, and says what the call's change was made from.
+    /// Creates a value with lease requests and the base of the call's change.
     #[must_use]
     pub fn new(asks: Vec<Ask>, base: Option<Base>) -> Self {
         Self { asks, base, told: Mutex::default() }
     }
 
-    /// What came with the answer.
+    /// Returns the lease information of the reply.
     #[must_use]
     pub fn told(&self) -> Told {
         self.lock().clone()
@@ -111,11 +112,11 @@ impl Rider {
 }
 
 impl Leases {
-    /// A client of the server of a session, by an id that no other has; nothing is said yet.
-    /// `name` is for people. It takes the calls that the server makes on the session.
+    /// Creates a client with a unique id at the server of a session, without sending anything yet.
+    /// `name` is for display. The client receives the calls of the server on the session.
     ///
     /// # Panics
-    /// When somebody takes those calls already.
+    /// Panics if the session has another receiver of calls.
     #[must_use]
     pub fn new(session: &Session, client: [u8; 16], name: &[u8]) -> Self {
         let standing = Standing { instance: 1, epoch: 0, welcomes: 0, leases_names: true };
@@ -142,30 +143,31 @@ impl Leases {
         Self { shared }
     }
 
-    /// Says who hears what the server says.
+    /// Sets the listener for the server's messages.
     pub fn listen(&self, listener: Arc<dyn Listener>) {
         *self.shared.listener() = Some(listener);
     }
 
-    /// Says who the client is. A server that does not serve the program denies that.
+    /// Registers the client. A server without the lease program refuses the call.
     ///
     /// # Errors
-    /// When the call came to nothing.
+    /// An error if the call failed.
     pub async fn hello(&self, who: &Credential) -> Result<(), Error> {
         let standing = self.standing();
         self.renew(who, standing).await
     }
 
-    /// Whether the server leases names as well as files, as it said to the last HELLO.
+    /// Returns true if the server leases names as well as files, according to its last reply to
+    /// HELLO.
     #[must_use]
     pub fn leases_names(&self) -> bool {
         self.standing().leases_names
     }
 
-    /// Asks for leases and gives some back; says as well when the call was sent.
+    /// Requests and returns leases; also returns the send time of the call.
     ///
     /// # Errors
-    /// When the call came to nothing.
+    /// An error if the call failed.
     pub async fn lease(
         &self,
         who: &Credential,
@@ -184,7 +186,7 @@ impl Leases {
         loop {
             let standing = self.standing();
             if standing.welcomes != welcomes {
-                // What was asked in another epoch is asked again by who holds the leases.
+                // After a new registration the owner of the leases repeats the requests.
                 return Ok((Time::ZERO, Vec::new()));
             }
             args.caller = standing.caller(self.shared.client);
@@ -200,17 +202,17 @@ impl Leases {
         }
     }
 
-    /// Gives all leases back, for good.
+    /// Returns all leases permanently.
     ///
     /// # Errors
-    /// When the call came to nothing.
+    /// An error if the call failed.
     pub async fn goodbye(&self, who: &Credential) -> Result<(), Error> {
         let caller = self.standing().caller(self.shared.client);
         let results = self.call(who, goodbye::NUMBER, Weight::Light, &caller).await?;
         results.read::<goodbye::Reply>().map(drop)
     }
 
-    /// Runs a procedure of NFS version 3, and gives its results.
+    /// Runs a procedure of NFS version 3, and returns its results.
     pub(crate) async fn run(
         &self,
         who: &Credential,
@@ -253,7 +255,7 @@ impl Leases {
         }
     }
 
-    /// Says HELLO, unless somebody has since the server was found to know the client no more.
+    /// Sends HELLO, unless another call has renewed the registration since `found`.
     async fn renew(&self, who: &Credential, found: Standing) -> Result<(), Error> {
         let mut instance = found.instance;
         loop {
@@ -323,8 +325,8 @@ impl Shared {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a call of the server. One of another epoch is void and is not answered: it is sent
-    /// again if it is of one that the client will hear of.
+    /// Processes a call of the server. A call of another epoch is void and gets no reply; the
+    /// server repeats it, if it belongs to an epoch that the client has yet to learn of.
     fn called(&self, inbound: &Inbound) {
         let mut reader = Reader::new(&inbound.message);
         let Ok(call) = rpc::Call::decode(&mut reader) else { return };
@@ -363,7 +365,7 @@ fn reply(call: &rpc::Call<'_>, status: ReplyStatus, results: &impl Encode) -> Me
     writer.finish()
 }
 
-/// Pauses that double, until the soft time of the session is over.
+/// Pauses that double, up to the soft timeout of the session.
 struct Pauses {
     begun: Time,
     next: Duration,

@@ -1,20 +1,20 @@
-//! A client's session with a server: calls as futures, over whatever carries them.
+//! A client's session with a server: calls as futures, over any transport.
 //!
 //! # Guide
 //!
-//! A [`Session`] is one client at one server. [`Session::call`] is an RPC call as a future: `Send`,
-//! of no runtime, sent when it is first polled, by the thread that polls it; the reply wakes it.
-//! A thread may poll it once in place and hand the rest to an executor, or block on it. Dropping
-//! it forgets the call: that is how a waiting program is interrupted (the server may run the call
-//! all the same). Everything about loss is done below it: xids, copies with an estimated time over
-//! datagrams, a new connection with all that is unanswered over streams, several connections, a
-//! bound of what is on its way. A hard call ends only with its reply, a soft one also when
-//! [`Options::soft`] is over; the rules are those of `leasehold_core::calls`.
+//! A [`Session`] connects one client with one server. [`Session::call`] returns an RPC call as a
+//! future: it is `Send`, needs no particular runtime, and the thread that first polls it sends the
+//! call; the reply wakes it. A thread may poll it once in place and pass the rest to an executor,
+//! or block on it. Dropping the future forgets the call, which is how a waiting program is
+//! interrupted (the server may run the call anyway). The session handles all losses: xids,
+//! retransmissions with an estimated timeout over datagrams, a new connection with all unanswered
+//! calls over streams, several connections, and a limit of outstanding calls. A hard call ends only
+//! with its reply, a soft call also after [`Options::soft`]; `leasehold_core::calls` has the rules.
 //!
-//! [`nfs::Nfs`] is NFS over a session, in the messages of version 3 whichever version the server
-//! speaks. An operation answers in two layers: `Err` when the call came to nothing, and a reply
-//! that is `Done` or `Failed` with what attributes the server gave (caches want both).
-//! `nfs.getattr(..).await?.done()?` makes both into one [`Error`].
+//! [`nfs::Nfs`] is NFS over a session, with the messages of version 3 for both versions of the
+//! server. An operation has two layers of results: `Err` if the call failed, and otherwise a reply
+//! that is `Done` or `Failed` with the attributes from the server (caches need both).
+//! `nfs.getattr(..).await?.done()?` combines both into one [`Error`].
 //!
 //! ```
 //! use leasehold_session::nfs::{Nfs, Place};
@@ -39,26 +39,25 @@
 //! }
 //! ```
 //!
-//! Where sessions come from: `leasehold_shell::client` has the sockets, `Runtime::session` for an
-//! address and `mount` for a server's name and path, which gives an [`nfs::Nfs`], the root's
-//! handle and the server's [`nfs::Bounds`]. Another owner of bytes implements [`Transport`]: a
-//! simulator, or a server in the same process.
+//! Creating sessions: `leasehold_shell::client` has the sockets, `Runtime::session` for an address,
+//! and `mount` for a server's name and path, which returns an [`nfs::Nfs`], the root's handle and
+//! the server's [`nfs::Bounds`]. Other transports implement [`Transport`]: a simulator, or a server
+//! in the same process.
 //!
-//! What a client builds on besides: [`Session::sleep`] waits on the session's own clock;
-//! [`Session::take_calls`] takes the calls that the server makes on the client's connection, and
-//! [`Session::reply`] answers them; [`spawn`] runs work that nobody
-//! waits for; [`Session::counters`], [`Session::open_calls`] and
-//! [`Session::open_connections`] say how it goes, [`Session::traffic`] whether a server that does
-//! not answer takes what it is sent; [`Session::close`] ends everything, for an
-//! unmount that does not wait. A server that asks for patience (JUKEBOX) is asked again within
-//! [`nfs::Nfs`].
+//! Further services for clients: [`Session::sleep`] waits on the session's own clock;
+//! [`Session::take_calls`] receives the calls of the server on the client's connection, and
+//! [`Session::reply`] answers them; [`spawn`] runs background work; [`Session::counters`],
+//! [`Session::open_calls`] and [`Session::open_connections`] report the state, and
+//! [`Session::traffic`] reports if a silent server still receives data; [`Session::close`] ends
+//! everything, for an unmount that does not wait. [`nfs::Nfs`] retries a call when the server
+//! returns JUKEBOX.
 //!
-//! [`leases::Leases`] is the lease program over a session: [`nfs::Nfs::with_leases`] has all operations go
-//! by it, and [`leases::Listener`] hears what the server wants back.
+//! [`leases::Leases`] is the lease program over a session: with [`nfs::Nfs::with_leases`] all
+//! operations use it, and [`leases::Listener`] receives the recalls of the server.
 //!
-//! What it does not do: it caches nothing, splits nothing into pieces (READ and WRITE carry at most
-//! what [`nfs::Bounds`] say, and the server may do less), and writes nothing again when a COMMIT
-//! shows another verifier: that is for whoever has the data.
+//! Limits: a session has no cache and does not split requests (READ and WRITE carry at most the
+//! sizes in [`nfs::Bounds`], and the server may do less). It does not repeat WRITEs when a COMMIT
+//! returns another verifier, because only the caller has the data.
 mod call;
 mod credential;
 mod error;

@@ -1,4 +1,4 @@
-//! The first handle, asked of a server's MOUNT (RFC 1813 appendix I, RFC 1094 appendix A).
+//! The client of MOUNT, which returns the first handle (RFC 1813 appendix I, RFC 1094 appendix A).
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Encode, Reader};
@@ -13,16 +13,16 @@ use crate::error::Error;
 use crate::nfs::Version;
 use crate::session::{Procedure, Session};
 
-/// A directory that can be mounted.
+/// A directory that clients can mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// The directory.
     pub directory: Bytes,
-    /// Who may mount it; everybody when there are none.
+    /// The clients that may mount it; all clients if the list is empty.
     pub groups: Vec<Bytes>,
 }
 
-/// The number of MOUNT's version that goes with a version of NFS.
+/// Returns the version of MOUNT that belongs to a version of NFS.
 #[must_use]
 pub const fn version_for(version: Version) -> u32 {
     match version {
@@ -31,10 +31,10 @@ pub const fn version_for(version: Version) -> u32 {
     }
 }
 
-/// The handle of a directory for a version of NFS, or the status why there is none.
+/// Returns the handle of a directory for a version of NFS, or the status of the failure.
 ///
 /// # Errors
-/// When the call came to nothing.
+/// An error if the call failed.
 pub async fn mount(
     session: &Session,
     who: &Credential,
@@ -46,7 +46,7 @@ pub async fn mount(
     match (reader.u32().map_err(Error::Garbled)?, version) {
         (0, Version::V2) => results_of::<nfs2::Handle>(&mut reader).map(|of| Ok(of.0.into())),
         (0, Version::V3) => results_of::<Handle>(&mut reader).map(Ok),
-        // Versions 1 and 2 answer error numbers of Unix; most statuses of version 3 are those.
+        // Versions 1 and 2 return Unix error numbers; most statuses of version 3 are equal.
         (word, _) => {
             let known = mnt::Status::ALL.iter().find(|status| **status as u32 == word);
             Ok(Err(known.copied().unwrap_or(mnt::Status::Io)))
@@ -58,10 +58,10 @@ fn results_of<'a, T: leasehold_base::xdr::Decode<'a>>(reader: &mut Reader<'a>) -
     T::decode(reader).map_err(Error::Garbled)
 }
 
-/// What can be mounted.
+/// Returns the exports of the server.
 ///
 /// # Errors
-/// When the call came to nothing.
+/// An error if the call failed.
 pub async fn exports(
     session: &Session,
     who: &Credential,
@@ -77,10 +77,10 @@ pub async fn exports(
     Ok(list.0.iter().map(own).collect())
 }
 
-/// Tells the server that a directory is no longer mounted; it only keeps a list by that.
+/// Reports to the server that a directory is no longer mounted; the server only updates a list.
 ///
 /// # Errors
-/// When the call came to nothing.
+/// An error if the call failed.
 pub async fn unmount(
     session: &Session,
     who: &Credential,

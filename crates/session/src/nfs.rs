@@ -1,9 +1,9 @@
-//! NFS as one set of operations, whichever version the server speaks.
+//! NFS as one set of operations for both versions of the server.
 //!
-//! Arguments and replies are those of version 3. What version 2 does not have is made of what it
-//! has: ACCESS of mode bits, a guarded CREATE of LOOKUP and CREATE; COMMIT does nothing, as every
-//! WRITE is stable. A server that asks for patience (JUKEBOX) is asked again, with pauses that
-//! double, until the soft time of the session is over. Statuses that no RFC knows are I/O errors.
+//! Arguments and replies have the types of version 3. Operations that version 2 lacks are emulated:
+//! ACCESS by mode bits, a guarded CREATE by LOOKUP and CREATE; COMMIT does nothing, because every
+//! WRITE is stable. A call that returns JUKEBOX is repeated with pauses that double, up to the soft
+//! timeout of the session. A status that no RFC defines becomes an I/O error.
 
 mod bounds;
 mod convert;
@@ -34,11 +34,11 @@ use crate::leases::{Leases, Rider};
 use crate::session::{Procedure, Session};
 
 pub use bounds::Bounds;
-/// The messages of version 3, in which all is said here.
+/// The messages of version 3, which this module uses for both versions.
 pub use leasehold_wire::nfs3 as messages;
 pub use listing::{Entry, Listed, Listing, Place};
 
-/// The versions of NFS that are spoken here.
+/// The supported versions of NFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// RFC 1094.
@@ -48,7 +48,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Its number.
+    /// Returns its number.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -58,52 +58,53 @@ impl Version {
     }
 }
 
-/// The pauses before a server that asked for patience is asked again.
+/// The pauses before a retry after JUKEBOX.
 const JUKEBOX_PAUSE_MIN: Duration = Duration::from_millis(100);
 const JUKEBOX_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How long a server that is there may take to say that it serves the lease program.
+/// The longest wait for a server's reply to HELLO of the lease program.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
-/// NFS on one server. A name or a path that is too long for the version fails as at the server.
+/// NFS on one server. A name or a path that is too long for the version fails as it would at the
+/// server.
 #[derive(Clone)]
 pub struct Nfs {
     session: Session,
     version: Version,
-    /// Whether the server has said that it has no READDIRPLUS.
+    /// True if the server has reported that it lacks READDIRPLUS.
     lists_names_only: Arc<AtomicBool>,
-    /// Whose calls they are, where they go by the lease program.
+    /// The client of the lease program, if the calls use that program.
     leases: Option<Leases>,
-    /// What goes with each of them.
+    /// The piggybacked lease information of each call.
     rider: Option<Arc<Rider>>,
 }
 
-/// What a link says, or the link's attributes alone.
+/// The target of a link, or only the link's attributes.
 pub type Link = nfs3::Reply<LinkTarget, Option<Attributes>>;
 
-/// What a symbolic link says.
+/// The target of a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkTarget {
     /// The link's attributes.
     pub attributes: Option<Attributes>,
-    /// Where it leads, for the client to follow.
+    /// The path, which the client resolves.
     pub target: Bytes,
 }
 
 impl Nfs {
-    /// Calls the server of a session, which speaks that version.
+    /// Creates a client of the server of a session, which must support this version.
     #[must_use]
     pub fn new(session: Session, version: Version) -> Self {
         let lists_names_only = Arc::default();
         Self { session, version, lists_names_only, leases: None, rider: None }
     }
 
-    /// The same server by the lease program, as a client with an id that no other has, where it
-    /// serves that, in version 3. Elsewhere this stays as it is, and [`Nfs::leases`] says so.
-    /// `name` is for people.
+    /// Switches to the lease program, with a unique client id, if the server supports it in version
+    /// 3. Otherwise this value stays unchanged, and [`Nfs::leases`] returns None. `name` is for
+    /// display.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn with_leases(
         self,
         who: &Credential,
@@ -116,13 +117,13 @@ impl Nfs {
         let leases = Leases::new(&self.session, client, name);
         match self.answer_in(HELLO_LIMIT, leases.hello(who)).await {
             Some(Ok(())) => Ok(Self { leases: Some(leases), ..self }),
-            // Some do not deny what they do not serve, or in words that nobody can read.
+            // Some servers do not refuse an unknown program, or send a malformed refusal.
             Some(Err(Error::Denied(_) | Error::Garbled(_))) | None => Ok(self),
             Some(Err(error)) => Err(error),
         }
     }
 
-    /// What comes of a call, if it does so in time.
+    /// Returns the result of a call; None if the call takes longer than `limit`.
     async fn answer_in<T>(&self, limit: Duration, call: impl Future<Output = T>) -> Option<T> {
         let (mut call, mut end) = (pin!(call), pin!(self.session.sleep(limit)));
         poll_fn(|context| match call.as_mut().poll(context) {
@@ -132,43 +133,43 @@ impl Nfs {
         .await
     }
 
-    /// The same server, where this goes with each call: one is to be made by it.
+    /// Returns the same client with piggybacked lease information, for a single call.
     #[must_use]
     pub fn ridden(&self, rider: Arc<Rider>) -> Self {
         Self { rider: Some(rider), ..self.clone() }
     }
 
-    /// The client of the lease program that calls, where one does.
+    /// Returns the client of the lease program, if the calls use that program.
     #[must_use]
     pub const fn leases(&self) -> Option<&Leases> {
         self.leases.as_ref()
     }
 
-    /// The session.
+    /// Returns the session.
     #[must_use]
     pub const fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The version.
+    /// Returns the version.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Calls NULL: does nothing, and shows that the server is there and speaks the version.
+    /// Calls NULL, which does nothing and shows that the server runs and supports the version.
     ///
     /// # Errors
-    /// When the call came to nothing, as for every operation here. What fails at the server is a
+    /// An error if the call failed, as for every operation here. A failure at the server is a
     /// reply.
     pub async fn null(&self, who: &Credential) -> Result<(), Error> {
         self.run(who, leasehold_wire::rpc::null::NUMBER, Weight::Light, &()).await.map(drop)
     }
 
-    /// The attributes of an object.
+    /// Returns the attributes of an object.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn getattr(
         &self,
         who: &Credential,
@@ -183,11 +184,11 @@ impl Nfs {
         }
     }
 
-    /// Changes attributes; with a guard, only if that still is the time of the last change.
-    /// Version 2 has no guards, and fails where one is given.
+    /// Changes attributes; with a guard, only if the object's change time equals it. Version 2 has
+    /// no guards, and a call with a guard fails.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn setattr(
         &self,
         who: &Credential,
@@ -205,10 +206,10 @@ impl Nfs {
         }
     }
 
-    /// The object of a name.
+    /// Returns the object of a name.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn lookup(
         &self,
         who: &Credential,
@@ -224,10 +225,10 @@ impl Nfs {
         }
     }
 
-    /// Which kinds of access a caller has, of those that are asked for.
+    /// Returns the subset of the requested kinds of access that the caller has.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn access(
         &self,
         who: &Credential,
@@ -243,10 +244,10 @@ impl Nfs {
         }
     }
 
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn readlink(&self, who: &Credential, symlink: &Handle) -> Result<Link, Error> {
         match self.version {
             Version::V3 => {
@@ -262,10 +263,10 @@ impl Nfs {
         }
     }
 
-    /// Data of a file: at most `count` bytes, and fewer where the server likes.
+    /// Reads data of a file: at most `count` bytes; the server may return fewer.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn read(
         &self,
         who: &Credential,
@@ -279,7 +280,8 @@ impl Nfs {
                 let results = self.run(who, read::NUMBER, Weight::Heavy, &args).await?;
                 let mut read: read::Reply = reply(&results)?;
                 if let nfs3::Reply::Done(done) = &mut read {
-                    // Whatever a server says, no more than was asked for, and what came counts.
+                    // The data never exceeds the request, and its length replaces the server's
+                    // count.
                     done.data.truncate(count as usize);
                     done.count = u32::try_from(done.data.len()).unwrap_or(count);
                 }
@@ -289,10 +291,10 @@ impl Nfs {
         }
     }
 
-    /// Writes data to a file: all of it, or as much as the server likes.
+    /// Writes data to a file: all of it, or a part that the server chooses.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn write(
         &self,
         who: &Credential,
@@ -303,11 +305,11 @@ impl Nfs {
         self.write_and_set(who, file, offset, data, SetAttributes::default()).await
     }
 
-    /// The same, and sets attributes behind it, as far as the lease program is spoken: without it
-    /// there must be none. It fails as a whole where they cannot be set.
+    /// Like [`Nfs::write`], and then sets attributes in the same call. Attributes need the lease
+    /// program. The call fails as a whole if the server cannot set them.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn write_and_set(
         &self,
         who: &Credential,
@@ -336,10 +338,10 @@ impl Nfs {
         }
     }
 
-    /// Writes data to where a file ends then, and says where that was; by the lease program alone.
+    /// Appends data at the end of a file, and returns its offset; needs the lease program.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn append(
         &self,
         who: &Credential,
@@ -353,12 +355,11 @@ impl Nfs {
         reply(&self.run(who, lease::append::NUMBER, Weight::Heavy, &args).await?)
     }
 
-    /// Says where the data of a file lies, for a client that goes there itself under a lease of
-    /// that kind; by the lease program alone. A server of an earlier version does not know the
-    /// procedure.
+    /// Returns the layout of a file for direct data access under a lease of the given kind; needs
+    /// the lease program. A server of an earlier version does not have this procedure.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn objects(
         &self,
         who: &Credential,
@@ -372,10 +373,10 @@ impl Nfs {
         reply(&self.run(who, lease::objects::NUMBER, Weight::Light, &args).await?)
     }
 
-    /// Gives back the layout of a file from [`Nfs::objects`]; by the lease program alone.
+    /// Returns the layout of a file from [`Nfs::objects`] to the server; needs the lease program.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn give_objects_back(
         &self,
         who: &Credential,
@@ -390,10 +391,10 @@ impl Nfs {
         Ok(reply.map(drop))
     }
 
-    /// Makes a regular file.
+    /// Creates a regular file.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn create(
         &self,
         who: &Credential,
@@ -410,10 +411,10 @@ impl Nfs {
         }
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn mkdir(
         &self,
         who: &Credential,
@@ -430,10 +431,10 @@ impl Nfs {
         }
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn symlink(
         &self,
         who: &Credential,
@@ -451,10 +452,10 @@ impl Nfs {
         }
     }
 
-    /// Makes a special file; not with version 2.
+    /// Creates a special file; not supported in version 2.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn mknod(
         &self,
         who: &Credential,
@@ -471,10 +472,10 @@ impl Nfs {
         }
     }
 
-    /// Removes a name that is no directory's.
+    /// Removes a name of any object except a directory.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn remove(
         &self,
         who: &Credential,
@@ -493,7 +494,7 @@ impl Nfs {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn rmdir(
         &self,
         who: &Credential,
@@ -509,10 +510,10 @@ impl Nfs {
         }
     }
 
-    /// Gives an object another name.
+    /// Renames an object.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn rename(
         &self,
         who: &Credential,
@@ -528,10 +529,10 @@ impl Nfs {
         }
     }
 
-    /// Gives an object a further name.
+    /// Adds a name to an object.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn link(
         &self,
         who: &Credential,
@@ -548,10 +549,10 @@ impl Nfs {
         }
     }
 
-    /// How much room a file system has.
+    /// Returns the space on a file system.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn fsstat(&self, who: &Credential, root: &Handle) -> Result<fsstat::Reply, Error> {
         match self.version {
             Version::V3 => {
@@ -562,10 +563,10 @@ impl Nfs {
         }
     }
 
-    /// Puts unstable data on stable storage; a count of zero reaches to the end of the file.
+    /// Makes unstable data stable; a count of zero means to the end of the file.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn commit(
         &self,
         who: &Credential,
@@ -585,7 +586,7 @@ impl Nfs {
         }
     }
 
-    /// What the server does on a file system, and its limits: [`Bounds`] are made of it.
+    /// Returns the properties and limits of a file system, from which [`Bounds`] derive.
     async fn fsinfo(&self, who: &Credential, root: &Handle) -> Result<fsinfo::Reply, Error> {
         let args = fsinfo::Args { root: *root };
         reply(&self.run(who, fsinfo::NUMBER, Weight::Light, &args).await?)
@@ -596,7 +597,7 @@ impl Nfs {
         reply(&self.run(who, pathconf::NUMBER, Weight::Light, &args).await?)
     }
 
-    /// The results of a procedure, once the server does not ask for patience any more.
+    /// Returns the results of a procedure, and retries after JUKEBOX.
     async fn run(
         &self,
         who: &Credential,
@@ -634,18 +635,18 @@ fn place<'a>(directory: &Handle, name: &'a [u8]) -> DirectoryArgs<'a> {
     DirectoryArgs { directory: *directory, name: Name(name) }
 }
 
-/// What version 2 does not have.
+/// Returns the failure of an operation that version 2 lacks.
 fn unsupported<Done, Failed: Default>() -> nfs3::Reply<Done, Failed> {
     nfs3::Reply::Failed(Status::NotSupported, Failed::default())
 }
 
-/// The status of a number; one that no RFC knows is an I/O error.
+/// Returns the status of a number; an unknown number becomes an I/O error.
 fn status(word: u32) -> Status {
     let known = Status::ALL.iter().find(|status| **status as u32 == word);
     known.copied().unwrap_or(Status::Io)
 }
 
-/// Reads results of version 3.
+/// Decodes results of version 3.
 fn reply<'a, Done: Decode<'a>, Failed: Decode<'a>>(
     results: &'a Results,
 ) -> Result<nfs3::Reply<Done, Failed>, Error> {

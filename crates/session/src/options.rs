@@ -1,38 +1,39 @@
-//! How a session calls.
+//! The options of a session.
 
 use core::time::Duration;
 
 use leasehold_core::calls::{self, Carrier, STREAM_PATIENCE};
 
-/// How a session calls.
+/// The options of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What carries the calls.
+    /// The transport of the calls.
     pub carrier: Carrier,
-    /// The number of connections: calls go to the one with the fewest. One over datagrams.
+    /// The number of connections; a call uses the connection with the fewest calls. Over datagrams
+    /// there is one.
     pub connections: usize,
-    /// The number of calls on their way at once on each connection.
+    /// The largest number of outstanding calls on each connection.
     pub in_flight_max: usize,
-    /// The number of calls on their way and waiting on each connection.
+    /// The largest number of outstanding and queued calls on each connection.
     pub calls_max: usize,
-    /// When a call ends without reply, on a stream counted from the server's last sign of life: never
-    /// for a hard mount.
+    /// The time after which a call without a reply fails, on a stream counted from the server's
+    /// last sign of life. None for a hard mount.
     pub soft: Option<Duration>,
-    /// How long a reply on a stream is waited for before anything is done about it, at first.
+    /// The initial reply timeout on a stream.
     pub patience: Duration,
-    /// Whether calls fail when not even a first connection can be had: a command wants to say so,
-    /// a mount waits for the server.
+    /// True if calls fail when even the first connection fails: a command reports this, whereas a
+    /// mount waits for the server.
     pub fail_unreached: bool,
 }
 
 impl Options {
-    /// One connection of a hard mount.
+    /// Returns the options of a hard mount with one connection.
     #[must_use]
     pub const fn stream() -> Self {
         Self {
             carrier: Carrier::Stream,
             connections: 1,
-            // Linux allows 65,536; each may hold a MiB here and at the server.
+            // Linux permits 65,536; each call may occupy a MiB here and at the server.
             in_flight_max: 64,
             calls_max: 16_384,
             soft: None,
@@ -41,14 +42,15 @@ impl Options {
         }
     }
 
-    /// A hard mount over datagrams: few at a time, as a burst of large ones overflows the buffers
-    /// on the way.
+    /// Returns the options of a hard mount over datagrams. It permits few outstanding calls,
+    /// because a burst of large datagrams overflows the buffers on the path.
     #[must_use]
     pub const fn datagram() -> Self {
         Self { carrier: Carrier::Datagram, in_flight_max: 16, ..Self::stream() }
     }
 
-    /// The same for a command: no server is an error at once, and silence is one in that time.
+    /// Returns the same options for a command: an unreachable server is an error at once, and a
+    /// silent one after `soft`.
     #[must_use]
     pub const fn impatient(self, soft: Duration) -> Self {
         Self { soft: Some(soft), fail_unreached: true, ..self }

@@ -1,4 +1,4 @@
-//! Where a program is served, asked of a server's portmap (RFC 1833, version 2).
+//! The client of the portmapper (RFC 1833, version 2).
 
 use leasehold_core::calls::{Carrier, Weight};
 use leasehold_wire::portmap::{Mapping, PROGRAM, VERSION, getport, protocol};
@@ -7,11 +7,12 @@ use crate::credential::Credential;
 use crate::error::Error;
 use crate::session::{Procedure, Session};
 
-/// The port of a program and version by one transport; none where it is not served. The session
-/// is one with portmap, on port [`PORT`](leasehold_wire::portmap::PORT).
+/// Returns the port of a program and version over a transport; None if the server does not serve
+/// it. The session is a session with the portmapper, on port
+/// [`PORT`](leasehold_wire::portmap::PORT).
 ///
 /// # Errors
-/// When the call came to nothing.
+/// An error if the call failed.
 pub async fn port(
     session: &Session,
     program: u32,

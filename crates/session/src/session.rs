@@ -1,4 +1,4 @@
-//! The two ends of a session: for those who call, and for the transport.
+//! The two ends of a session: the callers' end and the transport's end.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -17,7 +17,7 @@ use crate::sleep::Sleep;
 use crate::state::{Counters, Doings, State};
 use crate::transport::{Connection, Traffic, Transport};
 
-/// What is called.
+/// A procedure to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Procedure {
     /// The program.
@@ -26,33 +26,33 @@ pub struct Procedure {
     pub version: u32,
     /// The procedure's number.
     pub number: u32,
-    /// How much work it is.
+    /// Its weight for the timeout.
     pub weight: Weight,
 }
 
-/// A call that the server makes, on the client's connection.
+/// A call from the server on the client's connection.
 #[derive(Clone, Debug)]
 pub struct Inbound {
-    /// Where it came from, and its reply goes to.
+    /// The connection of the call, which also carries its reply.
     pub connection: Connection,
-    /// The whole message, not yet looked at but for saying that it is a call.
+    /// The whole message; only its type has been decoded.
     pub message: Bytes,
 }
 
-/// Who takes the calls of a server; called on the transport's thread, so it must not wait.
+/// A receiver of the server's calls; it runs on the transport's thread, so it must not wait.
 pub type Callee = Box<dyn Fn(Inbound) + Send + Sync>;
 
-/// Who hears that a connection is lost; called on the transport's thread, so it must not wait.
+/// A callback for lost connections; it runs on the transport's thread, so it must not wait.
 pub(crate) type Mourner = Box<dyn Fn() + Send + Sync>;
 
-/// A client's session with one server, for those who call. Clones are the same session; when the
-/// last is dropped, and no call of it is left, its connections are closed.
+/// A client's session with one server: the callers' end. Clones share the session; dropping the
+/// last clone and the last call closes the connections.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// The transport's end of a session, which does not keep it.
+/// The transport's end of a session, which does not keep the session alive.
 #[derive(Clone)]
 pub struct Driver {
     shared: Weak<Shared>,
@@ -67,11 +67,11 @@ pub(crate) struct Shared {
 }
 
 impl Session {
-    /// Begins a session; no connection is opened before a call needs it. `make_transport` gets the
-    /// end that the transport drives.
+    /// Begins a session; the first call opens a connection. `make_transport` receives the
+    /// transport's end.
     ///
-    /// Xids begin at random: with a seed that no earlier session with the server had, so that the
-    /// server cannot mistake its calls for theirs.
+    /// The first xid is random. The seed must differ from the seeds of earlier sessions with the
+    /// server, so that the server cannot confuse their calls.
     pub fn new<T: Transport + 'static>(
         options: Options,
         random: Random,
@@ -88,18 +88,18 @@ impl Session {
         Self { shared }
     }
 
-    /// How it calls.
+    /// Returns its options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
 
-    /// A call: a future that sends it when it is first polled, and ends with its results. When it
-    /// is dropped before, the call is forgotten: the server may run it or not.
+    /// Returns a call: a future that sends the call at its first poll, and ends with the results.
+    /// Dropping it earlier forgets the call, which the server may still run.
     pub fn call(&self, who: &Credential, procedure: Procedure, args: &impl Encode) -> Call {
         let Procedure { program, version, number: procedure, weight } = procedure;
         let mut writer = Writer::new();
-        // The number is known when it is sent.
+        // The xid is assigned when the call is sent.
         let (xid, verifier) = (Xid(0), OpaqueAuth::NONE);
         rpc::Call { xid, program, version, procedure, credential: who.as_auth(), verifier }
             .encode(&mut writer);
@@ -107,41 +107,41 @@ impl Session {
         Call::new(self, writer.finish(), weight)
     }
 
-    /// Waits so long, by the transport's clock.
+    /// Waits for a duration, by the transport's clock.
     pub fn sleep(&self, span: Duration) -> Sleep {
         Sleep::new(self, self.now() + span)
     }
 
-    /// Waits until a time of the transport's clock.
+    /// Waits until a time on the transport's clock.
     pub fn sleep_until(&self, until: Time) -> Sleep {
         Sleep::new(self, until)
     }
 
-    /// The time by the transport's clock.
+    /// Returns the time of the transport's clock.
     #[must_use]
     pub fn now(&self) -> Time {
         self.shared.transport.now()
     }
 
-    /// Says who takes the calls that the server makes; at most once.
+    /// Sets the receiver of the server's calls; at most once.
     ///
     /// # Panics
-    /// When somebody takes them already.
+    /// Panics if there is a receiver already.
     pub fn take_calls(&self, callee: Callee) {
         let taken = self.shared.callee.set(callee);
         assert!(taken.is_ok(), "the server's calls have one owner");
     }
 
-    /// Says who hears that a connection is lost; at most once.
+    /// Sets the callback for lost connections; at most once.
     ///
     /// # Panics
-    /// When somebody hears it already.
+    /// Panics if there is a callback already.
     pub(crate) fn when_disconnected(&self, mourner: Mourner) {
         let taken = self.shared.mourner.set(mourner);
         assert!(taken.is_ok(), "a session's connections have one owner");
     }
 
-    /// Sends the reply to a call of the server, if its connection is still there.
+    /// Sends the reply to a call of the server, if its connection is still open.
     pub fn reply(&self, connection: Connection, message: Message) {
         let is_current = self.shared.state().is_current(connection);
         if is_current {
@@ -149,44 +149,44 @@ impl Session {
         }
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.state().counters
     }
 
-    /// How many calls have not ended.
+    /// Returns the number of open calls.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         self.shared.state().open_count()
     }
 
-    /// How many connections there are now; over datagrams, one.
+    /// Returns the number of connections; over datagrams, one.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.shared.state().connected_count()
     }
 
-    /// What went over the connections so far.
+    /// Returns the traffic of all connections.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.shared.transport.traffic()
     }
 
-    /// Ends all calls with [`Error::Closed`](crate::Error::Closed), and takes no more.
+    /// Ends all calls with [`Error::Closed`](crate::Error::Closed), and refuses further ones.
     pub fn close(&self) {
         self.shared.with(State::close);
     }
 }
 
 impl Driver {
-    /// A connection that was asked for is there.
+    /// Reports that a requested connection is open.
     pub fn connected(&self, connection: Connection) {
         self.with(|state, now, doings| state.connected(now, connection, doings));
     }
 
-    /// A connection that was asked for could not be had, or is lost; `why` is for people. Over
-    /// datagrams: the server's machine says that nobody listens.
+    /// Reports that a requested connection failed or closed; `why` is for display. Over datagrams
+    /// it means that the server's host reports a closed port.
     pub fn disconnected(&self, connection: Connection, why: &str) {
         let Some(shared) = self.shared.upgrade() else { return };
         let lost = shared.with(|state, now, doings| {
@@ -199,12 +199,12 @@ impl Driver {
         }
     }
 
-    /// Whole messages came in, in this order. What is neither reply nor call is passed over. Those
-    /// who wait for replies that came in together are woken together.
+    /// Processes received messages in this order, and ignores messages that are neither replies nor
+    /// calls. Callers whose replies arrived together are woken together.
     pub fn received(&self, connection: Connection, messages: impl IntoIterator<Item = Bytes>) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut messages = messages.into_iter();
-        // Who takes a call may call in turn, so the state is let go first.
+        // The receiver of a call may start calls itself, so the lock is released first.
         let mut take = |state: &mut State, now, doings: &mut Doings| {
             for message in messages.by_ref() {
                 let mut reader = Reader::new(&message);
@@ -225,11 +225,11 @@ impl Driver {
         }
     }
 
-    /// The time has come that the transport was asked to wake at.
+    /// Runs the work that is due at the time of a requested wake.
     pub fn tick(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let lanes = shared.state().lanes_to_look_at(shared.transport.now());
-        // The state is let go meanwhile, as the transport has locks of its own.
+        // The lock is released meanwhile, because the transport has locks of its own.
         let look = |lane| (lane, shared.transport.traffic_of(lane));
         let seen: Vec<(usize, Traffic)> = lanes.into_iter().map(look).collect();
         shared.with(|state, now, doings| {
@@ -240,7 +240,7 @@ impl Driver {
         });
     }
 
-    /// Whether anybody still has the session.
+    /// Returns true if the session still exists.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.shared.strong_count() > 0
@@ -259,16 +259,16 @@ const REPLY: u32 = 1;
 
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic in the call table is a bug that every later step would meet again.
+        // A panic in the call table is a bug, which every later step would meet again.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lane of a call that begins on this thread, where that is not all one.
+    /// Returns the lane for a call that begins on this thread, if the transport prefers one.
     pub(crate) fn lane(&self) -> Option<usize> {
         self.transport.lane()
     }
 
-    /// Changes the state, and then does what follows from it.
+    /// Runs a step on the state, and then performs its actions.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Doings) -> T) -> T {
         let mut doings = Doings::default();
         let changed = change(&mut self.state(), self.transport.now(), &mut doings);

@@ -8,8 +8,8 @@ use leasehold_base::units::Time;
 
 use crate::session::Session;
 
-/// Ends at a time.
-#[must_use = "nobody sleeps who is not polled"]
+/// A future that ends at a given time.
+#[must_use = "a sleep does nothing unless polled"]
 pub struct Sleep {
     session: Session,
     until: Time,

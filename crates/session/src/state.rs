@@ -1,4 +1,4 @@
-//! What a session knows: its lanes, its calls that have not ended, and who sleeps.
+//! The state of a session: its lanes, its open calls, and its sleepers.
 
 use core::task::Waker;
 use core::time::Duration;
@@ -15,31 +15,31 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::transport::{Connection, Traffic};
 
-/// How often it is looked whether anything moves, in the time that a reply is waited for.
+/// The number of checks for traffic within the reply timeout.
 const LOOKS: u32 = 4;
 
-/// What a session did so far.
+/// The counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Calls that were begun.
+    /// Calls that started.
     pub calls: u64,
     /// Calls that ended with a reply.
     pub replies: u64,
-    /// Copies that were sent beyond the first of a call.
+    /// Retransmissions.
     pub sent_again: u64,
-    /// Calls that ended because their time was over.
+    /// Calls that timed out.
     pub timed_out: u64,
-    /// Calls that nobody waited for any more.
+    /// Calls that their callers dropped.
     pub forgotten: u64,
-    /// Replies to what was not called, or no more: the second to a call that was sent twice.
+    /// Replies without an open call, for example second replies to retransmitted calls.
     pub late: u64,
     /// Connections that were opened.
     pub connections: u64,
-    /// Calls from the server that nobody took.
+    /// Calls from the server without a receiver.
     pub unclaimed: u64,
 }
 
-/// What is to be done once the state is let go.
+/// The actions that run after the lock is released.
 #[derive(Default)]
 pub(crate) struct Doings {
     pub(crate) connects: Vec<Connection>,
@@ -54,14 +54,14 @@ pub(crate) struct State {
     next_call: u64,
     sleepers: BTreeMap<(Time, u64), Waker>,
     next_sleeper: u64,
-    /// When the transport was asked to wake.
+    /// The time of the requested wake of the transport.
     asked: Option<Time>,
     carrier: Carrier,
-    /// How often it is looked whether anything moves on a connection.
+    /// The interval of checks for traffic on a connection.
     look_every: Duration,
     fail_unreached: bool,
     closed: bool,
-    /// Room for effects, used again.
+    /// Reusable memory for effects.
     effects: Vec<Effect>,
     pub(crate) counters: Counters,
 }
@@ -70,11 +70,11 @@ struct Lane {
     calls: Calls,
     generation: u32,
     is_connected: bool,
-    /// Whether anything was ever there.
+    /// True if a connection ever succeeded or a message arrived.
     was_reached: bool,
-    /// When it is looked at next whether anything moves: from a first call until there is none.
+    /// The time of the next check for traffic; None without open calls.
     look_at: Option<Time>,
-    /// What had gone over its connection when that was looked at last.
+    /// The traffic of its connection at the last check.
     seen: Option<Traffic>,
 }
 
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    /// Begins a call in its lane, or in the one that has the fewest.
+    /// Begins a call in its lane, or in the lane with the fewest calls.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -135,8 +135,7 @@ impl State {
         Ok(call)
     }
 
-    /// Has it looked whether anything moves in a lane, while it has calls. Nobody can tell of
-    /// datagrams.
+    /// Schedules checks for traffic in a lane while it has calls. Datagrams have no such checks.
     fn watch(&mut self, now: Time, lane: usize, doings: &mut Doings) {
         let known = &mut self.lanes[lane];
         if known.look_at.is_none() && self.carrier == Carrier::Stream {
@@ -147,12 +146,12 @@ impl State {
 
     fn lane_with_fewest(&self) -> usize {
         let lanes = self.lanes.iter().enumerate();
-        // One that has no connection right now holds its calls up.
+        // A lane without a connection would delay the call.
         let fewest = lanes.min_by_key(|(_, lane)| (lane.calls.len(), !lane.is_connected));
         fewest.expect("a session has a lane").0
     }
 
-    /// What became of a call; `waker` hears of it where it goes on.
+    /// Returns the outcome of a call; registers `waker` if the call is still open.
     pub(crate) fn outcome(&mut self, call: CallId, waker: &Waker) -> Option<Result<Bytes, Error>> {
         let pending = self.calls.get_mut(&call).expect("a call is kept until its outcome is taken");
         if pending.outcome.is_none() {
@@ -162,7 +161,7 @@ impl State {
         self.calls.remove(&call).and_then(|pending| pending.outcome)
     }
 
-    /// Nobody waits for the call any more.
+    /// Forgets a call that its caller has dropped.
     pub(crate) fn forget(&mut self, now: Time, call: CallId, doings: &mut Doings) {
         let Some(pending) = self.calls.remove(&call) else { return };
         if pending.outcome.is_none() {
@@ -213,14 +212,13 @@ impl State {
         if self.carrier == Carrier::Stream {
             let lane = &mut self.lanes[connection.lane];
             lane.is_connected = false;
-            // Whatever the old one still says is not heard.
+            // Ignore further messages of the old connection.
             lane.generation = lane.generation.wrapping_add(1);
             self.step(now, connection.lane, Event::Disconnected, None, doings);
         }
     }
 
-    /// The lanes of which the next tick is to know what has gone over them: where it is time to
-    /// look, and where a call was unanswered for long.
+    /// Returns the lanes whose traffic the next tick needs: the check is due, or a call is overdue.
     pub(crate) fn lanes_to_look_at(&self, now: Time) -> Vec<usize> {
         let is_due = |lane: &Lane| {
             let times = [lane.look_at, lane.calls.next_wake()];
@@ -230,11 +228,11 @@ impl State {
         lanes.filter(|(_, lane)| is_due(lane)).map(|(number, _)| number).collect()
     }
 
-    /// What has gone over a lane by now.
+    /// Records the current traffic of a lane.
     pub(crate) fn looked(&mut self, now: Time, lane: usize, traffic: Traffic, doings: &mut Doings) {
         let known = &mut self.lanes[lane];
         if known.calls.is_empty() {
-            // The next call has it looked at anew.
+            // The next call starts the checks again.
             (known.look_at, known.seen) = (None, None);
             return;
         }
@@ -259,7 +257,7 @@ impl State {
         self.ask(self.lanes.iter().filter_map(|lane| lane.look_at).min(), doings);
     }
 
-    /// Ends all calls, and takes no more.
+    /// Ends all calls, and refuses further ones.
     pub(crate) fn close(&mut self, now: Time, doings: &mut Doings) {
         self.closed = true;
         self.end_all(now, &Error::Closed, doings);
@@ -267,7 +265,7 @@ impl State {
 
     fn end_all(&mut self, now: Time, why: &Error, doings: &mut Doings) {
         let open: Vec<CallId> = self.open().map(|(call, _)| *call).collect();
-        // First all are ended, so that none is sent in the place of another.
+        // End all calls first, so that none is sent when another leaves the queue.
         for call in &open {
             self.end(*call, Err(why.clone()), doings);
         }
@@ -281,17 +279,17 @@ impl State {
         self.calls.iter().filter(|(_, pending)| pending.outcome.is_none())
     }
 
-    /// How many calls go on.
+    /// Returns the number of open calls.
     pub(crate) fn open_count(&self) -> usize {
         self.lanes.iter().map(|lane| lane.calls.len()).sum()
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(crate) fn connected_count(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.is_connected).count()
     }
 
-    /// Sets when somebody is woken, or who.
+    /// Registers a sleeper, or replaces its waker.
     pub(crate) fn sleep(
         &mut self,
         until: Time,
@@ -354,13 +352,13 @@ impl State {
     }
 
     fn send(&mut self, call: CallId, xid: Xid, doings: &mut Doings) {
-        let pending = self.calls.get_mut(&call).expect("what is sent has not ended");
+        let pending = self.calls.get_mut(&call).expect("a call is sent before its end");
         if pending.outcome.is_some() {
-            // It is being forgotten, in the turn of another.
+            // Another call's step forgets this call at the moment.
             return;
         }
         if pending.copies == 0 {
-            let message = Arc::get_mut(&mut pending.message).expect("nobody else has it yet");
+            let message = Arc::get_mut(&mut pending.message).expect("the first copy has one owner");
             message.replace_first_word(xid.0);
         } else {
             self.counters.sent_again += 1;
@@ -372,7 +370,7 @@ impl State {
     }
 
     fn end(&mut self, call: CallId, outcome: Result<Bytes, Error>, doings: &mut Doings) {
-        // One that is forgotten is not there any more.
+        // A forgotten call has no entry.
         if let Some(pending) = self.calls.get_mut(&call)
             && pending.outcome.is_none()
         {
@@ -381,8 +379,8 @@ impl State {
         }
     }
 
-    /// Has the transport wake where that is sooner than it was asked to. What changes nothing has
-    /// no new time, so it is enough to say those of what was changed.
+    /// Requests a wake of the transport if it is earlier than the requested one. A step changes
+    /// only its own deadlines, so the caller passes only the deadlines of its change.
     fn ask(&mut self, wake: Option<Time>, doings: &mut Doings) {
         if let Some(wake) = wake
             && self.asked.is_none_or(|asked| wake < asked)

@@ -1,4 +1,4 @@
-//! Work that nobody waits for: it runs on the threads that wake it.
+//! Background work that runs on the threads that wake it.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -9,15 +9,16 @@ use std::task::Wake;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Begins work on this thread; whoever wakes it later goes on with it, so it needs no executor.
-/// So what it waits for has to wake it with no lock held that the work may take: a call's reply, the
-/// time of a session, a lock that lets go of its own list of who waits first.
+/// Starts work on this thread. Each thread that wakes the work continues it, so no executor is
+/// necessary. A source of wakes must therefore not hold a lock that the work may take. Replies and
+/// sleeps of a session meet this condition, as does a lock that releases its queue of waiters
+/// before it wakes them.
 pub fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     Arc::new(Task { work: Mutex::new(Some(Box::pin(work))), stage: AtomicU8::new(RESTING) }).run();
 }
 
 struct Task {
-    /// None when it is done.
+    /// None when the work is done.
     work: Mutex<Option<Work>>,
     stage: AtomicU8,
 }

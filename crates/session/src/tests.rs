@@ -1,4 +1,4 @@
-//! Sessions over a network that does as a list of random numbers says.
+//! Sessions over a network that a list of random numbers controls.
 
 use core::future::Future;
 use core::pin::{Pin, pin};
@@ -16,16 +16,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a session wanted of its transport.
+/// The requests of a session to its transport.
 #[derive(Debug, Default)]
 struct Wishes {
     now: Time,
     connects: Vec<Connection>,
     sends: Vec<(Connection, Bytes)>,
     wake: Option<Time>,
-    /// The lane that calls take which begin now.
+    /// The lane of calls that begin now.
     lane: Option<usize>,
-    /// What went over each lane.
+    /// The traffic of each lane.
     traffic: BTreeMap<usize, Traffic>,
 }
 
@@ -65,19 +65,19 @@ impl Transport for Net {
     }
 }
 
-/// What the calls of these tests call: a server that answers with the argument.
+/// The procedure in these tests: the server returns its argument.
 const ECHO: Procedure =
     Procedure { program: 1, version: 1, number: 1, weight: leasehold_core::calls::Weight::Light };
 
-/// A session, its network and its server.
+/// A session with its network and its server.
 struct World {
     session: Session,
     driver: Driver,
     net: Net,
-    /// Calls that have not ended, and what they must be answered.
+    /// The open calls, with their arguments.
     open: BTreeMap<u32, Pin<Box<Call>>>,
     begun: u32,
-    /// Which connection each lane has, once it is there, and what reached the server by it.
+    /// The connection of each lane, once it is open, with the calls that reached the server on it.
     there: BTreeMap<usize, Connection>,
     at_server: Vec<(Connection, Bytes)>,
 }
@@ -105,7 +105,7 @@ impl World {
         self.open.insert(number, Box::pin(call));
     }
 
-    /// Lets every call go on, and checks how those end that do.
+    /// Polls every call, and checks the results of finished calls.
     fn poll(&mut self, soft: bool) {
         let mut context = Context::from_waker(Waker::noop());
         self.open.retain(|number, call| match call.as_mut().poll(&mut context) {
@@ -123,7 +123,7 @@ impl World {
         assert_eq!(self.session.open_calls(), self.open.len());
     }
 
-    /// Takes what the session sends to where it is sent; what goes out on no connection is lost.
+    /// Delivers the session's messages; a message on no connection is lost.
     fn carry(&mut self, lose: bool) {
         let sends = core::mem::take(&mut self.net.wishes().sends);
         for (connection, message) in sends {
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// The server answers something that reached it, where that connection is still there.
+    /// The server answers one of the received calls, if its connection is still open.
     fn answer(&mut self, at: usize, keep: bool) {
         let (connection, message) = self.at_server[at].clone();
         if !keep {
@@ -180,7 +180,8 @@ impl World {
             }
             4 => self.connect(dice & 256 != 0),
             5 => {
-                // A connection breaks; a datagram's socket only says that nobody listens.
+                // Breaks a connection; a datagram socket only reports that the server's port is
+                // closed.
                 if let Some(connection) = self.there.values().nth(which % 3).copied() {
                     if self.session.options().carrier == Carrier::Stream {
                         self.there.remove(&connection.lane);
@@ -198,7 +199,7 @@ impl World {
         self.carry(dice & 512 != 0);
     }
 
-    /// With a network that works every call ends.
+    /// Repairs the network, after which every call ends.
     fn heal(&mut self, soft: bool) {
         for _ in 0..1000 {
             self.connect(true);
@@ -222,7 +223,7 @@ impl World {
     }
 }
 
-/// The server's reply to a call: its argument.
+/// Returns the server's reply to a call: its argument.
 fn echo(message: &Bytes) -> Bytes {
     let mut reader = Reader::new(message);
     let call = rpc::Call::decode(&mut reader).expect("a session sends calls");
@@ -262,16 +263,16 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
-fn where_no_server_ever_was_calls_fail_at_once_if_they_are_to() {
+fn calls_to_an_unreachable_server_fail_at_once_if_configured() {
     let mut world = World::new(Options::stream().impatient(Duration::from_secs(60)));
     let mut call = pin!(world.session.call(&Credential::none(), ECHO, &1_u32));
     assert!(poll(call.as_mut()).is_pending());
     world.connect(false);
     assert_eq!(poll(call), Poll::Ready(Err(Error::Unreachable("not now".into()))));
-    // One that was reached once is waited for.
+    // After a successful connection the session waits for the server.
     let mut call = pin!(world.session.call(&Credential::none(), ECHO, &2_u32));
     assert!(poll(call.as_mut()).is_pending());
-    // There is a pause after each failure.
+    // A pause follows each failure.
     world.pass(Duration::from_secs(1));
     world.connect(true);
     let connection = world.there[&0];
@@ -298,7 +299,7 @@ fn the_servers_calls_go_to_their_owner_and_its_reply_back() {
     world.driver.received(connection, [inbound.clone()]);
     let came = taken.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("it came");
     assert_eq!((came.connection, &came.message), (connection, &inbound));
-    // Also where several messages came in together; what is none is passed over.
+    // Several messages may arrive together; an invalid one is ignored.
     let other = Bytes::from_static(&[0, 0, 0, 8, 0, 0, 0, 0]);
     let late = Bytes::from_static(&[0, 0, 0, 7, 0, 0, 0, 1]);
     let none = Bytes::from_static(b"none");
@@ -309,7 +310,7 @@ fn the_servers_calls_go_to_their_owner_and_its_reply_back() {
     world.net.wishes().sends.clear();
     world.session.reply(connection, Bytes::from_static(b"reply").into());
     assert_eq!(world.net.wishes().sends, [(connection, Bytes::from_static(b"reply"))]);
-    // On another connection the server would not know what it answers.
+    // On another connection the reply would have no call at the server.
     world.driver.disconnected(connection, "it broke");
     world.net.wishes().sends.clear();
     world.session.reply(connection, Bytes::from_static(b"reply").into());
@@ -317,9 +318,9 @@ fn the_servers_calls_go_to_their_owner_and_its_reply_back() {
 }
 
 #[test]
-fn a_call_takes_the_lane_that_it_is_to_have() {
+fn call_uses_its_preferred_lane() {
     let mut world = World::new(Options { connections: 3, ..Options::stream() });
-    // A lane that there is not is the same as none.
+    // An invalid lane means no preference.
     for (lane, taken) in [(Some(2), 2), (Some(2), 2), (None, 0), (Some(3), 1), (Some(0), 0)] {
         world.net.wishes().lane = lane;
         world.begin();
@@ -331,8 +332,9 @@ fn a_call_takes_the_lane_that_it_is_to_have() {
     }
 }
 
-/// On a narrow link a reply may take minutes to come in: its connection is not given up for that, and
-/// the call is not sent again. One on which nothing moves is, whatever moves on others.
+/// On a slow link a reply may take minutes: the session keeps its connection and does not
+/// retransmit the call. It gives up a connection without traffic, even if other connections have
+/// traffic.
 #[test]
 fn a_connection_is_waited_for_while_something_moves_on_it() {
     let mut world = World::new(Options { connections: 2, ..Options::stream() });
@@ -356,7 +358,7 @@ fn a_connection_is_waited_for_while_something_moves_on_it() {
     pass(&world, 241, 1000);
     assert_eq!(given_up(&world), [1], "nothing came there");
     assert_eq!(world.session.counters().sent_again, 0);
-    // It stops, and is silent for as long as any other is waited for.
+    // The traffic stops, and the usual timeout passes.
     pass(&world, 59, 0);
     assert_eq!(given_up(&world), [1]);
     pass(&world, 1, 0);
@@ -366,9 +368,10 @@ fn a_connection_is_waited_for_while_something_moves_on_it() {
     assert_eq!(world.session.counters().replies, 2);
 }
 
-/// What the system of a server takes at once says nothing of the server, but what had to wait does.
+/// Bytes that the server's system acknowledges at once prove nothing about the server; bytes that
+/// had to wait do.
 #[test]
-fn a_server_that_takes_what_waited_is_alive() {
+fn server_that_acknowledges_waiting_bytes_is_alive() {
     for (given, gives_up) in [(0, true), (1 << 20, false)] {
         let mut world = World::new(Options::stream());
         world.begin();
@@ -378,7 +381,7 @@ fn a_server_that_takes_what_waited_is_alive() {
         for _ in 0..120 {
             let mut wishes = world.net.wishes();
             let traffic = wishes.traffic.entry(0).or_default();
-            // What is given while it is looked at is taken in the same second.
+            // The system acknowledges the new bytes within the same second.
             (traffic.given, traffic.taken) = (traffic.given + 100, traffic.taken + 100);
             drop(wishes);
             world.pass(Duration::from_secs(1));
@@ -388,7 +391,7 @@ fn a_server_that_takes_what_waited_is_alive() {
 }
 
 #[test]
-fn who_sleeps_is_woken_in_time_and_not_before() {
+fn sleepers_wake_in_time_and_not_before() {
     let world = World::new(Options::stream());
     let mut sleep = pin!(world.session.sleep(Duration::from_secs(2)));
     assert!(poll(sleep.as_mut()).is_pending());
@@ -404,7 +407,7 @@ fn all_copies_of_a_call_have_one_xid_and_the_estimate_decides_when() {
     let mut world = World::new(Options::datagram());
     let mut call = pin!(world.session.call(&Credential::none(), ECHO, &5_u32));
     assert!(poll(call.as_mut()).is_pending());
-    // Before anything was measured a second is waited for, then two.
+    // Without a measurement the timeout is one second, then two.
     for seconds in [1, 2] {
         assert_eq!(world.net.wishes().sends.len(), 1);
         world.carry(false);
@@ -418,7 +421,7 @@ fn all_copies_of_a_call_have_one_xid_and_the_estimate_decides_when() {
         .collect();
     assert_eq!(xids, [xids[0]; 3]);
     assert_eq!(world.session.counters().sent_again, 2);
-    // The first reply is the one; the others are late.
+    // The first reply ends the call; the others are late.
     for _ in 0..3 {
         world.answer(0, false);
     }
@@ -427,9 +430,9 @@ fn all_copies_of_a_call_have_one_xid_and_the_estimate_decides_when() {
     assert_eq!(world.session.counters().late, 2);
 }
 
-/// Servers that others made deny what they do not serve, some in words that nobody can read.
+/// Servers of other vendors refuse unknown programs, some with malformed replies.
 #[test]
-fn who_denies_the_lease_program_has_no_leases() {
+fn server_without_the_lease_program_has_no_leases() {
     for bytes in [24, 20, 8] {
         let mut world = World::new(Options::datagram());
         let nfs = nfs::Nfs::new(world.session.clone(), nfs::Version::V3);
@@ -439,7 +442,7 @@ fn who_denies_the_lease_program_has_no_leases() {
         world.carry(false);
         let (connection, message) = world.at_server.remove(0);
         let xid = Reader::new(&message).u32().expect("a word");
-        // It is a reply, accepted, with an empty verifier; there is no such program.
+        // An accepted reply with an empty verifier and the status of an unknown program.
         let words = [xid, 1, 0, 0, 0, 1].map(u32::to_be_bytes).concat();
         world.driver.received(connection, [Bytes::copy_from_slice(&words[..bytes])]);
         let Poll::Ready(Ok(nfs)) = poll(call) else { panic!("after {bytes} bytes it goes on") };

@@ -1,4 +1,4 @@
-//! What a session wants of whoever owns sockets and the clock.
+//! The interface of a session to the owner of the sockets and the clock.
 
 use core::ops::Add;
 use std::sync::Arc;
@@ -6,31 +6,32 @@ use std::sync::Arc;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
 
-/// One connection of a session; over datagrams, the socket. Each that is opened in one lane has
-/// a greater generation than those before.
+/// One connection of a session; over datagrams, the socket. Each new connection of a lane has a
+/// greater generation than the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection {
-    /// Which of the session's connections.
+    /// The index of the lane.
     pub lane: usize,
-    /// How many there were in that place before.
+    /// The number of earlier connections of the lane.
     pub generation: u32,
 }
 
-/// What went over the connections of a session so far, in bytes.
+/// The traffic of a session's connections, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// What connections were given to send; what one was given and lost counts no more.
+    /// Bytes passed to connections for sending; bytes that a connection lost with its end do not
+    /// count.
     pub given: u64,
-    /// What the other side's system has of that, as it says.
+    /// Bytes that the other side's system has acknowledged.
     pub taken: u64,
-    /// What came in.
+    /// Bytes received.
     pub came: u64,
 }
 
 impl Traffic {
-    /// Whether the other side gave a sign of life since then: something came, or it takes what has
-    /// waited since then. What it took at once says nothing: its system takes what is sent to a
-    /// program that stands still.
+    /// Returns true if the other side was active since `then`: bytes arrived, or its system
+    /// acknowledged bytes that already waited then. Bytes that were acknowledged at once do not
+    /// count, because the system accepts data even for a stopped program.
     #[must_use]
     pub const fn moves(self, then: Self) -> bool {
         let waited = self.taken < then.given;
@@ -50,42 +51,42 @@ impl Add for Traffic {
     }
 }
 
-/// What carries a session's messages: sockets in the shell, the network of a simulation, a server
-/// in the same process.
+/// The transport of a session's messages: sockets in the shell, the network of a simulation, or a
+/// server in the same process.
 ///
-/// No call waits: what cannot be done at once is done later, and told to the session's
-/// [`Driver`](crate::Driver). Each may come from any thread, from within the polling of a call or
-/// from within the driver's own methods. When the session is dropped, so is its transport, and
-/// whatever is open is closed then.
+/// No method waits: work that cannot finish at once runs later, and the session's
+/// [`Driver`](crate::Driver) receives the result. Each method may be called from any thread, from
+/// within the poll of a call, or from within the driver's own methods. Dropping the session drops
+/// its transport, which closes all connections.
 pub trait Transport: Send + Sync {
-    /// The time on a clock that never goes back and goes on in suspend.
+    /// Returns the time of a monotonic clock that includes suspend.
     fn now(&self) -> Time;
 
-    /// Opens a connection, instead of the one that its lane had. The driver is told of success or
-    /// failure. Only a session over streams asks for it.
+    /// Opens a connection in place of the lane's earlier one, and reports success or failure to the
+    /// driver. Only a session over streams calls this.
     fn connect(&self, connection: Connection);
 
-    /// Sends a message where the connection is still that of its lane, and drops it otherwise: the
-    /// call is sent again once there is a new one, or when its time is over.
+    /// Sends a message if the connection is still the current one of its lane, and drops it
+    /// otherwise: the session retransmits the call on a new connection, or lets it time out.
     fn send(&self, connection: Connection, message: &Arc<Message>);
 
-    /// The lane that a call which begins on this thread takes; none where that is all one, and the
-    /// lane with the fewest calls has it.
+    /// Returns the preferred lane of a call that begins on this thread; None to choose the lane
+    /// with the fewest calls.
     fn lane(&self) -> Option<usize> {
         None
     }
 
-    /// What went over all connections so far; nothing where nobody counts.
+    /// Returns the traffic of all connections; zero if the transport does not count.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 
-    /// What went over the connections of one lane so far; nothing where nobody counts.
+    /// Returns the traffic of one lane; zero if the transport does not count.
     fn traffic_of(&self, _lane: usize) -> Traffic {
         Traffic::default()
     }
 
-    /// Has [`Driver::tick`](crate::Driver::tick) called no later than that.
+    /// Schedules a call of [`Driver::tick`](crate::Driver::tick) no later than `time`.
     fn wake_at(&self, time: Time);
 }
 
@@ -94,11 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_or_goes_on_is_a_sign_of_life() {
+    fn new_traffic_is_a_sign_of_life() {
         let then = Traffic { given: 100, taken: 40, came: 7 };
         assert!(!then.moves(then), "nothing moves");
         assert!(Traffic { came: 8, ..then }.moves(then), "something came");
-        assert!(Traffic { given: 200, taken: 41, ..then }.moves(then), "what waited goes on");
+        assert!(
+            Traffic { given: 200, taken: 41, ..then }.moves(then),
+            "waiting bytes are acknowledged"
+        );
         assert!(!Traffic { given: 200, ..then }.moves(then), "more is given, nothing is taken");
         let taken_at_once = Traffic { given: 200, taken: 200, ..then };
         assert!(!taken_at_once.moves(then), "a system takes it for a program that stands still");

@@ -1,4 +1,4 @@
-//! What a client must know of a server before it reads and writes.
+//! The sizes and limits of a server, which a client needs before it reads and writes.
 
 use leasehold_base::limits::{
     DIRECTORY_REPLY_BYTES_MAX, NAME_V2_BYTES_MAX, TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX,
@@ -11,15 +11,15 @@ use super::{Nfs, Version};
 use crate::credential::Credential;
 use crate::error::Error;
 
-/// The sizes and limits of a file system, made of FSINFO and PATHCONF. What a server leaves out or
-/// leaves at zero is what every server can do, and nothing is larger than this client takes.
+/// The sizes and limits of a file system, from FSINFO and PATHCONF. Missing or zero values become
+/// values that every server supports, and no value exceeds this client's own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many bytes one READ should ask for, and no more.
+    /// The largest READ that the client should send, in bytes.
     pub read_bytes: u32,
-    /// How many bytes one WRITE should carry, and no more.
+    /// The largest WRITE that the client should send, in bytes.
     pub write_bytes: u32,
-    /// How many bytes of a directory to ask for at once.
+    /// The size of a READDIR, in bytes.
     pub directory_bytes: u32,
     /// The largest size of a file, in bytes.
     pub file_bytes_max: u64,
@@ -27,27 +27,27 @@ pub struct Bounds {
     pub name_bytes_max: u32,
     /// The largest number of names of one object.
     pub link_max: u32,
-    /// The steps in which times are kept.
+    /// The resolution of file times.
     pub time_step: Time,
-    /// Whether times can be set.
+    /// True if times can be set.
     pub can_set_time: bool,
-    /// Whether there are hard links.
+    /// True if the server supports hard links.
     pub has_links: bool,
-    /// Whether there are symbolic links.
+    /// True if the server supports symbolic links.
     pub has_symlinks: bool,
-    /// Whether names that differ only in case are the same name.
+    /// True if names that differ only in case are equal.
     pub case_insensitive: bool,
-    /// Whether names keep their case.
+    /// True if names keep their case.
     pub case_preserving: bool,
-    /// Whether only the privileged may give files away.
+    /// True if only the superuser may change the owner of a file.
     pub chown_restricted: bool,
 }
 
-/// What a server does that says nothing: 8 KiB is what every one takes since version 2.
+/// The size for a server that reports none: every server has supported 8 KiB since version 2.
 const TRANSFER_BYTES: u32 = TRANSFER_V2_BYTES_MAX;
 
 impl Bounds {
-    /// What holds with version 2, whose messages do not say it.
+    /// The values for version 2, whose messages do not contain them.
     const V2: Self = Self {
         read_bytes: TRANSFER_BYTES,
         write_bytes: TRANSFER_BYTES,
@@ -65,20 +65,20 @@ impl Bounds {
     };
 }
 
-/// A size of the server's: the one it likes, else the largest it takes, within ours.
+/// Returns a transfer size: the server's maximum, or else its preference, within our limit.
 fn size(best: u32, max: u32, multiple: u32, ours: u32) -> u32 {
     let largest = if max == 0 { ours } else { max.min(ours) };
     let wanted = if best == 0 { largest.min(TRANSFER_BYTES) } else { best };
-    // The largest that it takes moves most for one round trip; many servers like less than that.
+    // The maximum moves the most data per round trip; many servers prefer a smaller size.
     let size = if max == 0 { wanted.min(ours) } else { largest };
     if multiple > 1 && size > multiple { size - size % multiple } else { size.max(1) }
 }
 
 impl Nfs {
-    /// Asks for the sizes and limits of the file system of an object.
+    /// Reads the sizes and limits of the file system of an object.
     ///
     /// # Errors
-    /// When a call came to nothing, or FSINFO failed at the server; PATHCONF may fail there.
+    /// An error if a call failed, or FSINFO failed at the server; PATHCONF may fail there.
     pub async fn bounds(&self, who: &Credential, root: &Handle) -> Result<Bounds, Error> {
         if self.version == Version::V2 {
             return Ok(Bounds::V2);
@@ -99,7 +99,7 @@ impl Nfs {
         let bounds = Bounds {
             read_bytes,
             write_bytes,
-            // A reply that is too small for one long name is an error.
+            // A server refuses a reply size that is too small for one long name.
             directory_bytes: directory.clamp(4096, DIRECTORY_REPLY_BYTES_MAX.min(ours)),
             file_bytes_max,
             time_step: info.time_step,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_within_what_both_sides_take() {
+    fn sizes_are_within_the_limits_of_both_sides() {
         let ours = TRANSFER_BYTES_MAX;
         assert_eq!(size(32 << 10, 1 << 20, 4096, ours), 1 << 20, "the largest");
         assert_eq!(size(4 << 20, 4 << 20, 4096, ours), ours, "no more than ours");

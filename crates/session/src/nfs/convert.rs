@@ -1,10 +1,10 @@
-//! Version 2's attributes as version 3 has them, and back.
+//! Conversions between attributes of version 2 and of version 3.
 
 use leasehold_base::units::{FileId, FileSystemId};
 use leasehold_wire::nfs2;
 use leasehold_wire::nfs3::{self, Status};
 
-/// The type bits of Unix' mode, which version 2 sends beside the type (RFC 1094 2.3.5).
+/// The type bits of the Unix mode, which version 2 sends in addition to the type (RFC 1094 2.3.5).
 const TYPE_BITS: u32 = 0o170_000;
 const FIFO: u32 = 0o010_000;
 const SOCKET: u32 = 0o140_000;
@@ -30,7 +30,8 @@ pub(super) fn attributes(from: &nfs2::Attributes) -> nfs3::Attributes {
     }
 }
 
-/// A named pipe is a character device to most servers, and a socket nothing: their mode tells.
+/// Most servers report a named pipe as a character device, and a socket without a type: the mode
+/// has the type.
 fn file_type(from: &nfs2::Attributes) -> nfs3::FileType {
     match from.mode & TYPE_BITS {
         FIFO => return nfs3::FileType::Fifo,
@@ -48,7 +49,8 @@ fn file_type(from: &nfs2::Attributes) -> nfs3::FileType {
     }
 }
 
-/// As Linux packs it: minor 0 to 7, major 8 to 19, then the rest of the minor.
+/// Unpacks a device number in the layout of Linux: minor 0 to 7, major 8 to 19, then the rest of
+/// the minor.
 const fn unpack_device(packed: u32) -> nfs3::Device {
     let minor = (packed & 0xff) | ((packed >> 12) & 0xf_ff00);
     nfs3::Device { major: (packed >> 8) & 0xfff, minor }
@@ -59,11 +61,11 @@ fn time(from: nfs2::Time) -> nfs3::Time {
 }
 
 /// # Errors
-/// When the size is above what version 2 can say.
+/// An error if the size exceeds the largest size of version 2.
 pub(super) fn set_attributes(from: &nfs3::SetAttributes) -> Result<nfs2::SetAttributes, Status> {
     let size = from.size.map(u32::try_from).transpose().map_err(|_| Status::FileTooBig)?;
     if size == Some(u32::MAX) {
-        // That number stands for what is kept.
+        // This number means that the size stays unchanged.
         return Err(Status::FileTooBig);
     }
     Ok(nfs2::SetAttributes {

@@ -1,4 +1,4 @@
-//! The names of a directory, with or without attributes, in either version.
+//! Listing directories, with or without attributes, in either version.
 
 use core::sync::atomic::Ordering;
 
@@ -12,30 +12,30 @@ use super::{Nfs, Version, reply, v2};
 use crate::credential::Credential;
 use crate::error::Error;
 
-/// Where in a directory a listing goes on; the default is its start.
+/// A position in a directory listing; the default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The entry behind which to begin.
+    /// The cookie of the preceding entry.
     pub cookie: Cookie,
-    /// The verifier that came with the cookie.
+    /// The verifier that the server sent with the cookie.
     pub verifier: [u8; 8],
 }
 
-/// A part of a directory.
+/// A page of a directory listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The directory's attributes.
     pub attributes: Option<Attributes>,
-    /// To be given back with any of the cookies.
+    /// The verifier to send back with any of the cookies.
     pub verifier: [u8; 8],
     /// The entries.
     pub entries: Vec<Entry>,
-    /// Whether they reach to the end of the directory.
+    /// True if the page reaches the end of the directory.
     pub end: bool,
 }
 
 impl Listed {
-    /// Where the listing goes on; none at its end.
+    /// Returns the position after the page; None at the end.
     #[must_use]
     pub fn next(&self) -> Option<Place> {
         let last = self.entries.last().filter(|_| !self.end)?;
@@ -43,31 +43,31 @@ impl Listed {
     }
 }
 
-/// One name of a directory.
+/// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The number of its object.
+    /// The file id of its object.
     pub file_id: FileId,
     /// The name.
     pub name: Bytes,
-    /// Where a listing goes on behind it.
+    /// The cookie from which the listing continues after this entry.
     pub cookie: Cookie,
-    /// The object's attributes, where they were asked for and the server gave them.
+    /// The object's attributes, if requested and sent by the server.
     pub attributes: Option<Attributes>,
-    /// The object, likewise.
+    /// The object, if requested and sent by the server.
     pub object: Option<Handle>,
 }
 
-/// A part of a directory, or its attributes alone.
+/// A page of a directory listing, or only the directory's attributes.
 pub type Listing = nfs3::Reply<Listed, Option<Attributes>>;
 
 impl Nfs {
-    /// A part of a directory, of about so many bytes: [`Bounds`](super::Bounds) says which size is
-    /// best. Attributes and handles come where they are asked for and the server has them to give;
-    /// a server without READDIRPLUS gives names.
+    /// Returns a page of about `bytes` bytes; [`Bounds`](super::Bounds) has the best size. The page
+    /// contains attributes and handles if requested and available; a server without READDIRPLUS
+    /// sends only names.
     ///
     /// # Errors
-    /// As [`Nfs::null`].
+    /// As for [`Nfs::null`].
     pub async fn list(
         &self,
         who: &Credential,

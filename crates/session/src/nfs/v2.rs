@@ -1,4 +1,4 @@
-//! The operations made of what version 2 has (RFC 1094).
+//! The operations on a server of version 2 (RFC 1094).
 
 use bytes::Bytes;
 use leasehold_base::limits::{NAME_V2_BYTES_MAX, PATH_V2_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
@@ -14,13 +14,13 @@ use super::{Link, LinkTarget, Nfs, convert};
 use crate::credential::Credential;
 use crate::error::Error;
 
-/// Nothing is ever lost: all data is stable.
+/// The constant write verifier: all data is stable, so the server never loses any.
 pub(super) const VERIFIER: [u8; 8] = [0; 8];
 
-/// What came of a procedure, or the status that the server failed it with.
+/// The results of a procedure, or its error status.
 type Outcome<T> = Result<T, Status>;
 
-/// Calls a procedure, and has `use_done` make of its results what outlives them.
+/// Calls a procedure; `use_done` converts its results to a value that outlives them.
 async fn call<Done: for<'a> Decode<'a>>(
     nfs: &Nfs,
     who: &Credential,
@@ -50,7 +50,7 @@ fn place<'a>(directory: &Handle, name: &'a [u8]) -> Outcome<DirectoryArgs<'a>> {
     Ok(DirectoryArgs { directory: handle(directory)?, name: Name(name) })
 }
 
-/// The value, or the failure as the reply.
+/// Returns the value, or returns from the function with the failure.
 macro_rules! or_fail {
     ($outcome:expr) => {
         match $outcome {
@@ -104,7 +104,7 @@ pub(super) async fn lookup(
     }))
 }
 
-/// By the mode bits: the server has the last word all the same, operation by operation.
+/// Computes access from mode bits; the server still checks each operation.
 pub(super) async fn access(
     nfs: &Nfs,
     who: &Credential,
@@ -156,7 +156,7 @@ pub(super) async fn read_file(
     let file = or_fail!(handle(file));
     let count = count.min(TRANSFER_V2_BYTES_MAX);
     let Ok(offset) = u32::try_from(offset) else {
-        // No file reaches so far.
+        // No file of version 2 has data at this offset.
         let (attributes, data) = (None, Bytes::new());
         return Ok(nfs3::Reply::Done(nfs3::read::Done { attributes, count: 0, end: true, data }));
     };
@@ -193,8 +193,8 @@ pub(super) async fn write(
     }))
 }
 
-/// Version 2 always takes the file that is there, so one that must not be is looked for first:
-/// another client may make it in between.
+/// Looks for an existing file first if the file must not exist, because CREATE of version 2 always
+/// accepts one. Another client may create the file in between.
 pub(super) async fn create(
     nfs: &Nfs,
     who: &Credential,
@@ -308,7 +308,7 @@ pub(super) async fn link(
     Ok(nfs3::Reply::Done(nfs3::link::Done::default()))
 }
 
-/// Version 2 counts no files.
+/// Version 2 does not count files.
 pub(super) async fn fsstat(
     nfs: &Nfs,
     who: &Credential,
@@ -338,7 +338,7 @@ pub(super) async fn readdir(
     bytes: u32,
 ) -> Result<Listing, Error> {
     let directory = or_fail!(handle(directory));
-    // What version 2 gave fits, and nothing else is given back.
+    // Cookies of version 2 fit, and any other cookie is invalid.
     let cookie = or_fail!(u32::try_from(from.cookie.0).map_err(|_| Status::BadCookie));
     let count = bytes.min(TRANSFER_V2_BYTES_MAX);
     let args = nfs2::readdir::Args { directory, cookie: nfs2::Cookie(cookie), count };
