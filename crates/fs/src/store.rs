@@ -130,11 +130,11 @@ pub trait Store: Send + Sync {
         Answer::later(async move { Ok(self.getattr(object).await?.changed) })
     }
 
-    /// Changes either all the given attributes or none. The owner and the superuser may change
-    /// everything that the system permits; a caller with write permission may set the size, and
-    /// times to the current time. The owner may always set the size. Any other change fails with
-    /// [`FsError::NotOwner`]. Setting the size of a directory fails with [`FsError::IsDirectory`],
-    /// and of any other object that is not a file with [`FsError::Invalid`].
+    /// Changes either all the given attributes or none. Changes that need ownership or the
+    /// superuser fail with [`FsError::NotOwner`] for other callers. A caller with write permission
+    /// may set the size, and times to the current time; the owner may always do so. Setting the
+    /// size of a directory fails with [`FsError::IsDirectory`], and of any other object that is not
+    /// a file with [`FsError::Invalid`].
     ///
     /// With `guard`, the change happens only if the object's change time equals `guard`; otherwise
     /// it fails with [`FsError::NotSynchronized`].

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_note_have_no_turn() {
+    fn malformed_bytes_have_no_turn() {
         let whole = note(&[1, 2]);
         for wrong in [&b"turn"[..], b"turn x", &[0xff; 64], &whole[1..], b"leasehold"] {
             assert_eq!(NotedTurns::read(wrong).last, 0, "{wrong:?}");

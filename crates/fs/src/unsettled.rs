@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_handed_over_within_a_poll_alone() {
+    fn wait_is_handed_over_only_within_a_poll() {
         assert!(hand_over(wait()).is_err());
         let mut waits = Vec::new();
         taking(&mut waits, || {

@@ -30,8 +30,8 @@ const LATER_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A receiver of the server's calls and of its replies to HELLO. No method may wait.
 pub trait Listener: Send + Sync {
-    /// The server knows the client by nothing that was before: its epoch is another, or it has
-    /// forgotten the client. Leases can be reclaimed only if it is recovering.
+    /// Reports a new registration at the server: its epoch has changed, or it has forgotten the
+    /// client. The client can reclaim leases only if the server is in its grace period.
     fn welcomed(&self, welcome: &hello::Welcome);
 
     /// Reports a lost connection: the server may be unable to reach the client before the next

@@ -214,7 +214,7 @@ impl World {
                 return;
             }
             if is_quiet {
-                let wake = self.net.wishes().wake.expect("what waits has a time");
+                let wake = self.net.wishes().wake.expect("a waiting session has a wake time");
                 let now = self.net.wishes().now;
                 self.pass(wake.since(now));
             }
@@ -282,7 +282,7 @@ fn calls_to_an_unreachable_server_fail_at_once_if_configured() {
 }
 
 #[test]
-fn the_servers_calls_go_to_their_owner_and_its_reply_back() {
+fn server_calls_reach_their_receiver_and_get_replies() {
     let mut world = World::new(Options::stream());
     let mut call = pin!(world.session.call(&Credential::none(), ECHO, &1_u32));
     assert!(poll(call.as_mut()).is_pending());
@@ -336,7 +336,7 @@ fn call_uses_its_preferred_lane() {
 /// retransmit the call. It gives up a connection without traffic, even if other connections have
 /// traffic.
 #[test]
-fn a_connection_is_waited_for_while_something_moves_on_it() {
+fn connection_with_traffic_is_kept() {
     let mut world = World::new(Options { connections: 2, ..Options::stream() });
     for lane in [0, 1] {
         world.net.wishes().lane = Some(lane);
@@ -445,7 +445,9 @@ fn server_without_the_lease_program_has_no_leases() {
         // An accepted reply with an empty verifier and the status of an unknown program.
         let words = [xid, 1, 0, 0, 0, 1].map(u32::to_be_bytes).concat();
         world.driver.received(connection, [Bytes::copy_from_slice(&words[..bytes])]);
-        let Poll::Ready(Ok(nfs)) = poll(call) else { panic!("after {bytes} bytes it goes on") };
+        let Poll::Ready(Ok(nfs)) = poll(call) else {
+            panic!("after {bytes} bytes the call continues")
+        };
         assert!(nfs.leases().is_none());
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_one_layout_are_no_numbers_of_another() {
+    fn layouts_have_distinct_numbers() {
         let owner = KEY.owner([1; 16], USER);
         let others = [
             KEY.owner([2; 16], USER),

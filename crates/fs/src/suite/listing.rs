@@ -252,7 +252,7 @@ async fn a_directory_can_be_emptied_while_it_is_listed(world: &World<'_>) {
             cookie = entry.cookie;
             if !entry.name.starts_with(b".") {
                 let text = core::str::from_utf8(&entry.name).expect("it is a number");
-                world.remove(world.place(text)).await.result.expect("it comes once");
+                world.remove(world.place(text)).await.result.expect("it occurs once");
             }
         }
         if end {

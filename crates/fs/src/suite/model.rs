@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
                 cookie = entry.cookie;
                 if names.insert(entry.name.to_vec(), entry.file_id).is_some() {
                     let name = entry.name.escape_ascii();
-                    return Ok(Got::Wrong(format!("{name} comes twice")));
+                    return Ok(Got::Wrong(format!("{name} occurs twice")));
                 }
             }
             if page.end {

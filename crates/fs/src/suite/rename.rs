@@ -144,12 +144,12 @@ async fn a_directory_may_go_deeper_elsewhere(world: &World<'_>) {
     let made = world.make(below(&one, "deeper"), NewNode::Directory).await;
     let deeper = made.result.expect("the name is free").object;
     let to = below(&deeper, "two");
-    world.rename(world.place("two"), to).await.result.expect("it goes below another");
+    world.rename(world.place("two"), to).await.result.expect("it moves below another");
     assert!(world.leads(to, &two).await);
     world.rename(to, world.place("two")).await.result.expect("and up again");
     // A directory may move below a former parent that is now its sibling.
     let from = below(&one, "deeper");
-    world.rename(from, world.place("deeper")).await.result.expect("it goes up");
+    world.rename(from, world.place("deeper")).await.result.expect("it moves up");
     let renamed = world.rename(world.place("one"), below(&deeper, "one")).await;
     renamed.result.expect("above and below change places");
     assert!(world.leads(below(&deeper, "one"), &one).await);

@@ -215,9 +215,9 @@ impl<'a> World<'a> {
         let is_directory = before.file_type == FileType::Directory;
         let Subject { files_are_its_own, names_are_its_own, .. } = self.subject;
         let is_its_own = if is_directory { *names_are_its_own } else { *files_are_its_own };
-        assert!(wcc.before.is_some() || !is_its_own, "a change comes with those before it");
+        assert!(wcc.before.is_some() || !is_its_own, "a change returns the attributes before it");
         let tells_after = !is_directory || *names_are_its_own;
-        assert!(wcc.after.is_some() || !tells_after, "a change comes with the attributes after it");
+        assert!(wcc.after.is_some() || !tells_after, "a change returns the attributes after it");
     }
 
     /// Fails if a failed change returned incorrect attributes.

@@ -205,12 +205,12 @@ fn number_of_names_is_bounded() {
     assert_eq!(fill(&database, HOST), BOUND_NAMES_OF_HOST_MAX);
     assert_eq!(database.register(HOST, "one-more", OWN, 1), Status::Full);
     let first = format!("{HOST}-0");
-    assert_eq!(database.register(HOST, &first, OWN, 2), Status::Ok, "what is there is renewed");
+    assert_eq!(database.register(HOST, &first, OWN, 2), Status::Ok, "an existing name is renewed");
     let others: usize = (0..=255).map(|n| fill(&database, &format!("198.51.100.{n}"))).sum();
     assert_eq!(others, BOUND_NAMES_MAX - BOUND_NAMES_OF_HOST_MAX);
     assert_eq!(database.list(HOST).len(), BOUND_NAMES_MAX);
     assert_eq!(database.register(ELSEWHERE, "one-more", OWN, 1), Status::Full);
-    assert_eq!(database.register(HOST, &first, OWN, 2), Status::Ok, "what is there is renewed");
+    assert_eq!(database.register(HOST, &first, OWN, 2), Status::Ok, "an existing name is renewed");
     assert!(database.withdraw(HOST, &first, OWN));
     assert_eq!(database.register(ELSEWHERE, "one-more", OWN, 1), Status::Ok);
     database.pass(TERM);

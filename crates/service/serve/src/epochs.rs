@@ -355,7 +355,7 @@ mod tests {
     const KEY: EpochKey = EpochKey([3; 16]);
 
     #[test]
-    fn the_word_of_a_member_has_the_key() {
+    fn member_token_depends_on_the_key() {
         let word = KEY.member_word();
         assert!(KEY.is_member(word.as_bytes()));
         assert_eq!(Epoch::of_word(word.as_bytes(), KEY), None);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_that_lets_clients_in_has_the_key() {
+    fn client_token_depends_on_the_key() {
         for turn in [0, 17, u64::MAX] {
             let word = KEY.turn_word(turn);
             assert_eq!(KEY.turn_of(word.as_bytes()), Some(turn));

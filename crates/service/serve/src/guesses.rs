@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_many_misses_is_held_alone_until_it_has_misses_again() {
+    fn only_an_address_with_many_misses_is_blocked() {
         let guesses = Guesses::default();
         for _ in 0..BURST {
             assert!(!guesses.are_held(at(5), STRANGER));

@@ -493,7 +493,7 @@ impl State {
         }
     }
 
-    /// Reports to a call that waited for the stable list if it may request leases.
+    /// Ends a call's wait for the stable list; `may` is true if it may request leases.
     fn admit_asks(&mut self, ticket: Ticket, may: bool, outs: &mut Outs) {
         if let Some(Waiting::List(_, sender)) = self.waiting.remove(&ticket) {
             outs.admitted.push((sender, may));

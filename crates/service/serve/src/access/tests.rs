@@ -54,7 +54,7 @@ fn networks_are_read_and_written() {
 }
 
 #[test]
-fn the_first_rule_that_has_a_client_counts() {
+fn first_matching_rule_applies() {
     let rules = [&["10.1.0.0/16", "::1"][..], &["10.0.0.0/8"], &["10.1.2.3", "192.0.2.1"]];
     let access = Access::new(rules.map(rule).to_vec());
     for (client, place) in [
@@ -165,7 +165,7 @@ fn maps_change_numbers_after_squashing() {
     let of = |claimed: Caller| identity.of(Some(&claimed)).caller;
     assert_eq!(of(caller(1000, 1, &[])).uid, 500_000);
     assert_eq!(of(caller(1999, 1, &[])).uid, 500_999);
-    assert_eq!(of(caller(2000, 1, &[])).uid, 2000, "what no range has stays");
+    assert_eq!(of(caller(2000, 1, &[])).uid, 2000, "a number without a range stays");
     assert_eq!(of(caller(9, 1, &[])).uid, 77);
     assert_eq!(of(caller(0, 1, &[])).uid, NOBODY, "the superuser is squashed before");
     // A map to 0 is intentional.
@@ -177,7 +177,7 @@ fn maps_change_numbers_after_squashing() {
 }
 
 #[test]
-fn a_word_counts_as_far_as_it_is_believed() {
+fn credential_counts_according_to_its_trust() {
     let claimed = caller(5, 6, &[7]);
     let decide = |insecure, trust| {
         let rule = Rule { insecure, ..rule(&["10.0.0.0/8"]) };

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_free_place_all_more_are_others() {
+    fn without_a_free_entry_further_clients_are_others() {
         let mut clients = Clients::default();
         for number in 0..CLIENTS_MAX {
             let id = clients.at(address(number), Time::ZERO);

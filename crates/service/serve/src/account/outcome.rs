@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_places_are_as_named() {
+    fn outcome_constants_match_the_table() {
         let name = |place: usize| OUTCOMES[place].0;
         assert_eq!(name(UNANSWERED), "unanswered");
         assert_eq!((name(REFUSED), name(OTHER)), ("rpc-refused", "other"));

@@ -61,7 +61,7 @@ fn ends(account: &Account, procedure: (&str, u32, &str), outcome: &str) -> (u64,
 const GETATTR_3: (u32, u32, u32) = (nfs3::PROGRAM, nfs3::VERSION, nfs3::getattr::NUMBER);
 
 #[test]
-fn every_end_has_its_name() {
+fn every_outcome_has_its_name() {
     let mut account = Account::new();
     let ends_of_getattr = [
         (reply(ReplyStatus::Success, &[0]), "ok"),
@@ -106,7 +106,7 @@ fn unserved_procedures_count_as_unknown() {
 }
 
 #[test]
-fn handles_that_are_made_up_add_no_export() {
+fn forged_handles_add_no_export() {
     let mut account = Account::new();
     let done = reply(ReplyStatus::Success, &[0]);
     let getattr_2 = (nfs2::PROGRAM, nfs2::VERSION, nfs2::getattr::NUMBER);
@@ -136,7 +136,7 @@ fn one_call_in_sixteen_is_timed() {
 }
 
 #[test]
-fn accounts_of_several_loops_are_one() {
+fn accounts_of_several_loops_are_summed() {
     let (mut one, mut other) = (Account::new(), Account::new());
     let done = reply(ReplyStatus::Success, &[0]);
     count(&mut one, &call(GETATTR_3, Some(1)), Some(&done));
@@ -182,7 +182,7 @@ fn calls_that_alternate_count_with_their_client_and_export() {
 }
 
 #[test]
-fn a_client_that_loses_its_place_takes_its_calls_along() {
+fn evicted_client_counts_with_others() {
     let mut account = Account::new();
     let done = reply(ReplyStatus::Success, &[0]);
     count(&mut account, &call(GETATTR_3, None), Some(&done));

@@ -10,7 +10,7 @@ fn rows() -> impl Iterator<Item = (u32, u32, &'static Row)> {
 }
 
 #[test]
-fn every_procedure_has_a_word_of_its_own_for_every_error() {
+fn every_procedure_maps_every_error_to_a_permitted_one() {
     for (program, version, row) in rows() {
         for &error in FsError::ALL {
             let word = row.errors.word(error);
@@ -27,7 +27,7 @@ fn every_procedure_has_a_word_of_its_own_for_every_error() {
 }
 
 #[test]
-fn nothing_stands_for_a_hard_error_but_another() {
+fn only_hard_errors_replace_hard_errors() {
     let hard = [FsError::Io, FsError::ServerFault];
     for (_, _, row) in rows().filter(|(_, _, row)| row.errors != Errors::NONE) {
         for error in hard {
@@ -41,7 +41,7 @@ fn nothing_stands_for_a_hard_error_but_another() {
 }
 
 #[test]
-fn no_more_than_the_standard_names_but_where_it_is_written_down() {
+fn errors_beyond_the_standard_are_listed() {
     let beyond = |(_, version, row): (u32, u32, &'static Row)| {
         let beyond = move |error: &&FsError| row.errors.goes_beyond_with(**error);
         FsError::ALL.iter().filter(beyond).map(move |&error| (version, row.name, error))

@@ -504,8 +504,8 @@ impl Gate {
     }
 }
 
-/// Waits for the server-side lease of a grant. Fails if the grant ended meanwhile, because a
-/// superseded metaserver loses all grants of its clients.
+/// Waits for the server-side lease of a grant. Fails if the grant ended meanwhile, because the end
+/// of an earlier server-side lease also ends all grants on the object.
 async fn covered(
     turn: &Turn,
     grant: Grant,

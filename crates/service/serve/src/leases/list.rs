@@ -52,7 +52,7 @@ pub(super) struct Writes {
 }
 
 impl Leases {
-    /// Waits for the decision if a client may request leases.
+    /// Decides if a client may request leases, after waiting for the stable list if necessary.
     pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
         let asked = self.with(Time::ZERO, |state, outs| {
             if let Some(admission) = state.drained() {

@@ -6,8 +6,8 @@
 //!   return path of the host. A host becomes a client with its first lease request for an object
 //!   with a valid handle, so that the server never waits for a stranger after a restart.
 //! - The server reports a term without the paper's allowance for clock skew, in whole seconds.
-//! - A refused lease is a lease that may not be cached in the reply to GETLEASE, and no lease in
-//!   other replies.
+//! - If the server refuses a lease, the reply to GETLEASE contains a lease that may not be cached,
+//!   and other replies contain no lease.
 //! - Any lease of its client covers a WRITE. After a restart the server accepts writes of listed
 //!   clients once the clients that can reclaim have reclaimed their leases.
 

@@ -38,14 +38,14 @@ fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
             beside: None,
         };
         let mut turn = Turn::ask(leases, &wanted).expect("few wait");
-        let run = block_on(turn.begin()).expect("nobody is in the way");
+        let run = block_on(turn.begin()).expect("there is no conflict");
         assert!(run.grant.is_some_and(|grant| grant.cachable));
     }
 }
 
 /// Measures the memory of leases for `figures leases`.
 #[test]
-#[allow(clippy::print_stdout, reason = "a figure is told to who measures")]
+#[allow(clippy::print_stdout, reason = "the test prints a measured figure")]
 fn a_lease_costs_memory_and_no_work() {
     const LEASES: u64 = 100_000;
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
@@ -77,7 +77,7 @@ impl Wake for Inline {
 
 /// The end of a write wakes the next writer without holding the lock.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what waits for itself is to fail, not to last")]
+#[expect(clippy::disallowed_methods, reason = "a deadlock must fail instead of hanging")]
 fn next_writer_may_run_inside_its_waker() {
     let (done, ends) = mpsc::channel();
     std::thread::spawn(move || {

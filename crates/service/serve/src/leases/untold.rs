@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn upkeep_belongs_to_no_client() {
+    fn maintenance_belongs_to_no_client() {
         let mut untold = Untold::default();
         let other = (Client(2), Serial(8));
         untold.kept_up(object(1), Modrev(10), Modrev(12));
@@ -192,7 +192,7 @@ mod tests {
     /// A client already knows its acknowledged changes. If the clock stands still, modrevs cannot
     /// separate the later maintenance from earlier changes.
     #[test]
-    fn upkeep_hides_no_change() {
+    fn maintenance_hides_no_change() {
         for other in [None, Some(Client(2))] {
             let mut untold = Untold::default();
             untold.note(object(1), LEASE, Modrev(10), Modrev(12));
@@ -203,7 +203,7 @@ mod tests {
             untold.changed(object(1), other);
             untold.kept_up(object(1), Modrev(14), Modrev(16));
             let is_own = untold.is_own(object(1), LEASE, Modrev(12), Modrev(16));
-            assert!(!is_own, "whatever was changed");
+            assert!(!is_own, "in every case");
         }
         let mut untold = Untold::default();
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));

@@ -87,7 +87,7 @@ fn make(server: &mut Server, root: nfs3::Handle, name: &str) -> Result<(u32, u32
     };
     match server.call((NFS, 3, mkdir::NUMBER), &args).read() {
         mkdir::Reply::Done(done) => {
-            let attributes = done.attributes.expect("they are told");
+            let attributes = done.attributes.expect("the reply has attributes");
             Ok((attributes.uid, attributes.gid))
         }
         mkdir::Reply::Failed(status, _) => Err(status),
@@ -197,7 +197,7 @@ fn a_list_by_datagram_is_no_longer_than_a_question() {
 }
 
 #[test]
-fn each_client_is_squashed_and_kept_from_changes_by_its_rule() {
+fn rules_squash_and_restrict_each_client() {
     let store = Arc::new(MemStore::default());
     let squashed =
         |squash| Identity { squash, anonymous: User { uid: 77, gid: 78 }, ..Identity::default() };
@@ -223,7 +223,7 @@ fn each_client_is_squashed_and_kept_from_changes_by_its_rule() {
 }
 
 #[test]
-fn a_rule_may_take_a_word_that_nothing_vouches_for() {
+fn rule_may_trust_an_unverified_credential() {
     let refusals = Refusals::default();
     let store = Arc::new(MemStore::default());
     let rules = |insecure| {
@@ -262,7 +262,7 @@ fn fsinfo_returns_the_sizes_of_an_export() {
 
 /// Only holders of the cluster's key see the directory of an iod.
 #[test]
-fn a_secret_export_has_one_path_and_is_not_told() {
+fn secret_export_has_one_path_and_is_not_listed() {
     let store = Arc::new(MemStore::default());
     let everybody = || vec![rule(&["*"], Identity::default())];
     let secret =

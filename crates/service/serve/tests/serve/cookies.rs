@@ -59,7 +59,7 @@ fn poll(listing: &mut Listing) -> Poll<Option<Message>> {
 
 /// One small call listed a whole directory while all others waited.
 #[test]
-fn a_search_lets_others_go_first() {
+fn search_yields_to_other_calls() {
     let mut server = large();
     let mut listing = list(&mut server);
     let mut steps = 0;
@@ -70,7 +70,7 @@ fn a_search_lets_others_go_first() {
         steps += 1;
     };
     assert!(steps > 100, "{steps} steps");
-    assert_eq!(reply[24..], [0, 0, 0, 5], "an I/O error: there is no such position");
+    assert_eq!(reply[24..], [0, 0, 0, 5], "an I/O error: the cookie does not exist");
 }
 
 /// Many small calls would keep a server busy.
@@ -79,7 +79,7 @@ fn a_directory_is_searched_once_at_a_time() {
     let mut server = large();
     let mut first = list(&mut server);
     assert!(poll(&mut first).is_pending());
-    assert!(matches!(poll(&mut list(&mut server)), Poll::Ready(None)), "it goes unanswered");
+    assert!(matches!(poll(&mut list(&mut server)), Poll::Ready(None)), "it gets no reply");
     drop(first);
     assert!(poll(&mut list(&mut server)).is_pending());
 }
@@ -110,7 +110,7 @@ fn cookies_with_the_same_bytes_are_distinguished() {
     let all = names(&mut server, Cookie(0), 4096).expect("it can be listed");
     let cookies: std::collections::BTreeSet<_> = all.iter().map(|(_, cookie)| cookie.0).collect();
     assert_eq!(cookies.len(), 4);
-    assert_eq!(all[0], (1, behind_one), "it is told the same again");
+    assert_eq!(all[0], (1, behind_one), "the answer is the same again");
     for (number, cookie) in all {
         let next = names(&mut server, cookie, ONE_ENTRY).expect("it can be listed");
         let next: Vec<_> = next.into_iter().map(|(next, _)| next).collect();
@@ -120,7 +120,7 @@ fn cookies_with_the_same_bytes_are_distinguished() {
 
 /// After a restart the server cannot distinguish the two.
 #[test]
-fn a_position_that_could_be_two_is_refused_once_forgotten() {
+fn ambiguous_cookie_is_refused_once_forgotten() {
     let positions = [ONE, 2 << 40, twin(ONE), ONLY];
     let told = names(&mut server(positions), Cookie(0), 4096).expect("it can be listed");
     let mut server = server(positions);

@@ -114,7 +114,7 @@ impl Iod {
         };
         let args = setattr::Args { object: self.object, attributes, guard: None };
         let set = self.server.call((PROGRAM, VERSION, setattr::NUMBER), &args);
-        assert!(matches!(set.read(), setattr::Reply::Done(_)), "a metaserver gives objects away");
+        assert!(matches!(set.read(), setattr::Reply::Done(_)), "a metaserver changes owners");
         self.owner = owner;
     }
 
@@ -186,7 +186,7 @@ fn a_caller_has_the_access_of_its_numbers() {
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
     let owner = iod.owner;
     assert_eq!(iod.may(CLIENTS.reader(owner)), READS);
-    assert_eq!(iod.may(CLIENTS.writer(owner)), NONE, "nobody writes what is given to read");
+    assert_eq!(iod.may(CLIENTS.writer(owner)), NONE, "an object for readers has no writer");
     // Only metaservers may access an object that no metaserver has assigned to clients.
     let own = Owner { user: 0, group: 0 };
     iod.give(own);
@@ -196,7 +196,7 @@ fn a_caller_has_the_access_of_its_numbers() {
 /// Shows that the test above can fail: without the check of callers the same attack reads and
 /// writes.
 #[test]
-fn a_rule_in_place_of_the_callers_proof_is_found() {
+fn attack_succeeds_without_the_check_of_callers() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
     let server = &iod.server;
     iod.server.service = Arc::new(service(server).with_epochs(KEY, &[]));
@@ -205,7 +205,7 @@ fn a_rule_in_place_of_the_callers_proof_is_found() {
 }
 
 #[test]
-fn a_client_does_nothing_but_read_and_write_data() {
+fn client_may_only_read_and_write_data() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
     let writer = CLIENTS.writer(iod.owner);
     iod.calls_as(writer);
@@ -247,7 +247,9 @@ fn client_receives_its_access_and_no_attributes() {
     assert_eq!(told(owner), access::Access::default());
     let read = read::Args { file: iod.object, offset: 0, count: 4 };
     let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
-    let read::Reply::Failed(status, attributes) = told.read() else { panic!("it was let in") };
+    let read::Reply::Failed(status, attributes) = told.read() else {
+        panic!("the call was accepted")
+    };
     assert_eq!((status, attributes), (Status::Access, None));
 }
 
@@ -264,7 +266,9 @@ fn address_with_many_wrong_numbers_must_retry_later() {
     iod.calls_as(writer);
     let read = read::Args { file: iod.object, offset: 0, count: 4 };
     let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
-    let read::Reply::Failed(status, attributes) = told.read() else { panic!("it was let in") };
+    let read::Reply::Failed(status, attributes) = told.read() else {
+        panic!("the call was accepted")
+    };
     assert_eq!((status, attributes), (Status::Jukebox, None));
     // Calls of metaservers continue to work.
     iod.give(iod.owner);
@@ -272,7 +276,7 @@ fn address_with_many_wrong_numbers_must_retry_later() {
 
 /// An iod that cannot change owners does all work as its own user, and accepts no client.
 #[test]
-fn an_iod_without_clients_has_none() {
+fn iod_without_a_client_key_accepts_no_client() {
     let mut iod = Iod::new(None, WRITTEN);
     let owner = iod.owner;
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
@@ -281,7 +285,7 @@ fn an_iod_without_clients_has_none() {
 
 /// The objects of an iod that has just started may come from a backup.
 #[test]
-fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
+fn no_client_is_accepted_before_the_stored_counter_arrives() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
     let (reader, stranger) = (CLIENTS.reader(iod.owner), iod.owner);
     let service = |iod: &mut Iod| {
@@ -297,7 +301,11 @@ fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
     for turn in 1..=4 {
         iod.notes(turn);
     }
-    assert_eq!(iod.read_status(reader), Some(Status::Jukebox), "the note alone lets no client in");
+    assert_eq!(
+        iod.read_status(reader),
+        Some(Status::Jukebox),
+        "the stored counter alone accepts no client"
+    );
     for word in [KEY.turn_word(3), KEY.turn_word(5), EpochKey([8; 16]).turn_word(4)] {
         iod.hears(&word);
         assert_eq!(iod.read_status(reader), Some(Status::Jukebox), "{word}");
@@ -321,7 +329,7 @@ fn no_client_is_let_in_before_the_metaserver_says_the_noted_turn() {
 
 /// The rules of the exports exclude the sender of the token, so the iod compares no counter.
 #[test]
-fn a_turn_that_is_compared_with_no_note_lets_no_client_in() {
+fn counter_without_comparison_accepts_no_client() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
     let reader = CLIENTS.reader(iod.owner);
     let offered = |iod: &Iod, network: &str| {

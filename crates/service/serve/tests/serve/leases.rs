@@ -39,12 +39,12 @@ struct Posted(Mutex<Vec<(ConnectionId, Bytes)>>, Mutex<Vec<(SocketAddr, IpAddr, 
 
 impl Post for Posted {
     fn send(&self, to: ConnectionId, message: Message) {
-        self.0.lock().expect("nobody panics").push((to, message.into_bytes()));
+        self.0.lock().expect("no test panics").push((to, message.into_bytes()));
     }
 
     fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message) {
         let sent = (to, from, message.into_bytes());
-        self.1.lock().expect("nobody panics").push(sent);
+        self.1.lock().expect("no test panics").push(sent);
     }
 
     fn hurry(&self) {}
@@ -75,14 +75,14 @@ enum Disk {
 impl Ledger for Written {
     fn write(&self, _: u64, list: &[([u8; 16], u64)], done: Done) {
         self.writes.fetch_add(1, Ordering::Relaxed);
-        let disk = *self.disk.lock().expect("nobody panics");
+        let disk = *self.disk.lock().expect("no test panics");
         match disk {
             Disk::Good => {
-                *self.list.lock().expect("nobody panics") = list.to_vec();
+                *self.list.lock().expect("no test panics") = list.to_vec();
                 done(true);
             }
             Disk::Full => done(false),
-            Disk::Slow => self.pending.lock().expect("nobody panics").push(done),
+            Disk::Slow => self.pending.lock().expect("no test panics").push(done),
         }
     }
 }
@@ -150,7 +150,7 @@ impl World {
     /// Starts or restarts the server.
     fn start(&mut self) {
         self.epoch += 1;
-        let list = self.ledger.list.lock().expect("nobody panics").clone();
+        let list = self.ledger.list.lock().expect("no test panics").clone();
         let remembered = Remembered { epoch: self.epoch, list };
         let (ledger, now) = (Arc::<Written>::clone(&self.ledger), self.server.arrival.now);
         self.server.restart(|service| service.with_leases(remembered, ledger, now));
@@ -239,7 +239,7 @@ impl World {
 
     /// Returns the calls that a client received.
     fn came(&self, client: u32) -> Vec<(Xid, u32, Bytes)> {
-        let mut posted = self.posted.0.lock().expect("nobody panics");
+        let mut posted = self.posted.0.lock().expect("no test panics");
         let to = connection(client);
         let (mine, others) = posted.drain(..).partition(|(at, _)| *at == to);
         *posted = others;
@@ -299,7 +299,7 @@ fn client_gets_leases_after_hello() {
     let grant = world.granted(1, file, Kind::Read);
     assert!(grant.cachable && grant.kind == Kind::Read && grant.term_ms == 30_000);
     assert_eq!(
-        *world.ledger.list.lock().expect("nobody panics"),
+        *world.ledger.list.lock().expect("no test panics"),
         [(id(1), 1)],
         "it was listed first"
     );
@@ -313,7 +313,7 @@ fn client_gets_leases_after_hello() {
 /// Models one of several metaservers: it leases files as usual, and no lease covers any other
 /// object.
 #[test]
-fn a_server_that_leases_files_alone_says_so() {
+fn hello_reports_a_server_that_leases_only_files() {
     let mut world = World::new();
     let config = Config { leases_names: false, ..Config::default() };
     world.server.store = Arc::new(MemStore::new(config));
@@ -340,7 +340,7 @@ fn nothing_is_granted_before_calls_without_leases_have_ended() {
 }
 
 #[test]
-fn a_plain_write_waits_for_the_reader_to_vacate() {
+fn plain_write_waits_for_the_readers_return() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -381,7 +381,7 @@ fn lease_requests_of_one_call_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn an_eviction_is_sent_again_until_it_was_received() {
+fn recall_is_repeated_until_received() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -400,7 +400,7 @@ fn an_eviction_is_sent_again_until_it_was_received() {
     drop(world.server.service.answer(arrival, reply, Writer::new()));
     world.pass(Duration::from_secs(1));
     world.pass(Duration::from_secs(1));
-    assert_eq!(world.came(1).len(), 0, "what it does about it takes its time");
+    assert_eq!(world.came(1).len(), 0, "the recall takes time");
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn plain_read_sees_cached_writes_of_a_lease_holder() {
 }
 
 #[test]
-fn a_plain_call_is_made_again_when_a_holder_is_silent() {
+fn plain_call_must_retry_while_a_holder_is_silent() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -442,7 +442,7 @@ fn a_plain_call_is_made_again_when_a_holder_is_silent() {
     world.pass(Duration::from_secs(2));
     let Reply::Failed(status, _) = read.results::<read::Reply>() else { panic!("it failed") };
     assert_eq!(status, Status::Jukebox);
-    assert_eq!(older.poll(), Some(None), "version 2 has no word for it");
+    assert_eq!(older.poll(), Some(None), "version 2 has no status for it");
     // Its lease ends by itself, at most the write slack after its last write.
     world.pass(Duration::from_secs(40));
     let mut read = world.nfs(read::NUMBER, &reading(file));
@@ -531,9 +531,10 @@ fn late_data_is_refused_only_if_the_object_changed() {
         let args = merged::Merged { attributes, write: written(file, 0, data) };
         world.lease::<merged::Reply>(1, merged::NUMBER, &LeaseCall { head, args })
     };
-    let Answer::Done(done) = push(&mut world, b"late") else { panic!("nobody had changed it") };
+    let Answer::Done(done) = push(&mut world, b"late") else { panic!("no client had changed it") };
     // The data does not make the attributes that follow it late, and both form one change.
-    let after = done.results.done().expect("it is written").file.after.expect("it is told");
+    let after =
+        done.results.done().expect("it is written").file.after.expect("the reply contains it");
     assert_eq!(after.mode, 0o604);
     assert!(matches!(done.changes.0[..], [change] if change.before == grant.modrev));
     let mut write = world.nfs(write::NUMBER, &written(file, 0, b"other"));
@@ -544,7 +545,7 @@ fn late_data_is_refused_only_if_the_object_changed() {
 }
 
 #[test]
-fn a_new_name_evicts_names_and_not_the_attributes_of_siblings() {
+fn new_name_recalls_names_but_not_attributes_of_siblings() {
     let mut world = World::new();
     let (root, file) = (world.root(), world.file(b"file"));
     world.hello(1);
@@ -682,7 +683,7 @@ fn a_client_that_will_not_return_can_be_forgotten() {
     assert!(!world.server.service.forget_lease_holder(id(3)));
     assert!(world.server.service.forget_lease_holder(id(1)));
     assert!(read.results::<read::Reply>().done().is_ok());
-    assert_eq!(*world.ledger.list.lock().expect("nobody panics"), []);
+    assert_eq!(*world.ledger.list.lock().expect("no test panics"), []);
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Server {
         let made: nfs3::mkdir::Reply =
             self.call((nfs3::PROGRAM, 3, nfs3::mkdir::NUMBER), &args).read();
         let nfs3::Reply::Done(made) = made else { panic!("{made:?}") };
-        made.object.expect("it is told")
+        made.object.expect("the reply contains it")
     }
 
     fn mounts(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -42,7 +42,7 @@ impl Server {
 }
 
 #[test]
-fn an_export_goes_by_three_paths() {
+fn export_has_three_paths() {
     let mut server = Server::new();
     let root = nfs3::Handle::from(server.service.root_handle(NAME).expect("the export is there"));
     for path in ["/", "", "/data", "/data/", "data", PATH, "/srv/data//"] {
@@ -60,7 +60,7 @@ fn an_export_goes_by_three_paths() {
 
 /// White space is part of a name; leading and trailing slashes are not.
 #[test]
-fn an_export_whose_name_ends_with_a_blank_goes_by_its_paths() {
+fn export_name_may_begin_and_end_with_a_space() {
     for (name, path) in [(" x ", "/srv/ x "), ("/ x /", "/srv/ x //")] {
         let (name, path) = (name.to_owned(), path.to_owned());
         let mut server = Server::with(|export| Export { name, path, ..export });
@@ -107,7 +107,7 @@ fn mounts_are_listed_until_unmounted() {
 
 /// One client filled the list for all clients with different spellings of `/`.
 #[test]
-fn the_spellings_of_a_path_are_one_mount() {
+fn spellings_of_a_path_are_one_mount() {
     let mut server = Server::new();
     let root = server.mount(b"/").expect("it is there");
     server.make_directory(root, b"sub");
@@ -121,7 +121,7 @@ fn the_spellings_of_a_path_are_one_mount() {
 
 /// One client filled the list for all clients.
 #[test]
-fn no_client_has_more_than_a_few_places_in_the_list() {
+fn mounts_of_one_client_are_bounded() {
     let mut server = Server::new();
     let root = server.mount(b"/").expect("it is there");
     for number in 0..100 {

@@ -115,7 +115,7 @@ fn a_call_runs_once_across_a_restart() {
 }
 
 #[test]
-fn a_write_is_not_noted() {
+fn write_is_not_recorded() {
     let mut noting = Noting::new();
     let args = write::Args {
         file: noting.root(),
@@ -130,7 +130,7 @@ fn a_write_is_not_noted() {
 }
 
 #[test]
-fn a_note_counts_for_the_rest_of_its_time() {
+fn entry_expires_at_its_original_time() {
     let mut noting = Noting::new();
     let remove = noting.message(remove::NUMBER, b"none");
     let first = noting.answer(&remove);
@@ -149,7 +149,7 @@ fn a_note_counts_for_the_rest_of_its_time() {
 }
 
 #[test]
-fn notes_that_are_none_are_passed_over() {
+fn malformed_entries_are_ignored() {
     let mut noting = Noting::new();
     let remove = noting.message(remove::NUMBER, b"none");
     let first = noting.answer(&remove);

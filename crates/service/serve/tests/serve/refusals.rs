@@ -32,7 +32,7 @@ fn client_with_too_many_calls_gets_a_retry_status() {
     let (refused, reply) = loop {
         let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);
         if let Some(reply) = said(&server, &remove, &mut running) {
-            break (remove, reply.expect("it is told"));
+            break (remove, reply.expect("the reply contains it"));
         }
     };
     let mut reader = Reader::new(&reply);

@@ -47,7 +47,7 @@ fn arguments_that_cannot_be_read_are_garbage() {
 }
 
 #[test]
-fn a_message_that_is_no_call_goes_unanswered() {
+fn message_that_is_not_a_call_gets_no_reply() {
     let mut server = Server::new();
     let call = server.message(NULL, &());
     for length in 0..24 {
@@ -149,7 +149,7 @@ fn table_caches_replies_of_non_idempotent_procedures() {
 }
 
 #[test]
-fn the_table_has_every_procedure_that_there_are_messages_for() {
+fn table_has_every_procedure_with_messages() {
     for program in PROGRAMS {
         let of_program =
             |procedure: &&leasehold_wire::every::Procedure| procedure.program == program.number;

@@ -239,7 +239,7 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
         let mut server = failing(error);
         let message = server.message(procedure, args);
         let Some(reply) = server.answer(&message) else {
-            assert_eq!(error, FsError::Later, "{procedure:?} goes unanswered");
+            assert_eq!(error, FsError::Later, "{procedure:?} has no reply");
             assert_eq!(later(procedure), Later::Unanswered, "{procedure:?}");
             continue;
         };

@@ -60,7 +60,7 @@ fn read_returns_written_data() {
 }
 
 #[test]
-fn create_takes_a_file_that_is_there_and_cuts_it() {
+fn create_accepts_and_truncates_an_existing_file() {
     let mut server = Server::new();
     let file = server.create2(b"file", SetAttributes::default()).object;
     let data = Bytes::from_static(b"some bytes");
@@ -218,7 +218,7 @@ fn space_is_reported_in_blocks_that_fit() {
 }
 
 #[test]
-fn a_handle_that_is_none_of_ours_is_stale() {
+fn foreign_handle_is_stale() {
     let mut server = Server::new();
     let reply: Reply<Attributes> = server.nfs2(getattr::NUMBER, &Handle([3; 32])).read();
     assert_eq!(reply, Reply::Failed(Status::Stale));

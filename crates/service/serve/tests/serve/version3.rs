@@ -347,7 +347,7 @@ fn a_call_that_must_not_run_twice_runs_once() {
 }
 
 #[test]
-fn a_reply_is_forgotten_when_its_time_is_over() {
+fn reply_expires() {
     let mut server = Server::new();
     let place = DirectoryArgs { directory: server.root(), name: Name(b"none") };
     let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);

@@ -105,7 +105,7 @@ fn grant_that_ends_before_its_cover_is_refused() {
     };
     for is_lost in [false, true] {
         let mut turn = Turn::ask(&leases, &wanted).expect("there is room");
-        let run = block_on(turn.begin()).expect("nobody is in its way");
+        let run = block_on(turn.begin()).expect("there is no conflict");
         let grant = run.grant.expect("it was asked for");
         assert!(grant.cachable);
         let covering = async {
@@ -156,7 +156,7 @@ impl Away {
         block_on(self.store.setattr(&superuser(), id, &times, None)).result.expect("it may be");
         let after = block_on(self.store.changed(id)).expect("it is there");
         assert!(before.changed < after);
-        *self.upkeep.lock().expect("nobody panicked") = Some((before.changed, after));
+        *self.upkeep.lock().expect("no test panicked") = Some((before.changed, after));
     }
 }
 
@@ -170,7 +170,7 @@ impl Store for Away {
     }
 
     fn upkeep(&self, _: &ObjectId) -> Option<(FileTime, FileTime)> {
-        *self.upkeep.lock().expect("nobody panicked")
+        *self.upkeep.lock().expect("no test panicked")
     }
 
     fn getattr<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
@@ -263,7 +263,7 @@ impl Store for Away {
         stability: Stability,
     ) -> Answer<'a, Changed<WriteDone>> {
         Answer::later(async move {
-            *self.upkeep.lock().expect("nobody panicked") = None;
+            *self.upkeep.lock().expect("no test panicked") = None;
             let done = self.store.write(caller, id, offset, data, stability).await;
             self.is_away.store(true, Ordering::Relaxed);
             Changed { wcc: Wcc::default(), ..done }
@@ -276,7 +276,7 @@ impl Store for Away {
         place: Place<'a>,
         file: &'a NewFile,
     ) -> Answer<'a, Changed<Found>> {
-        let others = self.meanwhile.lock().expect("nobody panicked").take();
+        let others = self.meanwhile.lock().expect("no test panicked").take();
         others.into_iter().for_each(|others| others());
         self.store.create(caller, place, file)
     }
@@ -403,7 +403,7 @@ impl Writer {
         let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
         let asks = Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
         let (gate, asked) = writer.call(asks, None);
-        block_on(gate.lease(&file)).expect("nobody is in its way");
+        block_on(gate.lease(&file)).expect("there is no conflict");
         let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
         assert!(granted.cachable);
         writer.base = Base { serial: granted.serial, modrev: granted.modrev };
@@ -451,7 +451,7 @@ fn change_is_reported_while_the_size_is_unknown() {
 /// A client that renews or reclaims a lease has little time: the server does not wait for an iod to
 /// report the file's size or the free space. A new lease request waits.
 #[test]
-fn a_lease_goes_on_while_an_iod_is_away() {
+fn lease_renewal_does_not_wait_for_an_unreachable_iod() {
     let mut writer = Writer::new();
     let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 1 << 20 };
     let granted = |writer: &Writer, reclaim| {
@@ -472,7 +472,7 @@ fn a_lease_goes_on_while_an_iod_is_away() {
     writer.client = writer.leases.admit(Time::ZERO, way, &caller).expect("it is known");
     let Ok((None, Some(reclaimed))) = granted(&writer, true) else { panic!("not reclaimed") };
     assert!(reclaimed.grant.cachable && reclaimed.grant.serial > renewed.grant.serial);
-    assert!(reclaimed.grant.space > 0, "there is room, whatever size the file has");
+    assert!(reclaimed.grant.space > 0, "there is space regardless of the file size");
     writer.leases.end(ExportId(1), writer.store.identity(&writer.file));
     writer.leases.progressed(clients::Event::Reclaimed(writer.client));
     writer.leases.progressed(clients::Event::Recovered(writer.client));
@@ -504,7 +504,7 @@ fn changes_by_others_during_a_wait_are_not_reported_as_own() {
 /// one change from the state before both operations, the client would continue to show the removed
 /// name.
 #[test]
-fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
+fn names_changed_by_others_are_no_part_of_a_change() {
     let at = |writer: &Writer, name: &'static [u8]| {
         let Ok(Step::Child(name)) = Step::parse(name) else { panic!("it is a name") };
         Place { directory: writer.store.root(), name }
@@ -524,7 +524,7 @@ fn a_name_that_others_change_meanwhile_is_no_part_of_a_change() {
             let (store, leases) = (Arc::<Away>::clone(&writer.store), Arc::clone(&writer.leases));
             let plain = Gate::new(store, ExportId(1), Arc::clone(&leases), None);
             let theirs = at(&writer, b"theirs");
-            *writer.store.meanwhile.lock().expect("nobody panicked") = Some(Box::new(move || {
+            *writer.store.meanwhile.lock().expect("no test panicked") = Some(Box::new(move || {
                 leases.returned(client, (ExportId(1), root), Serial(granted.serial), Open::No);
                 block_on(plain.remove(&superuser(), theirs)).result.expect("the name is there");
             }));
@@ -561,7 +561,7 @@ fn change_of_a_call_without_a_base_is_recorded() {
 /// is no change by another client. A change by another client counts before, after and between such
 /// maintenance.
 #[test]
-fn upkeep_makes_no_data_late() {
+fn maintenance_makes_no_data_late() {
     for others_come in [None, Some(0), Some(1), Some(2)] {
         let writer = Writer::new();
         let (store, file) = (&writer.store, &writer.file);
@@ -597,7 +597,7 @@ fn upkeep_makes_no_data_late() {
         done.expect("there is room");
         let before = writer.base.modrev;
         let due = lease::Change { place: place::FIRST, before, after: writer.now() };
-        assert_eq!(told.changes, [due], "it goes on from what it knew");
+        assert_eq!(told.changes, [due], "the change starts at the known state");
     }
 }
 
@@ -605,7 +605,7 @@ fn upkeep_makes_no_data_late() {
 /// removing call has ended. The old lease has no effect on the new file, and a lease on the new
 /// file survives the end of that call.
 #[test]
-fn a_number_that_is_used_again_brings_no_lease_along() {
+fn reused_file_number_inherits_no_lease() {
     let writer = Writer::new();
     let Ok(Step::Child(name)) = Step::parse(b"file") else { panic!("it is a name") };
     let place = Place { directory: writer.store.root(), name };
@@ -629,12 +629,12 @@ fn a_number_that_is_used_again_brings_no_lease_along() {
     let asks = || Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
     let held = |id| Use { id, access: Access::Write, place: Some(place::FIRST) };
     let removing = block_on(writer.call(asks(), None).0.hold(held(made.object)));
-    let removing = removing.map_err(drop).expect("nobody is in its way");
+    let removing = removing.map_err(drop).expect("there is no conflict");
     block_on(writer.store.remove(&superuser(), place)).result.expect("it is there");
     let next =
         block_on(writer.store.create(&superuser(), place, &new)).result.expect("there is room");
     let (gate, asked) = writer.call(asks(), None);
-    block_on(gate.lease(&next.object)).expect("nobody is in its way");
+    block_on(gate.lease(&next.object)).expect("there is no conflict");
     let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
     removing.turn.gone();
     drop(removing);

@@ -42,7 +42,7 @@ impl World {
 }
 
 #[test]
-fn one_machine_takes_a_part_of_the_places_of_clients() {
+fn number_of_clients_of_one_machine_is_bounded() {
     let mut world = World::new();
     assert_eq!(world.welcomed(0..600), 512);
     assert_eq!(world.welcomed(0..512), 512, "a client that has its place keeps it");
@@ -67,7 +67,7 @@ fn one_machine_takes_a_part_of_the_places_of_clients() {
 }
 
 #[test]
-fn only_a_machine_that_an_export_names_is_a_client() {
+fn only_machines_of_a_rule_become_clients() {
     let mut world = World::new();
     world.server.allow(&["192.0.2.0/24"]);
     world.come_from("198.51.100.1:700");
@@ -84,7 +84,7 @@ fn only_a_machine_that_an_export_names_is_a_client() {
 
 /// Sixteen thousand lease requests in one call delayed all other callers for 39 ms.
 #[test]
-fn a_call_that_asks_for_too_many_leases_is_refused_whole() {
+fn call_with_too_many_lease_requests_is_refused() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);
@@ -122,7 +122,7 @@ fn a_client_that_has_gone_is_shown_with_no_lease() {
 /// A lease of another user prevented the owner from writing a private file or changing a private
 /// directory.
 #[test]
-fn a_user_who_may_not_read_an_object_is_granted_no_lease_on_it() {
+fn user_without_read_permission_gets_no_lease() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.hello(1);

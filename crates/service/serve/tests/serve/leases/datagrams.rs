@@ -38,7 +38,7 @@ impl World {
 
     /// Returns the calls that the server sent to a client, each with its xid.
     fn datagrams_to(&self, client: u32) -> Vec<(Xid, evict::Args)> {
-        let datagrams = core::mem::take(&mut *self.posted.1.lock().expect("nobody panics"));
+        let datagrams = core::mem::take(&mut *self.posted.1.lock().expect("no test panics"));
         let evict = |(to, from, message): (SocketAddr, IpAddr, Bytes)| {
             assert_eq!((to, from), (address(client), self.server.arrival.to));
             let mut reader = Reader::new(&message);
@@ -54,7 +54,7 @@ impl World {
 /// The server sends a recall to the address of the client's calls, and repeats it until the client
 /// replies.
 #[test]
-fn a_client_is_evicted_where_it_calls_from() {
+fn recall_uses_the_clients_return_path() {
     let mut world = World::new();
     let file = world.file(b"file");
     let grant = world.holds_by_datagram(1, file, Kind::Read);
@@ -114,7 +114,7 @@ fn long_wait_ends_with_a_retry_only_over_datagrams() {
     assert_eq!(by_datagram.results::<Answer<read::Reply>>(), Answer::Later);
     let answer: leases::Reply = asked.results();
     let Answer::Done(done) = answer else { panic!("{answer:?}") };
-    assert_eq!(done.results.held.0, [], "it goes by calls");
+    assert_eq!(done.results.held.0, [], "the client works without a lease");
     assert_eq!(by_stream.poll(), None);
     // The holder stays silent.
     world.pass(Duration::from_secs(40));
@@ -124,7 +124,7 @@ fn long_wait_ends_with_a_retry_only_over_datagrams() {
 
 /// The server splits a recall of many leases so that each call fits into a datagram.
 #[test]
-fn many_evictions_are_several_calls() {
+fn many_recalls_are_several_calls() {
     const FILES: usize = 600;
     let mut world = World::new();
     let files: Vec<Handle> =
@@ -136,7 +136,7 @@ fn many_evictions_are_several_calls() {
     let mut writes: Vec<Waiting> =
         files.iter().map(|file| world.nfs(write::NUMBER, &written(*file, 0, b"new"))).collect();
     assert!(writes.iter_mut().all(|write| write.poll().is_none()));
-    assert_eq!(world.datagrams_to(1).len(), FILES, "each was wanted by itself");
+    assert_eq!(world.datagrams_to(1).len(), FILES, "each lease is recalled separately");
     // The server sends all recalls together to a client that returns.
     let args = hello::Args { client: id(1), instance: 1, name: ClientName(b"laptop") };
     let answer: hello::Reply = world.by_datagram(1, hello::NUMBER, &args).results();

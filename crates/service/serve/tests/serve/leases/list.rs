@@ -6,7 +6,7 @@ use super::*;
 
 impl World {
     fn disk(&self, disk: Disk) {
-        *self.ledger.disk.lock().expect("nobody panics") = disk;
+        *self.ledger.disk.lock().expect("no test panics") = disk;
     }
 
     fn list_writes(&self) -> usize {
@@ -63,7 +63,7 @@ fn an_operation_runs_without_a_lease_while_the_list_cannot_be_written() {
     world.pass(Duration::from_secs(16));
     assert_eq!(world.server.service.lease_counts().unlisted, 0);
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1, "leases are granted again");
-    assert_eq!(*world.ledger.list.lock().expect("nobody panics"), [(id(1), 1)]);
+    assert_eq!(*world.ledger.list.lock().expect("no test panics"), [(id(1), 1)]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_operation_waits_once_for_a_slow_write_of_the_list() {
         assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 0);
     }
     assert_eq!(world.server.service.lease_counts().waiting, 0, "no call waits");
-    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("nobody panics"));
+    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("no test panics"));
     pending.into_iter().for_each(|done| done(true));
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
@@ -125,7 +125,7 @@ fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
 /// A peer without a credential that sent HELLO and GOODBYE in a loop filled the queue of writes,
 /// and the event loops waited for room in the queue.
 #[test]
-fn clients_that_come_and_go_have_one_write_of_the_list_under_way() {
+fn one_list_write_runs_at_a_time() {
     let mut world = World::new();
     world.file(b"file");
     world.disk(Disk::Slow);
@@ -135,11 +135,11 @@ fn clients_that_come_and_go_have_one_write_of_the_list_under_way() {
         assert!(asking.poll().is_none(), "the list is being written");
     }
     assert_eq!(world.list_writes(), 1);
-    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("nobody panics"));
+    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("no test panics"));
     pending.into_iter().for_each(|done| done(true));
     world.pass(Duration::from_millis(1));
     assert_eq!(world.list_writes(), 2, "one write has all that came meanwhile");
-    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("nobody panics"));
+    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("no test panics"));
     pending.into_iter().for_each(|done| done(true));
     for client in 1..=5 {
         assert_eq!(leases_of(&mut world.lookup_with_ask(client, b"file")), 1);

@@ -69,7 +69,7 @@ impl World {
 
     /// Returns the handles that the server recalled from a host.
     fn evicted(&self, host: u32) -> Vec<Handle> {
-        let mut posted = self.posted.0.lock().expect("nobody panics");
+        let mut posted = self.posted.0.lock().expect("no test panics");
         let to = connection(10 + host);
         let (mine, others) = posted.drain(..).partition(|(at, _)| *at == to);
         *posted = others;
@@ -122,7 +122,7 @@ fn is_put_off(waiting: &mut Waiting) -> bool {
 }
 
 #[test]
-fn a_lease_rides_on_a_call_or_is_asked_for_alone() {
+fn leases_are_piggybacked_or_requested_alone() {
     let mut world = World::new();
     let file = world.file(b"file");
     let (grant, _) = data(&mut world.reads(1, file, ask(READ)));
@@ -200,7 +200,7 @@ fn writing_is_shared_as_in_the_paper() {
 
 /// A bug of every BSD: a sole reader that requested a write lease counted as a reader.
 #[test]
-fn a_sole_reader_that_asks_to_write_is_a_writer() {
+fn sole_reader_becomes_a_writer() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.leased(1, file, READ);
@@ -210,7 +210,7 @@ fn a_sole_reader_that_asks_to_write_is_a_writer() {
 }
 
 #[test]
-fn a_plain_look_evicts_a_writer_that_cannot_be_asked() {
+fn plain_getattr_recalls_a_writer_that_cannot_report() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.leased(1, file, WRITE);
@@ -222,7 +222,7 @@ fn a_plain_look_evicts_a_writer_that_cannot_be_asked() {
 }
 
 #[test]
-fn clients_of_both_programs_evict_each_other() {
+fn clients_of_both_programs_recall_each_others_leases() {
     let mut world = World::new();
     let file = world.file(b"file");
     world.leased(1, file, WRITE);
@@ -296,7 +296,7 @@ fn host_is_notified_on_each_return_path() {
     let mut write = world.nfs(write::NUMBER, &written(file, 0, b"new"));
     assert_eq!(write.poll(), None);
     assert_eq!((world.evicted(1), world.evicted(2)), (vec![file], vec![file]));
-    let datagrams = core::mem::take(&mut *world.posted.1.lock().expect("nobody panics"));
+    let datagrams = core::mem::take(&mut *world.posted.1.lock().expect("no test panics"));
     let [(to, from, message)] = &datagrams[..] else { panic!("{datagrams:?}") };
     assert_eq!((*to, *from), (address(1), world.server.arrival.to));
     assert_eq!(eviction(message), file);
@@ -320,7 +320,7 @@ fn lease_without_recall_cannot_be_vacated() {
     let mut read = world.reads(2, file, None);
     assert_eq!((read.poll(), world.evicted(1)), (None, vec![file]));
     world.vacates(2, file);
-    assert_eq!(read.poll(), None, "nobody vacates for another");
+    assert_eq!(read.poll(), None, "no host returns the lease of another");
     world.pass(Duration::from_secs(40));
     data(&mut read);
 }
@@ -387,7 +387,7 @@ fn grace_period_accepts_only_writes_of_lease_holders() {
 }
 
 #[test]
-fn a_start_takes_no_write_before_leases_are_reclaimed() {
+fn restarted_server_refuses_writes_before_reclaims() {
     let mut world = World::new();
     let (file, other) = (world.file(b"file"), world.file(b"other"));
     world.leased(1, file, WRITE);
@@ -406,5 +406,5 @@ fn a_start_takes_no_write_before_leases_are_reclaimed() {
     let answer: leases::Reply = world.lease(5, leases::NUMBER, &args);
     assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
     wrote(&mut world.writes(1, file, None, b"delayed"));
-    assert!(is_put_off(&mut world.writes(1, other, None, b"late")), "it is held by another");
+    assert!(is_put_off(&mut world.writes(1, other, None, b"late")), "another client holds it");
 }

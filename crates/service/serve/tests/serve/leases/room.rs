@@ -41,7 +41,7 @@ fn a_lease_for_the_whole_disk_leaves_room_for_others() {
     let data: &[u8] = Box::leak(vec![1; 1 << 20].into_boxed_slice());
     for number in 0..3 {
         let mut write = world.nfs(write::NUMBER, &written(other, number << 20, data));
-        assert!(write.results::<write::Reply>().done().is_ok(), "nobody is waited for");
+        assert!(write.results::<write::Reply>().done().is_ok(), "there is no wait");
     }
 }
 
