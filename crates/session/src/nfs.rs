@@ -99,9 +99,9 @@ impl Nfs {
         Self { session, version, lists_names_only, leases: None, rider: None }
     }
 
-    /// Switches to the lease program, with a unique client id, if the server supports it in version
-    /// 3. Otherwise this value stays unchanged, and [`Nfs::leases`] returns None. `name` is for
-    /// display.
+    /// Switches to the lease program, with a unique client id, if this is version 3 and the server
+    /// supports the program. Otherwise this value stays unchanged, and [`Nfs::leases`] returns
+    /// None. `name` is for display.
     ///
     /// # Errors
     /// As for [`Nfs::null`].

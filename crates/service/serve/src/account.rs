@@ -4,7 +4,7 @@
 //! - Accounting is always on, so it must cost next to nothing. It reads its data at fixed offsets
 //!   of the call and the reply, and an account belongs to one loop and shares nothing. Each
 //!   procedure counts a streak of calls of one client and export; the counters of clients and
-//!   exports are updated only when the streak or a reader ends.
+//!   exports are updated only when the streak ends or a reader copies the account.
 //! - The account counts all calls, and times one call in sixteen at random, because calls arrive in
 //!   patterns.
 //! - Its memory is bounded: clients beyond a limit share the entry `others`, and an export gets an
