@@ -1,4 +1,4 @@
-//! Attributes, permissions, links and room.
+//! Attributes, permissions, symbolic links and file system space.
 
 use core::time::Duration;
 
@@ -19,12 +19,12 @@ use crate::options::Variant;
 use crate::ride::FIRST;
 
 impl Client {
-    /// The attributes of a node, for a program. The times in them are the times of the file even
-    /// where the server does not have the written data yet: the client sends the times with the
-    /// data, or sends the data first.
+    /// Returns the attributes of a node, for a program. The times in them are the times of the file
+    /// even where the server does not have the written data yet: the client sends the times with
+    /// the data, or sends the data first.
     ///
     /// # Errors
-    /// When they cannot be had from the server, as for every operation.
+    /// The server did not return the attributes. Every operation can fail in this way.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         let (seen, is_settled) = self.getattr_so_far(who, node).await?;
         if !is_settled {
@@ -34,8 +34,8 @@ impl Client {
         Ok(seen)
     }
 
-    /// The attributes of a node, for a program that wants the size: where the client has not
-    /// settled their times, the program may trust the attributes for no time.
+    /// Returns the attributes of a node, for a program that needs the size only. If the times are
+    /// not final, `trusted_for` is zero.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -43,7 +43,7 @@ impl Client {
         self.getattr_so_far(who, node).await.map(|(seen, _)| seen)
     }
 
-    /// The attributes of a node, and true if the times in them are the times of the file.
+    /// Returns the attributes of a node, and true if the times in them are the times of the file.
     async fn getattr_so_far(&self, who: &Credential, node: NodeId) -> Result<(Seen, bool), Error> {
         let known = self.known(who, node).await?;
         let at = self.time_of_day();
@@ -54,7 +54,7 @@ impl Client {
         Ok((Seen { attributes: seen.attributes, trusted_for }, is_settled))
     }
 
-    /// The attributes of a node as this client knows them, for its own use.
+    /// Returns the attributes of a node for internal use.
     pub(crate) async fn known(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         if self.variant_of(node) == Variant::Lease && !self.holds_lease(node) {
             return self.look(who, node).await;
@@ -67,8 +67,8 @@ impl Client {
         }
     }
 
-    /// Asks for the attributes of a node, and for a lease if that takes none from who writes it: a
-    /// listing of a directory leaves those alone who work in it.
+    /// Requests the attributes of a node and, if no other client writes the node, a lease on it: a
+    /// listing of a directory must not recall leases from the clients that work there.
     async fn look(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         let (handle, asked) = (self.handle(node)?, self.ask());
         let ride = self.ride(&[(FIRST, Kind::Read)], None);
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Changes attributes, all or none. What was written before is saved first, unless a lease
+    /// Changes all of the given attributes or none. Saves earlier writes first, unless a lease
     /// covers the change.
     ///
     /// # Errors
@@ -122,8 +122,7 @@ impl Client {
             }
         };
         if is_file {
-            // It has ended what was told of where the data is. What is read anew is asked for there
-            // no more.
+            // The SETATTR has ended the layout, so later reads must not use it.
             self.with(|state, _, doings| state.layouts.forget(node, doings));
         }
         if let Some(size) = attributes.size {
@@ -134,8 +133,9 @@ impl Client {
         self.getattr(who, node).await
     }
 
-    /// Sets times of a file, and mode and size of one that was made here, where a lease to write
-    /// covers that: then it goes to the server with what is written.
+    /// Applies a change of attributes locally if a write lease covers it: the times of a file, and
+    /// also mode and size of a file that this client created. The change goes to the server with
+    /// the written data.
     async fn set_here(
         &self,
         who: &Credential,
@@ -148,7 +148,8 @@ impl Client {
         let covered = |state: &State, now| {
             let seen = state.seen(now, node).filter(|seen| !seen.trusted_for.is_zero())?;
             let set = covered(who, &seen.attributes, attributes)?;
-            // The server's time is that of when it is told, which is not long after a file was made.
+            // `Now` means the time at which the server receives the change; for a new file the
+            // delay is short.
             let now_there = [set.accessed, set.modified].contains(&SetTime::Now);
             let of_new = set.mode.is_some() || set.size.is_some() || now_there;
             let fits = set.size.is_none_or(|size| state.cache.can_resize(node.key(), size));
@@ -167,7 +168,7 @@ impl Client {
         })
     }
 
-    /// A time to be set, as the server's files keep it.
+    /// Rounds a time to the resolution of the server's files.
     fn kept_set(&self, set: SetTime) -> SetTime {
         match set {
             SetTime::Keep | SetTime::Now => set,
@@ -175,7 +176,7 @@ impl Client {
         }
     }
 
-    /// Which of the wanted kinds of access a caller has.
+    /// Returns the kinds of access that a caller has, among the wanted kinds.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -196,8 +197,8 @@ impl Client {
         }
     }
 
-    /// The last attributes of a directory that this client has removed, without a name any more;
-    /// none of any other object. The server has no such directory.
+    /// Returns the last attributes of a directory that this client has removed, with a link count
+    /// of zero; `None` for every other object. The server no longer has the directory.
     #[must_use]
     pub fn removed_directory(&self, node: NodeId) -> Option<Attributes> {
         let known = self.with(|state, now, _| {
@@ -207,13 +208,13 @@ impl Client {
         known.map(|seen| Attributes { link_count: 0, ..seen.attributes })
     }
 
-    /// The type of a node, where that is known.
+    /// Returns the type of a node if the client knows it.
     #[must_use]
     pub fn known_type(&self, node: NodeId) -> Option<FileType> {
         self.shared.state().cache.file_type(node.key())
     }
 
-    /// The file system of a node, where that is known.
+    /// Returns the file system of a node if the client knows it.
     #[must_use]
     pub fn known_file_system(&self, node: NodeId) -> Option<FileSystemId> {
         let seen = self.with(|state, now, _| state.seen(now, node))?;
@@ -248,8 +249,9 @@ impl Client {
         }
     }
 
-    /// Notes that the server let a caller look up or make a name in a directory, which saves an
-    /// ACCESS call. A mode that the server does not know yet decides nothing.
+    /// Records that the server permitted a caller to look up or create a name in a directory, which
+    /// saves an ACCESS call. The client records nothing while the server lacks a local change of
+    /// the mode.
     pub(crate) fn note_searched(&self, who: &Credential, directory: NodeId) {
         self.with(|state, now, _| {
             if !state.cache.is_mode_altered(directory.key()) {
@@ -260,8 +262,8 @@ impl Client {
         });
     }
 
-    /// Asks the server for the access of a caller; the reply has the attributes as well. One call
-    /// asks for all kinds of access.
+    /// Requests the access of a caller, for all kinds at once; the reply contains the attributes as
+    /// well.
     pub(crate) async fn ask_access(
         &self,
         who: &Credential,
@@ -269,7 +271,7 @@ impl Client {
         wanted: Access,
     ) -> Result<Access, Error> {
         if self.shared.state().cache.is_mode_altered(node.key()) {
-            // It hangs on what the server does not know yet.
+            // The result depends on a mode that the server does not have yet.
             self.sync_node(node).await;
         }
         let (handle, asked) = (self.handle(node)?, self.ask());
@@ -283,7 +285,7 @@ impl Client {
                 }
                 self.with(|state, now, _| {
                     let at = Rights::of(&state.seen(now, node)?.attributes);
-                    // What was set meanwhile the server did not know.
+                    // The server did not know of an attribute change made meanwhile.
                     if answered.is_none_or(|answered| Rights::of(&answered) == at) {
                         state.nodes.get_mut(node)?.set_access(now, who, (ALL, granted), at);
                     }
@@ -298,7 +300,7 @@ impl Client {
         }
     }
 
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -316,7 +318,7 @@ impl Client {
         }
     }
 
-    /// The room on the file system of a node.
+    /// Returns the space of the file system of a node.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -342,21 +344,22 @@ impl Client {
     }
 }
 
-/// What of a change its caller may do for certain, as the owner, and the server does nothing else
-/// with; none where there is more.
+/// Returns the change to apply locally if the caller, as the owner, certainly may make it and the
+/// server would do nothing else; `None` otherwise.
 fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option<SetAttributes> {
     const SPECIAL: u32 = 0o7000;
     const OWNER_WRITES: u32 = 0o200;
     let SetAttributes { mode, uid, gid, size, accessed, modified } = *change;
     let keeps_owner = uid.is_none_or(|uid| uid == now.uid) && gid.is_none_or(|gid| gid == now.gid);
-    // A change of owner takes away what is special, also where it is none.
+    // A change of owner clears the set-user-id, set-group-id and sticky bits, even if the owner
+    // stays the same.
     let is_plain = now.mode.bits() & SPECIAL == 0 && mode.unwrap_or(now.mode).bits() & SPECIAL == 0;
     let is_file = now.file_type == FileType::Regular;
-    // Until then what is written goes out under the mode before.
+    // Until the change reaches the server, writes go out under the earlier mode.
     let only_opens = mode.is_none_or(|mode| now.mode.bits() & !mode.bits() == 0);
     let is_own = keeps_owner && now.uid == who.uid();
     let may_cut = size.is_none() || now.mode.bits() & OWNER_WRITES != 0;
-    // A change of size is a change of the data.
+    // A change of size modifies the data, so it sets the modification time.
     let is_timed = size.is_none() || modified != SetTime::Keep;
     let modified = if is_timed { modified } else { SetTime::Now };
     let may = is_file && is_plain && only_opens && is_own && may_cut;

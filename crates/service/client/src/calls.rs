@@ -1,4 +1,4 @@
-//! The READs, WRITEs, COMMITs and SETATTRs that the cache asks for.
+//! The READ, WRITE, COMMIT and SETATTR calls that the cache requests.
 
 use bytes::Bytes;
 use leasehold_base::attributes::{SetAttributes, Wcc};
@@ -12,7 +12,7 @@ use crate::convert;
 use crate::names::is_gone;
 use crate::nodes::{NodeId, Nodes};
 
-/// One call for a file's data.
+/// One call that transfers a file's data.
 pub(crate) struct Call {
     job: JobId,
     node: NodeId,
@@ -29,8 +29,8 @@ enum What {
 }
 
 impl Call {
-    /// The call of an effect that is one. Of a file that is about to be forgotten nothing is called
-    /// for: then what the cache is told in place of an answer.
+    /// Creates the call for an effect. For a file that the client is about to forget there is no
+    /// call; the error is then the event that the cache receives in place of a reply.
     pub(crate) fn new(nodes: &Nodes, effect: Effect<Error>) -> Result<Self, Box<Event<Error>>> {
         let (job, file, what) = match effect {
             Effect::Fetch { job, file, offset, count } => (job, file, What::Read { offset, count }),
@@ -63,7 +63,7 @@ impl Call {
         Ok(Self { job, node: of, handle, who, what })
     }
 
-    /// Calls, and tells the cache what came of it.
+    /// Sends the call and passes the result to the cache.
     pub(crate) async fn run(self, client: Client) {
         let Self { job, node, handle, who, what } = self;
         let event = match what {
@@ -91,7 +91,7 @@ impl Call {
         };
         client.with(|state, now, doings| {
             if is_stale(&event) && state.nodes.is_losing(node) {
-                // We have removed it, or the reply is still to come.
+                // This client has removed the file, or the reply to its REMOVE is still in transit.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
             let refused = state.cache.counters().refused_bytes;
@@ -101,7 +101,7 @@ impl Call {
                 state.refusals.refused(node, why);
             }
             state.note_saved(now, node, doings);
-            // Its data may have been all that kept it.
+            // The unsaved data may have been the only reason to keep the node.
             if let Some(forget) = state.forget_unused(node) {
                 state.step(now, forget, doings);
             }
@@ -109,7 +109,7 @@ impl Call {
     }
 }
 
-/// Whether it tells that the file is no more.
+/// Returns true if the event reports that the file is gone.
 const fn is_stale(event: &Event<Error>) -> bool {
     let (Event::Stored { result: Err(error), .. }
     | Event::Committed { result: Err(error), .. }
@@ -120,7 +120,7 @@ const fn is_stale(event: &Event<Error>) -> bool {
     is_gone(error)
 }
 
-/// A file that is gone is looked up again by whoever comes next.
+/// Forgets a file that is gone, so that its next use looks it up again.
 fn told<T>(client: &Client, node: NodeId, result: Result<T, Error>) -> Result<T, Error> {
     if let Err(Error::Failed(status)) = result {
         client.failed(node, status);
@@ -137,15 +137,15 @@ pub(crate) async fn read(
 ) -> Result<Fetched, Error> {
     let done = client.shared.nfs.read(who, file, offset, count).await?.done()?;
     if done.data.is_empty() && !done.end && count > 0 {
-        // A server that brings nothing and does not say why would be asked for ever.
+        // A server that returns no data without end-of-file would cause endless retries.
         return Err(Error::Failed(Status::Io));
     }
     let attributes = done.attributes.as_ref().map(convert::attributes);
     Ok(Fetched { data: done.data, end: done.end, attributes })
 }
 
-/// Writes what was changed under a lease, and sets what was set behind it. What is too late for that
-/// by itself, as another WRITE of ours came before, is sent again.
+/// Writes data and sets attributes that were changed under a lease. If the call was refused as late
+/// only because it crossed another WRITE of this client, sends it again.
 async fn write_under(
     client: &Client,
     (who, node): (&Credential, NodeId),
@@ -160,7 +160,7 @@ async fn write_under(
     if let Some(stored) = there? {
         return Ok(stored);
     }
-    // No WRITE of NFS itself sets anything.
+    // The WRITE of NFS itself cannot set attributes.
     set = set.filter(|_| client.is_leased());
     loop {
         let writing = client.writing(node);
@@ -179,7 +179,7 @@ async fn write_under(
             client.shared.state().note_late(node, base, now);
         }
         let reply = reply?;
-        // Data is not refused with what goes along with it: that is refused alone.
+        // A refusal may concern the attributes only, so the data is sent again without them.
         if matches!(reply, nfs3::Reply::Failed(..)) && set.take().is_some() {
             continue;
         }
@@ -189,7 +189,7 @@ async fn write_under(
     }
 }
 
-/// Sets what was set under a lease.
+/// Sets attributes that were changed under a lease.
 async fn alter_under(
     client: &Client,
     (who, node): (&Credential, NodeId),
@@ -209,7 +209,7 @@ async fn alter_under(
             }
             client.shared.state().note_late(node, base, now);
         }
-        // It has ended what was told of where the data is to be written.
+        // The SETATTR has ended the layout of the file.
         client.with(|state, _, doings| state.layouts.forget(node, doings));
         return match reply? {
             nfs3::Reply::Done(wcc) => Ok(convert::wcc(&wcc)),

@@ -32,11 +32,11 @@ use crate::ride::{How, Ride};
 use crate::server_clock::{self, ServerClock};
 use crate::silly::Notes;
 
-/// A mounted file system, by its nodes. Clones are the same client.
+/// A mounted file system that addresses objects by node. Clones refer to the same client.
 ///
-/// Every operation is a future that is `Send` and of no runtime. What the cache can answer is
-/// ready when it is first polled; everything else is woken by the session's transport. A future
-/// that is dropped is an operation that nobody waits for: the server may do it or not.
+/// Every operation is a future that is `Send` and independent of any runtime. A future that the
+/// cache can answer is ready at its first poll; the session's transport wakes all others. If a
+/// caller drops a future, the server may or may not perform the operation.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -46,14 +46,14 @@ pub(crate) struct Shared {
     pub(crate) nfs: Nfs,
     pub(crate) options: Options,
     pub(crate) bounds: Bounds,
-    /// Who notes files that were put aside, where they outlive the client.
+    /// The journal of hidden names (silly renames) that outlives the client, if there is one.
     pub(crate) notes: OnceLock<Arc<dyn Notes>>,
-    /// Who reaches the servers that data lies on, where it is read and written there.
+    /// The connections to the iods, if the client uses direct data access.
     pub(crate) servers: OnceLock<Arc<dyn Servers>>,
     state: Mutex<State>,
 }
 
-/// All that changes.
+/// The mutable state.
 pub(crate) struct State {
     pub(crate) cache: Cache<Error>,
     pub(crate) nodes: Nodes,
@@ -61,17 +61,17 @@ pub(crate) struct State {
     pub(crate) random: Random,
     waiting: BTreeMap<Ticket, Waiting>,
     next_ticket: u64,
-    /// Files that were to be held for somebody who has gone.
+    /// Holds whose requester dropped its future before the cache granted them.
     abandoned: BTreeSet<Ticket>,
-    /// When the cache is to hear of the time.
+    /// The next time at which the client passes a tick to the cache.
     alarm: Option<Time>,
-    /// The leases, where any are held.
+    /// The leases, if this mount uses leases.
     pub(crate) leases: Option<Leased>,
-    /// Where data lies.
+    /// The known layouts of files.
     pub(crate) layouts: Layouts,
-    /// What no program knows of yet.
+    /// Refusals of written data that the client has not reported to a program yet.
     pub(crate) refusals: Refusals,
-    /// Whether names that differ in case alone are one name to the server.
+    /// True if the server treats names that differ in case only as one name.
     ignores_case: bool,
     server_clock: ServerClock,
     /// True if no other client changes files, in a mount with leases or without.
@@ -84,17 +84,17 @@ struct Waiting {
     outcome: Option<Outcome>,
 }
 
-/// What somebody waited for.
+/// The result of a wait.
 pub(crate) enum Outcome {
-    /// It is so.
+    /// The operation has completed.
     Done,
-    /// What was read.
+    /// The data that was read, or the error.
     Read(Result<Vec<Bytes>, Error>),
-    /// How it may be done.
+    /// The mode in which the lease permits the operation.
     Leased(Right),
 }
 
-/// What is done once the state is let go.
+/// The actions that `Client::with` performs after it has released the lock on the state.
 #[derive(Default)]
 pub(crate) struct Doings {
     effects: Vec<Effect<Error>>,
@@ -106,12 +106,13 @@ pub(crate) struct Doings {
 }
 
 impl Client {
-    /// The file system of a directory, as its server has it: asks for its attributes. One that goes
-    /// by the lease program has [`Variant::Lease`]; without it that is close-to-open. Whether names
-    /// go by leases as well the server has said by now, and that is so for good.
+    /// Creates the client of the directory `root` and requests the attributes of that directory. A
+    /// session that uses the lease program has [`Variant::Lease`]; without that program, the
+    /// variant [`Variant::Lease`] becomes close-to-open. The server has already reported whether it
+    /// grants leases on names as well, and the client does not change this setting later.
     ///
     /// # Errors
-    /// When the directory's attributes cannot be had.
+    /// The client cannot get the attributes of the directory.
     pub async fn new(
         nfs: Nfs,
         root: Handle,
@@ -150,31 +151,32 @@ impl Client {
         Ok(client)
     }
 
-    /// How it caches.
+    /// The options of the client.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
 
-    /// The server's sizes and limits.
+    /// The sizes and limits of the server.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.shared.bounds
     }
 
-    /// The server.
+    /// The NFS session.
     #[must_use]
     pub fn nfs(&self) -> &Nfs {
         &self.shared.nfs
     }
 
-    /// What the cache has counted so far.
+    /// The counters of the cache.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.state().cache.counters()
     }
 
-    /// The bytes of cached data, and of those that the server may lose.
+    /// The number of cached bytes, and the number of cached bytes that are not yet on the server's
+    /// stable storage.
     #[must_use]
     pub fn cached_bytes(&self) -> (u64, u64) {
         self.shared.state().cache.bytes()
@@ -184,7 +186,7 @@ impl Client {
         self.shared.options.variant != Variant::None
     }
 
-    /// Changes the state, then does what follows.
+    /// Applies a change to the state, then performs the resulting actions without the lock.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Doings) -> T) -> T {
         let now = self.shared.nfs.session().now();
         let mut doings = Doings::default();
@@ -208,14 +210,15 @@ impl Client {
         changed
     }
 
-    /// The time of day by the server's clock, as far as that is known, and as its files keep it.
+    /// The time of day by the server's clock, as far as the client knows that clock, rounded to the
+    /// resolution of the server's files.
     pub(crate) fn time_of_day(&self) -> FileTime {
         let here = (self.shared.options.time_of_day)();
         let clock = self.shared.state().server_clock;
         clock.at(here, self.time_step_nanoseconds())
     }
 
-    /// A time as the server's files keep it, and as messages can say it.
+    /// A time at the resolution of the server's files and in the range of the protocol.
     pub(crate) fn kept_time(&self, time: FileTime) -> FileTime {
         server_clock::kept(convert::said(time), self.time_step_nanoseconds())
     }
@@ -225,7 +228,8 @@ impl Client {
         u64::from(step.seconds) * 1_000_000_000 + u64::from(step.nanoseconds)
     }
 
-    /// Learns the server's time of day from the answer to a change that the client sent at `sent`.
+    /// Updates the estimate of the server's clock from the reply to a change that the client sent
+    /// at `sent`.
     pub(crate) fn note_server_clock(&self, sent: FileTime, wcc: &nfs3::Wcc) {
         let answered = (self.shared.options.time_of_day)();
         let Wcc { before, after } = convert::wcc(wcc);
@@ -236,22 +240,22 @@ impl Client {
         }
     }
 
-    /// Tells the cache what happened.
+    /// Passes an event to the cache.
     pub(crate) fn step(&self, event: Event<Error>) {
         self.with(|state, now, doings| state.step(now, event, doings));
     }
 
-    /// The moment of a question to the server.
+    /// The time stamp with which the cache orders a request to the server.
     pub(crate) fn ask(&self) -> Asked {
         self.with(|state, now, _| state.cache.ask(now))
     }
 
-    /// Tells the cache something that ends with an answer.
+    /// Passes an event to the cache and waits for its result.
     pub(crate) fn request(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Wait {
         Wait { client: self.clone(), ticket: self.begin(event) }
     }
 
-    /// Does something to its end, also where whoever waits for it gives up.
+    /// Runs `work` to completion, even if the caller drops the returned future.
     pub(crate) async fn to_the_end<T: Send + Sync + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -267,7 +271,7 @@ impl Client {
         });
         wait.await;
         let done = Arc::into_inner(done).and_then(OnceLock::into_inner);
-        done.expect("it is told before it is done")
+        done.expect("the task sets the result before it wakes the waiter")
     }
 
     fn begin(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Ticket {
@@ -293,18 +297,19 @@ impl Client {
         });
     }
 
-    /// The handle of a node, while there is one.
+    /// Returns the handle of a node.
     pub(crate) fn handle(&self, node: NodeId) -> Result<Handle, Error> {
         self.shared.state().nodes.handle(node).ok_or(Error::Failed(Status::Stale))
     }
 
-    /// An operation on a node failed. What is gone is forgotten, so that it is looked up again.
+    /// Converts a failure of an operation on a node. If the object is gone, the client forgets it,
+    /// so that the next use looks it up again.
     pub(crate) fn failed(&self, node: NodeId, status: Status) -> Error {
         if is_stale(status) {
             self.with(|state, now, doings| {
                 let above = state.nodes.above(node);
                 state.step(now, Event::Invalidate { object: node.key() }, doings);
-                // Whoever looks it up again is to find where its directories have gone, too.
+                // The next lookup must also detect that the parent directories have moved.
                 for directory in above {
                     state.step(now, Event::Distrust { object: directory.key() }, doings);
                 }
@@ -313,21 +318,21 @@ impl Client {
         Error::Failed(status)
     }
 
-    /// Tells the cache of attributes that came with a reply.
+    /// Passes the attributes in a reply to the cache.
     pub(crate) fn observe(&self, node: NodeId, asked: Asked, seen: Option<&nfs3::Attributes>) {
         self.with(|state, now, doings| {
             state.observe(now, (node, asked), seen, doings);
         });
     }
 
-    /// The attributes of a node where they can be trusted, and the times in them are settled.
+    /// Returns the attributes of a node if the client may trust them and their times are final.
     #[must_use]
     pub fn seen(&self, node: NodeId) -> Option<Seen> {
         let seen = self.with(|state, now, _| state.shown(now, node))?;
         (!seen.trusted_for.is_zero()).then_some(seen)
     }
 
-    /// Asks for the attributes of a node.
+    /// Requests the attributes of a node.
     pub(crate) async fn refresh(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         let (handle, asked) = (self.handle(node)?, self.ask());
         match self.shared.nfs.getattr(who, &handle).await? {
@@ -340,7 +345,8 @@ impl Client {
         }
     }
 
-    /// Has a change of an object begun, until the guard is finished or dropped.
+    /// Records that a change of an object has started; it ends when the guard is finished or
+    /// dropped.
     pub(crate) fn begin_change(&self, node: NodeId) -> Change {
         self.with(|state, now, doings| {
             state.step(now, Event::BeginChange { object: node.key() }, doings);
@@ -356,15 +362,15 @@ impl Client {
         Change { client: self.clone(), node: Some(node), is_cached, sent, asked, lease }
     }
 
-    /// Has a change of an object begun that its cache hears of otherwise, as of its names, until
-    /// the guard is finished or dropped.
+    /// Like [`Self::begin_change`], for a change that the cache learns by another event, such as a
+    /// change of the object's names.
     pub(crate) fn begin_touch(&self, node: NodeId) -> Change {
         self.with(|state, now, doings| state.changing(now, node, doings));
         self.change_of(node, false)
     }
 
-    /// Waits until all that was written of a file is at the server, and keeps it so until the
-    /// guard is dropped.
+    /// Waits until the server has all written data of a file, and blocks writes to the file until
+    /// the guard is dropped.
     pub(crate) async fn hold(&self, node: NodeId) -> Hold {
         let ticket = self.begin(|ticket| Event::Hold { ticket, file: node.key() });
         let hold = Hold { client: self.clone(), ticket, node };
@@ -375,13 +381,13 @@ impl Client {
 
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic within is a bug that every later step would meet again.
+        // A panic under the lock is a bug; each later step would fail in the same way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Tells the cache what happened, and notes what follows.
+    /// Passes an event to the cache and collects the resulting actions.
     pub(crate) fn step(&mut self, now: Time, event: Event<Error>, doings: &mut Doings) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -395,7 +401,7 @@ impl State {
         }
     }
 
-    /// Does what the cache asks for; says what is to be told to it in turn.
+    /// Performs an effect of the cache. Returns the next event for the cache, if there is one.
     fn follow(
         &mut self,
         now: Time,
@@ -451,7 +457,7 @@ impl State {
         doings.refused.extend(kept((node, path), data, late.unwrap_or(Why::Failed(error))));
     }
 
-    /// Somebody is to wait.
+    /// Creates a ticket for a new wait.
     pub(crate) fn new_ticket(&mut self) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -459,7 +465,7 @@ impl State {
         ticket
     }
 
-    /// Nobody is to wait after all.
+    /// Cancels a wait.
     pub(crate) fn end_wait(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -471,18 +477,18 @@ impl State {
         }
     }
 
-    /// Forgets a node that nobody has, no name leads to and that has nothing to be saved.
+    /// Forgets a node that has no reference, no cached name and no unsaved data.
     pub(crate) fn forget_unused(&mut self, node: NodeId) -> Option<Event<Error>> {
         let object = node.key();
         let used = self.cache.is_named(object) || self.cache.is_unsaved(object);
         (!used && self.nodes.remove_unused(node)).then_some(Event::Forget { object })
     }
 
-    /// What is known of a node's attributes.
+    /// Returns the cached attributes of a node.
     pub(crate) fn seen(&self, now: Time, node: NodeId) -> Option<Seen> {
         let (mut attributes, trusted_for) = self.cache.attributes(now, node.key())?;
         if self.nodes.is_removed(node) {
-            // The name that it still has is ours.
+            // The remaining name is the hidden name of a silly rename.
             attributes.link_count = attributes.link_count.saturating_sub(1);
         }
         let usable = self.usable_until(now, node).map_or(Duration::ZERO, |until| until.since(now));
@@ -537,7 +543,7 @@ impl State {
         is_alone && owner.is_some() && owner == writer
     }
 
-    /// What a name is known to lead to.
+    /// Returns the cached target of a name; the inner `None` is a cached absence.
     pub(crate) fn find(
         &mut self,
         now: Time,
@@ -546,14 +552,14 @@ impl State {
     ) -> Option<Option<NodeId>> {
         self.usable_until(now, directory)?;
         let target = self.cache.find(now, directory.key(), name)?;
-        // Where case means nothing, whoever makes an absent name may spell it otherwise.
+        // If the server ignores case, another client may create an absent name in another spelling.
         if target.is_none() && self.ignores_case {
             return None;
         }
         Some(target.map(NodeId::of))
     }
 
-    /// Notes what an answer tells of a node.
+    /// Passes the attributes of a node in a reply to the cache.
     pub(crate) fn observe(
         &mut self,
         now: Time,
@@ -561,14 +567,14 @@ impl State {
         seen: Option<&nfs3::Attributes>,
         doings: &mut Doings,
     ) {
-        // A node may have been forgotten while it was asked about.
+        // The client may have forgotten the node while the request was in progress.
         if let Some(seen) = seen.filter(|_| self.nodes.get(node).is_some()) {
             let attributes = convert::attributes(seen);
             self.step(now, Event::Observed { object: node.key(), asked, attributes }, doings);
         }
     }
 
-    /// When the cache is to hear of the time, where that is sooner than was arranged.
+    /// Returns the time of the next tick if it precedes the scheduled alarm.
     fn new_alarm(&mut self, now: Time) -> Option<Time> {
         let of_leases = self.leases.as_ref().and_then(Leased::next_wake);
         let wake = self.cache.next_wake().into_iter().chain(of_leases).min()?.max(now);
@@ -589,7 +595,7 @@ impl State {
     }
 }
 
-/// Ends with what was asked for.
+/// A future that completes with the result of a request to the cache.
 pub(crate) struct Wait {
     client: Client,
     ticket: Ticket,
@@ -635,11 +641,11 @@ impl Drop for Wait {
     }
 }
 
-/// A change of an object that was begun.
+/// A change of an object in progress.
 pub(crate) struct Change {
     client: Client,
     node: Option<NodeId>,
-    /// Whether the cache was told that it began.
+    /// True if the cache has received the start of the change.
     is_cached: bool,
     /// The time at which the client sent the change, by this machine's clock.
     sent: FileTime,
@@ -650,16 +656,16 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// The server has answered the change, and the object was at this place of the call. Gives the
-    /// time by which the cache dates the names in the answer: now, or a time that is over if the
-    /// server granted another lease since the change began, as other clients may have changed the
-    /// names before that grant.
+    /// Records the server's reply to the change; `place` is the position of the object in the call.
+    /// Returns the time by which the cache dates the names in the reply: the present time, or an
+    /// earlier time if the server granted another lease after the change began, because other
+    /// clients may have changed the names before that grant.
     pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
         self.end(convert::wcc(wcc), ride.change(place))
     }
 
-    /// The same of one that the cache hears of otherwise.
+    /// Like [`Self::finish`], for a change from [`Client::begin_touch`].
     pub(crate) fn touched(mut self, (ride, place): (&Ride, u32)) {
         self.end(Wcc::default(), ride.change(place));
     }
@@ -684,7 +690,7 @@ impl Drop for Change {
     }
 }
 
-/// A file that nothing is written to.
+/// A hold that blocks writes to a file.
 pub(crate) struct Hold {
     client: Client,
     ticket: Ticket,
@@ -699,7 +705,7 @@ impl Drop for Hold {
     }
 }
 
-/// What an object is called by the cache.
+/// Conversion between a node and its key in the cache.
 impl NodeId {
     pub(crate) const fn key(self) -> ObjectKey {
         ObjectKey(self.0)

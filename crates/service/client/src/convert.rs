@@ -1,4 +1,4 @@
-//! Attributes as messages have them, and as files do.
+//! Conversions between attributes of messages and of files.
 
 use leasehold_base::attributes as files;
 use leasehold_base::units::FileTime;
@@ -45,7 +45,7 @@ const fn file_type(from: nfs3::FileType) -> files::FileType {
     }
 }
 
-/// The last second that messages can say, in 2106.
+/// The last second that messages can express, in 2106.
 const LAST: i64 = u32::MAX as i64;
 
 /// The time nearest to `time` that messages can express.
@@ -57,10 +57,10 @@ pub(crate) const fn said(time: FileTime) -> FileTime {
     }
 }
 
-/// A time as messages have it; one that they cannot say becomes the nearest that they can.
+/// Converts a time for a message; a time out of range becomes the nearest valid one.
 pub(crate) fn wire_time(from: FileTime) -> nfs3::Time {
     let FileTime { seconds, nanoseconds } = said(from);
-    let seconds = u32::try_from(seconds).expect("it was just made to fit");
+    let seconds = u32::try_from(seconds).expect("`said` limits the range");
     nfs3::Time { seconds, nanoseconds }
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     /// The kernel's client and the Leasehold server choose the same time.
     #[test]
-    fn a_time_that_cannot_be_said_becomes_the_nearest() {
+    fn times_out_of_range_become_the_nearest_valid_time() {
         let at = |seconds, nanoseconds| FileTime { seconds, nanoseconds };
         assert_eq!(said(at(-157_766_400, 7)), at(0, 0));
         assert_eq!(said(at(1, 7)), at(1, 7));

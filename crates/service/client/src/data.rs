@@ -1,4 +1,4 @@
-//! Files that are opened, read and written.
+//! Open files: open, read, write, sync and release.
 
 use bytes::{Bytes, BytesMut};
 use leasehold_core::cache::Event;
@@ -13,18 +13,18 @@ use crate::nodes::NodeId;
 use crate::open::{Open, OpenHow, OpenId};
 use crate::options::Variant;
 
-/// What was read: bytes in order, in the pieces in which they lie.
+/// Data of a read: bytes in order, in the pieces in which they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data(Vec<Bytes>);
 
 impl Data {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Bytes::is_empty)
@@ -36,7 +36,7 @@ impl Data {
         &self.0
     }
 
-    /// All bytes as one piece; copies them when there are several.
+    /// Returns all bytes as one piece; copies them if there are several pieces.
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
         if self.0.len() <= 1 {
@@ -61,7 +61,7 @@ impl Client {
         node: NodeId,
         how: OpenHow,
     ) -> Result<OpenId, Error> {
-        // Who opens a file keeps it from being removed for good, so that comes first.
+        // An open file cannot lose its data by a removal, so the client records the open first.
         let open = self.opened(who, node, how);
         let granted = self.may_open(who, node, how).await;
         if granted.is_err() {
@@ -82,7 +82,7 @@ impl Client {
         if granted == wanted { Ok(()) } else { Err(Error::Failed(Status::Access)) }
     }
 
-    /// Notes that a file is open.
+    /// Records that a file is open.
     pub(crate) fn opened(&self, who: &Credential, node: NodeId, how: OpenHow) -> OpenId {
         let how = OpenHow { direct: how.direct || !self.caches(), ..how };
         let of = node;
@@ -100,18 +100,18 @@ impl Client {
         })
     }
 
-    /// What was opened under a number.
+    /// Returns the open file with the given number.
     pub(crate) fn get_open(&self, open: OpenId) -> Result<Open, Error> {
         self.shared.state().opens.get(open).cloned().ok_or(Error::Failed(Status::BadHandle))
     }
 
-    /// The node that was opened.
+    /// Returns the node of an open file.
     #[must_use]
     pub fn node_of(&self, open: OpenId) -> Option<NodeId> {
         self.shared.state().opens.get(open).map(|open| open.node)
     }
 
-    /// Reads: fewer bytes than asked for only at the end of the file.
+    /// Reads data. The result is shorter than `count` only at the end of the file.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -119,8 +119,9 @@ impl Client {
         self.read_to_keep(open, offset, count).await.map(|(data, _)| data)
     }
 
-    /// The same, and whether the caller may keep what was read, for as long as the node is usable
-    /// ([`Client::is_usable`]): what was read before a lease is not good under it.
+    /// Like [`Client::read`], and returns true if the caller may cache the data while the node is
+    /// usable ([`Client::is_usable`]). Data that was read before a lease was granted is not valid
+    /// under it.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -176,8 +177,8 @@ impl Client {
         self.put(&who, node, offset, data).await
     }
 
-    /// Takes what another cache, of a kernel, holds as written and is about to let go: also where
-    /// what was written before has failed, which is told by fsync and flush alone.
+    /// Accepts dirty data that another cache, such as the kernel's, is about to drop. Earlier
+    /// failures do not reject it; only fsync and flush report those.
     ///
     /// # Errors
     /// As [`Client::write`].
@@ -189,7 +190,7 @@ impl Client {
         self.put(&who, node, offset, data).await
     }
 
-    /// Writes behind all that is in a file. With leases nothing of others comes in between.
+    /// Appends data to a file. Under a lease, no data of other clients comes in between.
     ///
     /// # Errors
     /// As [`Client::write`].
@@ -266,19 +267,20 @@ impl Client {
         }
     }
 
-    /// Whether there is something to be saved first: that may need less room than it has bytes.
+    /// Returns true if a file has unsaved data. Saved data may need less room than it has bytes.
     fn is_unsaved(&self, node: NodeId) -> bool {
         self.shared.state().cache.is_unsaved(node.key())
     }
 
-    /// Counts how often somebody else may have changed a file: a copy of what was read here is
-    /// good for as long as this stays.
+    /// Counts the possible changes by other clients. A caller's copy of data is valid while this
+    /// number stays the same.
     #[must_use]
     pub fn replaced(&self, node: NodeId) -> u64 {
         self.shared.state().cache.replaced(node.key())
     }
 
-    /// Has what is written from now on sent as a caller: what others wrote is sent as them.
+    /// Sets the credential for later writes. Data that other users wrote is saved first with their
+    /// credentials.
     pub(crate) async fn write_as(&self, who: &Credential, node: NodeId) {
         let others = self.with(|state, _, _| {
             let unsaved = state.cache.is_unsaved(node.key());
@@ -292,15 +294,16 @@ impl Client {
         }
     }
 
-    /// Waits until what was written before is on stable storage, or has failed.
+    /// Waits until earlier writes are on stable storage or have failed.
     pub(crate) async fn sync_node(&self, node: NodeId) {
         self.request(|ticket| Event::Sync { ticket, file: node.key() }).await;
     }
 
-    /// One who has the file open closes it: pushes what was written there, with close-to-open.
+    /// Handles a close of one descriptor: with close-to-open, saves the data that this client
+    /// wrote.
     ///
     /// # Errors
-    /// What failed to be saved since this was last asked by this open.
+    /// The first failure to save data that this open has not reported yet.
     pub async fn flush(&self, open: OpenId) -> Result<(), Error> {
         let Open { node, how, .. } = self.get_open(open)?;
         if how.write && self.shared.options.variant == Variant::CloseToOpen {
@@ -309,7 +312,7 @@ impl Client {
         self.new_failure(open)
     }
 
-    /// Waits until what was written before is on the server's stable storage, whoever wrote it.
+    /// Waits until all earlier writes to the file, by any user, are on the server's stable storage.
     ///
     /// # Errors
     /// As [`Client::flush`].
@@ -335,8 +338,7 @@ impl Client {
         })
     }
 
-    /// What was opened is used no more. Nothing is pushed and nothing is told: that is for
-    /// [`Client::flush`].
+    /// Releases an open file. It neither saves data nor reports failures; [`Client::flush`] does.
     pub fn release(&self, open: OpenId) {
         let aside = self.with(|state, now, doings| {
             let Open { node, who, .. } = state.opens.remove(open)?;
@@ -345,10 +347,11 @@ impl Client {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             let is_certain = state.names_are_certain();
             if aside.is_some() && last && is_certain {
-                // With its last name the file goes, and what was written to it.
+                // The removal of its last name deletes the file and its unsaved data.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
-            // It may have been another file's name: then this one goes on, with what was written.
+            // The hidden name may have belonged to another file; the client then keeps this file
+            // and its data.
             let unsaved = !is_certain && state.cache.is_unsaved(node.key());
             if let Some(event) = state.forget_unused(node) {
                 state.step(now, event, doings);
@@ -360,11 +363,11 @@ impl Client {
         }
     }
 
-    /// Waits until everything that was written before is on the server's stable storage, or has
-    /// failed, which is told to who has the file open.
+    /// Waits until all earlier writes are on the server's stable storage or have failed. The open
+    /// files report the failures.
     pub async fn sync(&self) {
         let unsaved = self.shared.state().cache.unsaved_objects();
-        // All are sent for before the first is waited for.
+        // All syncs start before the client waits for the first.
         let sync = |file| self.request(|ticket| Event::Sync { ticket, file });
         let syncs: Vec<Wait> = unsaved.into_iter().map(sync).collect();
         for synced in syncs {

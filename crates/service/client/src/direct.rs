@@ -1,4 +1,4 @@
-//! Data past the cache.
+//! Reads and writes that bypass the cache.
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ use leasehold_wire::nfs3;
 use leasehold_wire::nfs3::write::Stability;
 
 impl Client {
-    /// Reads what the server has, once it has what was written here.
+    /// Reads from the server after it has received the local writes.
     pub(crate) async fn read_directly(
         &self,
         who: &Credential,
@@ -48,7 +48,7 @@ impl Client {
         Ok(parts)
     }
 
-    /// Writes behind all that the server has of a file, wherever that ends when it does so.
+    /// Appends data at the server's end of file, wherever that is at the time of the write.
     pub(crate) async fn append_directly(
         &self,
         who: &Credential,
@@ -83,7 +83,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes to the server's stable storage, after what was written here.
+    /// Writes to the server's stable storage, after earlier local writes.
     pub(crate) async fn write_directly(
         &self,
         who: &Credential,
@@ -121,14 +121,14 @@ impl Client {
         Ok(())
     }
 
-    /// Notes that the server refused a write past the cache.
+    /// Records that the server refused a write that bypassed the cache.
     fn refused(&self, node: NodeId, status: nfs3::Status) -> Error {
         let error = self.failed(node, status);
         self.with(|state, now, _| state.refusals.failed(now, &error));
         error
     }
 
-    /// What is known of bytes is not good any more, nor where to read them again.
+    /// Invalidates the cached bytes of a range and the read layout of the file.
     fn overwritten(&self, node: NodeId, range: Range<u64>) {
         self.with(|state, now, doings| {
             state.layouts.changed(node, doings);

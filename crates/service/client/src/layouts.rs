@@ -1,23 +1,25 @@
-//! Data where it lies: under a lease a client reads and writes the objects of a file itself, on the
-//! servers that its own server sends it to.
+//! Direct data access: under a lease a client reads and writes the stripe objects of a file itself,
+//! at the iods in the layout that its own server returns.
 //!
 //! Rules (`spec/lease.x`, 23 to 26):
-//! 1. It does so only while it holds a cachable lease, by what it was told under that lease; what
-//!    was read counts only if the lease is still the same when it is here.
-//! 2. Whatever is odd has it go by its own server again, for [`AGAIN`] or until it holds another
-//!    lease: that is always right. Where one server of objects does not answer a READ in time that is
-//!    so for what is read there: where many share a link one of them may have to wait. Before data is
-//!    written there that may still be on its way to an object, the layout is given back, so that the
-//!    old comes to nothing.
-//! 3. A server that would let another user write an object is not written to, since it could not
-//!    refuse this client either when its lease is over.
-//! 4. A WRITE counts under the verifier that a COMMIT by the own server brings, if each object's
-//!    server said what that server knew of it. Where COMMIT brings another, as a server of objects
-//!    has restarted that this client wrote nothing to, it asks anew before it writes again.
-//! 5. It calls those servers only as users that no machine has: what one server says has it do
-//!    nothing at another that a user could.
-//! 6. Where a file is read that it has changed by a call to the file's own server, it asks anew: of
-//!    two copies the one that it was told of may lack that change.
+//! 1. The client accesses iods only while it holds a cachable lease, and only by the layout that it
+//!    received under that lease. The data of a read is valid only if the client still holds the
+//!    same lease when the data arrives.
+//! 2. After any irregularity the client uses its own server, which is always correct, for [`AGAIN`]
+//!    or until it holds another lease. If a single iod does not answer a READ in time, this applies
+//!    only to the ranges at that iod: where many iods share a link, one of them may be slow. Before
+//!    the client writes data elsewhere that may still be in transit to an iod, it returns the
+//!    layout, so that the iods reject the old WRITEs.
+//! 3. The client does not write to an iod that would let another user write the object, because
+//!    such an iod could not reject this client either after the end of its lease.
+//! 4. A WRITE counts under the write verifier that a COMMIT by its own server returns, if each iod
+//!    replied with the verifier that this server knew. If COMMIT returns another verifier, because
+//!    an iod to which this client has not written has restarted, the client requests a new layout
+//!    before it writes again.
+//! 5. The client calls iods only with user ids that no user of a machine has, so that a malicious
+//!    iod cannot make it act with a user's rights at another server.
+//! 6. After a client has changed a file by a call to the file's own server, it requests a new
+//!    layout before it reads at iods: the replica in the old layout may lack that change.
 
 use core::future::poll_fn;
 use core::net::{Ipv6Addr, SocketAddr};
@@ -45,106 +47,107 @@ use crate::convert;
 use crate::nodes::NodeId;
 use crate::turns::{Part, Turns};
 
-/// Smaller files are not worth the question where they lie.
+/// The minimum size of a file for which the client requests a layout.
 const LEAST_BYTES: u64 = 256 << 10;
 
-/// How long it is not asked again where the data of a file lies: until then an iod may be back, and
-/// what one question costs is nothing to what is read and written meanwhile.
+/// The pause before the client requests a layout again after a failure. An iod may be back by then,
+/// and the cost of one request is negligible against the transfers in that time.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The same for a server that never answers this client, as behind a wall of the network.
+/// The maximum pause for an iod that never answers this client, for example behind a firewall.
 const AGAIN_MAX: Duration = Duration::from_secs(600);
 
-/// The objects of a file at most, and the bytes of a stripe at least: a read is so many calls.
+/// The maximum number of stripe objects of a file, and the minimum stripe unit: they bound the
+/// number of calls for one read.
 const OBJECTS_MAX: u16 = 256;
 const UNIT_BYTES_MIN: u32 = 4 << 10;
 
-/// The pauses before a server that failed is asked again to take a layout back: about a quarter of a
-/// minute in all.
+/// The pauses between attempts to return a layout to a server that fails: about 15 seconds in all.
 const RETURN_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETURN_PAUSE_MAX: Duration = Duration::from_millis(6400);
 
-/// How many rows of stripes a file is read ahead that is read in order: while one comes, the next
-/// is asked for.
+/// The number of rows of stripes that the client reads ahead in a sequential read: it requests the
+/// next row while an earlier one arrives.
 const AHEAD_ROWS: u64 = 4;
 
-/// How many layouts are given back at once.
+/// The maximum number of layouts that the client returns concurrently.
 const TOGETHER_MAX: usize = 16;
 
-/// The servers of objects that are called at most.
+/// The maximum number of iods that the client calls.
 const SERVERS_MAX: usize = 1024;
 
-/// What the servers of objects are told of this machine.
+/// The machine name in the credentials for iods.
 const MACHINE: &str = "leasehold";
 
-/// Who reaches the servers that a client is sent to.
+/// Provides sessions with the iods of a layout.
 pub trait Servers: Send + Sync {
-    /// What calls the server at an address, each call for a limited time; none where that cannot
-    /// be.
+    /// Returns a session with the server at an address, with a limited time for each call; `None`
+    /// if there can be no such session.
     fn at(&self, address: SocketAddr) -> Option<Nfs>;
 }
 
-/// What is known of where data lies.
+/// The known layouts.
 #[derive(Default)]
 pub(crate) struct Layouts {
     files: BTreeMap<NodeId, File>,
-    /// How many questions there were.
+    /// The number of layout requests so far.
     questions: u64,
     servers: BTreeMap<SocketAddr, Server>,
     turns: Option<Arc<Both>>,
 }
 
-/// The turns of what is read and of what is written, which go opposite ways.
+/// The flow control of reads and of writes, which use opposite directions of the network.
 struct Both {
     reads: Turns,
     writes: Turns,
 }
 
-/// A lease that may be cached under, by its kind as well: one to read may become one to write.
+/// A lease that permits caching, with its kind: a read lease may become a write lease.
 type Lease = (Kind, Serial);
 
-/// A question where the data of a file lies: under which lease, and which of all it is, as what was
-/// asked before a change is no answer to who asks after it.
+/// A request for the layout of a file: its lease, and its number. A reply to a request from before
+/// a change is not valid for an access after that change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Question {
     lease: Lease,
     number: u64,
 }
 
-/// What is known of one file, by one question.
+/// The state of one file, from one request.
 struct File {
     question: Question,
     what: What,
 }
 
-/// What who comes to a file finds of it.
+/// The state that an access to a file finds.
 enum Known {
     Lies(Question, Arc<LaidOut>),
     Nowhere,
-    /// Nothing: it is to ask this.
+    /// Unknown: the caller has to send this request.
     Asks(Question),
 }
 
 enum What {
-    /// It is being asked for; those who wait.
+    /// A request is in progress; the wakers of the waiting accesses.
     Asked(Vec<Waker>),
     Lies(Arc<LaidOut>),
-    /// Nowhere that this client goes to, until then.
+    /// The client does not use iods for this file until this time.
     Nowhere(Time),
 }
 
 #[derive(Clone)]
 struct Server {
     nfs: Nfs,
-    /// Whether it has answered.
+    /// True if the iod has answered.
     answers: bool,
-    /// Whether it refuses writers that it should.
+    /// True if the iod rejects writers without a right to write.
     refuses: bool,
-    /// Until when it is not called, since it did not answer, and for how long that was.
+    /// The time until which the client does not call the unresponsive iod, and the length of that
+    /// pause.
     away: Option<(Time, Duration)>,
 }
 
-/// Where the data of a file lies.
+/// The layout of a file, with the sessions of its iods.
 struct LaidOut {
     file: NodeId,
     kind: Kind,
@@ -153,7 +156,8 @@ struct LaidOut {
     who: Credential,
     objects: Vec<Object>,
     turns: Arc<Both>,
-    /// The one server that did not answer a READ in time, and until when it is left alone.
+    /// The one iod that did not answer a READ in time, and the time until which the client avoids
+    /// it.
     late: Mutex<Option<(SocketAddr, Time)>>,
 }
 
@@ -165,23 +169,23 @@ struct Object {
 }
 
 impl Layouts {
-    /// Forgets where a node's data lies; who waits for it asks anew.
+    /// Forgets the layout of a node; waiting accesses request a new one.
     pub(crate) fn forget(&mut self, node: NodeId, doings: &mut Doings) {
         if let Some(before) = self.files.remove(&node) {
             doings.wakers.extend(before.waiting());
         }
     }
 
-    /// Forgets where a node's data is read, since a call of ours has changed it; who waits for that
-    /// asks anew.
+    /// Forgets the read layout of a node, because a call of this client has changed the file;
+    /// waiting accesses request a new one.
     pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Doings) {
         if self.files.get(&node).is_some_and(|file| file.question.lease.0 == Kind::Read) {
             self.forget(node, doings);
         }
     }
 
-    /// Forgets where a node's data is written, if COMMIT has brought another verifier than what is
-    /// written there counts under: by that, it would be written again without end.
+    /// Forgets the write layout of a node if COMMIT has returned another verifier than the verifier
+    /// of the layout: otherwise the client would write the data again without end.
     pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], doings: &mut Doings) {
         let file = self.files.get(&node);
         if let Some(File { what: What::Lies(laid_out), .. }) = file
@@ -192,7 +196,8 @@ impl Layouts {
         }
     }
 
-    /// Has a question begin, in place of what was known; gives who waited for that.
+    /// Starts a request that replaces the known state. Returns the wakers that waited for that
+    /// state.
     fn ask(&mut self, node: NodeId, lease: Lease) -> (Question, Vec<Waker>) {
         let question = Question { lease, number: self.questions };
         self.questions += 1;
@@ -200,10 +205,10 @@ impl Layouts {
         (question, before.map(File::waiting).unwrap_or_default())
     }
 
-    /// Takes note of what came of a question, or of a use of what it brought; whether that is still
-    /// to be known.
+    /// Records the result of a request, or of an access by its layout. Returns true if the request
+    /// was still current.
     fn learn(&mut self, node: NodeId, question: Question, what: What, doings: &mut Doings) -> bool {
-        // It may have been forgotten, or another have been asked.
+        // The state may have been forgotten or replaced by another request.
         let file = self.files.get_mut(&node).filter(|file| file.question == question);
         let before = file.map(|file| core::mem::replace(file, File { question, what }));
         let is_known = before.is_some();
@@ -213,7 +218,7 @@ impl Layouts {
 }
 
 impl File {
-    /// Who waits for what is learned.
+    /// Returns the wakers of the waiting accesses.
     fn waiting(self) -> Vec<Waker> {
         match self.what {
             What::Asked(waiting) => waiting,
@@ -223,21 +228,22 @@ impl File {
 }
 
 impl State {
-    /// The lease on a node that may be cached under, and that nobody wants back: a flush that others
-    /// wait for goes by the server, which lets the lease last for as long as that goes on.
+    /// Returns the lease on a node that permits caching, unless the server recalls it: a flush for
+    /// a recall goes to the file's own server, which prolongs the lease for the length of the
+    /// flush.
     fn cachable(&self, now: Time, node: NodeId) -> Option<Lease> {
         self.leases.as_ref()?.cachable(now, node)
     }
 }
 
 impl Client {
-    /// Has data read and written where it lies from now on, where its server says where that is.
+    /// Enables direct data access, if the server returns layouts.
     pub fn reach_by(&self, servers: Arc<dyn Servers>) {
-        // There is one way to reach them.
+        // Later calls have no effect.
         let _ = self.shared.servers.set(servers);
     }
 
-    /// Reads where data lies; none where it is to be read from the file's own server.
+    /// Reads at the iods; `None` if the caller has to read from the file's own server.
     pub(crate) async fn read_objects(
         &self,
         who: &Credential,
@@ -255,7 +261,8 @@ impl Client {
             let is_over = self.with(|state, now, doings| {
                 let is_over = until <= now;
                 if is_over {
-                    // It may be known by now that it is away.
+                    // The server may have detected that the iod is unreachable, and return another
+                    // layout.
                     state.layouts.forget(node, doings);
                 }
                 is_over
@@ -274,16 +281,16 @@ impl Client {
                 return None;
             }
         };
-        // Under another lease others may have changed it meanwhile.
+        // After a change of the lease, other clients may have changed the data.
         let is_same = self.with(|state, now, _| state.cachable(now, node)) == Some(question.lease);
         let end = offset.saturating_add(length) >= size;
         is_same.then_some(Fetched { data, end, attributes: None })
     }
 
-    /// Writes where data lies; none where it is to be written to the file's own server.
+    /// Writes at the iods; `None` if the caller has to write to the file's own server.
     ///
     /// # Errors
-    /// The layout could not be given back, so the data can be written nowhere else.
+    /// The client could not return the layout, so that it cannot write the data elsewhere.
     pub(crate) async fn write_objects(
         &self,
         who: &Credential,
@@ -308,11 +315,11 @@ impl Client {
         let unstable = (stability == Stability::Unstable).then_some(laid_out.verifier);
         let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let wcc = convert::wcc(&nfs3::Wcc::default());
-        // What was set goes to the file's own server, by a call of its own.
+        // Attributes go to the file's own server in a call of their own.
         Ok(Some(Stored { count, unstable, wcc, set: false }))
     }
 
-    /// Gives back what is written by, before all leases are.
+    /// Returns all write layouts before the client returns its leases.
     pub(crate) async fn give_layouts_back(&self, who: &Credential) {
         let written: Vec<NodeId> = {
             let state = self.shared.state();
@@ -326,13 +333,13 @@ impl Client {
                 let _ = self.give_layout_back(who, node, &handle).await;
             }
         });
-        // The server ends them all the same when somebody else comes: an iod that is away is not
-        // waited for.
+        // The server ends the layouts anyway when another client needs the file, so the client does
+        // not wait for an unreachable iod.
         self.patiently(returns).await;
     }
 
-    /// Gives back what data may still be on its way by. Until then that can be written nowhere else,
-    /// and who fails here loses it: so what may pass by is tried again.
+    /// Returns a layout by which data may still be in transit. Until then the data cannot be
+    /// written elsewhere, and a failure here loses it, so the client retries temporary errors.
     async fn part_with_layout(
         &self,
         who: &Credential,
@@ -361,14 +368,14 @@ impl Client {
         handle: &Handle,
     ) -> Result<(), Error> {
         let ride = self.ride(&[], None);
-        // The attributes of the file show the WRITEs to iods when the client gives the layout back.
+        // The attributes of the file show the WRITEs to iods when the client returns the layout.
         let writing = self.writing(node);
         let reply = ride.nfs.give_objects_back(who, handle).await;
         writing.answered(&ride);
         Ok(reply?.done()?)
     }
 
-    /// Goes by the file's own server for a while.
+    /// Uses the file's own server for a while.
     fn avoid(&self, node: NodeId, question: Question) {
         self.learn_objects(node, question, None);
     }
@@ -385,7 +392,7 @@ impl Client {
         })
     }
 
-    /// Where the data of a file lies under the lease that is held, asked for once.
+    /// Returns the layout of a file under the current lease; concurrent callers share one request.
     async fn laid_out(
         &self,
         who: &Credential,
@@ -454,7 +461,7 @@ impl Client {
             found.push(Object { server: address, nfs: server.nfs, handle: object, verifier });
         }
         let who = Credential::system(MACHINE, user, group, &[]);
-        // Less than a row of stripes leaves servers idle.
+        // A read-ahead of less than one row of stripes leaves iods idle.
         let row = u64::from(unit) * u64::from(width);
         self.step(Event::Spread { file: node.key(), ahead: row * AHEAD_ROWS });
         let (objects, turns, late) = (found, self.turns(), Mutex::default());
@@ -473,8 +480,8 @@ impl Client {
         Arc::clone(layouts.turns.get_or_insert_with(new))
     }
 
-    /// What calls the server of an object; none where that cannot be reached, or is not to be
-    /// written to.
+    /// Returns the iod at an address; `None` if the client cannot reach the iod or must not write
+    /// to it.
     async fn server(
         &self,
         address: SocketAddr,
@@ -519,7 +526,7 @@ impl Client {
         is_fit.then_some(server)
     }
 
-    /// Asks the file's own server.
+    /// Requests the layout from the file's own server.
     async fn ask_objects(
         &self,
         who: &Credential,
@@ -536,7 +543,7 @@ impl Client {
     }
 }
 
-/// Why something was not read where it lies.
+/// The reason why a read at the iods failed.
 #[derive(Clone, Copy)]
 enum Odd {
     /// This server did not answer in time.
@@ -554,7 +561,7 @@ impl LaidOut {
         Part { server, file, offset: piece.file_offset, bytes: piece.length }
     }
 
-    /// The pieces of a range, cut to what goes at once.
+    /// The pieces of a range, each at most as long as one call.
     fn parts(&self, offset: u64, length: u64, most: u64) -> Vec<Piece> {
         let cut = |piece: Piece| {
             let starts = (0..piece.length).step_by(usize::try_from(most).unwrap_or(usize::MAX));
@@ -572,13 +579,13 @@ impl LaidOut {
         *self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether any of a range lies at a server.
+    /// Returns true if a part of the range is stored at the given iod.
     fn is_at(&self, server: SocketAddr, offset: u64, length: u64) -> bool {
         self.layout.pieces(offset, length).any(|piece| self.object(&piece).server == server)
     }
 
-    /// Whether what was odd is one server, without which the others can be read: it is left alone for
-    /// a while.
+    /// Returns true if the failure concerns a single iod without which the other iods remain
+    /// usable; the client avoids that iod until `until`.
     fn can_spare(&self, odd: Odd, until: Time) -> bool {
         let Odd::Late(server) = odd else { return false };
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -587,7 +594,7 @@ impl LaidOut {
         is_first && self.objects.iter().any(|object| object.server != server)
     }
 
-    /// A range within the file.
+    /// Reads a range within the file.
     async fn read(&self, offset: u64, length: u64) -> Result<Bytes, Odd> {
         let turns = &self.turns.reads;
         let pieces = self.parts(offset, length, turns.part_bytes());
@@ -608,7 +615,7 @@ impl LaidOut {
         Ok(whole.freeze())
     }
 
-    /// Whether all was written, and nothing was odd.
+    /// Returns true if all data was written without irregularity.
     async fn write(&self, offset: u64, data: &Bytes, stability: Stability) -> bool {
         let turns = &self.turns.writes;
         let pieces = self.parts(offset, data.len() as u64, turns.part_bytes());
@@ -629,7 +636,7 @@ impl LaidOut {
 }
 
 impl Object {
-    /// A piece; what the object does not have is zero, for the file is longer.
+    /// Reads a piece. Bytes past the end of the object are zero, because the file is longer.
     async fn read(&self, who: &Credential, piece: &Piece) -> Result<Bytes, Odd> {
         let wanted = usize::try_from(piece.length).map_err(|_| Odd::Else)?;
         let mut whole = BytesMut::new();

@@ -1,14 +1,15 @@
-//! The client's end of the lease program: what is cached is used while a lease on it is held, and
-//! given back when the server wants it.
+//! The client's side of the lease program: the client uses cached data while it holds a lease on
+//! the object, and returns the lease when the server recalls it.
 //!
-//! The rules are those of `leasehold_core::leases::holder`; here they are joined with the cache and
-//! with calls. An operation first has its lease ([`Client::lease`]): then what is cached is used
-//! whatever its age, or by calls where the lease may not be cached. Leases also come with the
-//! answers to other calls ([`crate::ride`]).
+//! The rules are in `leasehold_core::leases::holder`; this module connects them with the cache and
+//! with calls. An operation first acquires its lease ([`Client::lease`]). With a cachable lease it
+//! uses cached data of any age; otherwise it sends calls. Leases also come with the replies to
+//! other calls ([`crate::ride`]).
 //!
-//! A server may lease regular files alone (`spec/lease.x`, rule 27). Then nothing else goes by
-//! leases ([`State::is_by_lease`]), but by time, as close-to-open does. So a name may lead to
-//! another file than it did: what was written to one is not given up because its name was removed.
+//! A server may lease regular files only (`spec/lease.x`, rule 27). Other objects are then cached
+//! by time, as in close-to-open ([`State::is_by_lease`]). A cached name may therefore refer to a
+//! replaced file, so the client does not discard the unsaved data of a file when its name is
+//! removed.
 
 mod ear;
 mod errands;
@@ -40,70 +41,71 @@ use crate::ride::{FIRST, How, Ride};
 use errands::Errand;
 pub(crate) use errands::Errands;
 
-/// How much more room is asked for than is needed, so that a writer does not ask for each write.
+/// The extra space in a lease request, so that a writer does not send a request for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
 
-/// How often it is looked whether WRITEs of a file have been answered, where one is too late.
+/// The interval of checks whether WRITEs of a file have completed, after the refusal of a late one.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// How long a server has to hear that a client goes.
+/// The timeout of the messages at the end of a client.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How an operation is done.
+/// The mode in which an operation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// With what is cached.
+    /// With cached data.
     Use,
-    /// By calls.
+    /// With calls to the server.
     Through,
-    /// By calls, as the server reserves no room for written data: only the reply to a WRITE shows
-    /// that the disk is full.
+    /// With calls, because the server reserves no space for written data: only the reply to a WRITE
+    /// reports that the disk is full.
     Full,
 }
 
 /// The leases of a client.
 pub(crate) struct Leased {
-    /// For how long they are asked for.
+    /// The term of requested leases.
     term: Duration,
-    /// Whether the server leases names: directories, and all else that is no regular file.
+    /// True if the server leases names: directories, and all other objects that are not regular
+    /// files.
     names: bool,
     holder: Holder,
-    /// Handles and callers of nodes that leases were asked for on.
+    /// The handles and users of nodes for which the client has requested leases.
     pub(crate) asked_of: BTreeMap<NodeId, (Handle, Credential)>,
-    /// Who waits for which.
+    /// The waiting operations and their nodes.
     uses: BTreeMap<Ticket, NodeId>,
     progress: Progress,
-    /// What a report was answered with, for who asked for it.
+    /// The result of the current report, for its requester.
     reported: Option<bool>,
-    /// Files whose data came too late, each with the reason of the refusal.
+    /// Files whose data the server refused as late, with the reason of the refusal.
     late: BTreeMap<NodeId, Why>,
-    /// What was listed.
+    /// Cached directory listings.
     pub(crate) listings: Listings,
-    /// Files that were made here, with the lease that came with that.
+    /// Files that this client created, with the lease that their creation returned.
     made: BTreeMap<NodeId, Serial>,
-    /// How many WRITEs of each file are on their way.
+    /// The number of WRITEs in progress for each file.
     writing: BTreeMap<NodeId, u32>,
-    /// Whether the server is being told of a new connection.
+    /// True while a task informs the server of a new connection.
     calling: bool,
-    /// As whom leases are given back.
+    /// The credential for lease returns.
     who: Credential,
-    /// Who else keeps what is cached here.
+    /// The other cache that holds copies of the cached data.
     watcher: Option<Arc<dyn Watcher>>,
 }
 
-/// Who keeps a copy of what the client has, such as a kernel, and takes it back when the lease on
-/// it is wanted back or near its end.
+/// Another cache with copies of the client's data, such as a kernel. It drops them when the server
+/// recalls the lease or when the lease is about to expire.
 pub trait Watcher: Send + Sync {
-    /// What others were given of a node is to be taken back; [`Client::withdrawn`] follows. This may
-    /// not wait.
+    /// Requests that the copies of a node are dropped; [`Client::withdrawn`] must follow. The call
+    /// must not block.
     fn withdraw(&self, client: &Client, node: NodeId);
 
-    /// What is cached of a node was found to be old, so what others were given of it and of its names
-    /// is as well. This may not wait.
+    /// Reports that the cached data of a node was stale, so that copies of it and of its names are
+    /// stale as well. The call must not block.
     fn replaced(&self, client: &Client, node: NodeId);
 }
 
-/// What leases know a node by.
+/// Returns the key of a node in the lease state machine.
 pub(crate) const fn object_of(node: NodeId) -> Object {
     Object { file_system: FileSystemId(0), file: FileId(node.0) }
 }
@@ -136,7 +138,8 @@ impl Leased {
         self.holder.next_wake()
     }
 
-    /// The lease on a node that may be cached under and goes on: which kind, and its serial.
+    /// Returns the kind and the serial of the lease on a node if it permits caching and is not
+    /// under recall.
     pub(crate) fn cachable(&self, now: Time, node: NodeId) -> Option<(Kind, Serial)> {
         self.holder.cachable(now, object_of(node))
     }
@@ -173,7 +176,7 @@ const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
 }
 
 impl State {
-    /// Tells the holder what happened, and notes what follows.
+    /// Passes an event to the lease holder and collects the resulting actions.
     pub(crate) fn lease(&mut self, now: Time, event: holder::Event, doings: &mut Doings) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -186,7 +189,7 @@ impl State {
         }
     }
 
-    /// Does what the holder asks for; says what is to be told to it in turn.
+    /// Performs an effect of the lease holder. Returns the next event for it, if there is one.
     fn follow_lease(
         &mut self,
         now: Time,
@@ -200,9 +203,9 @@ impl State {
             holder::Effect::Full(ticket) => self.right(ticket, Right::Full, doings),
             holder::Effect::Ask { request, object, kind, space, reclaim } => {
                 let node = node_of(object);
-                // What is not there yet takes of what is reserved as well. As much again is asked
-                // for: a writer who fills the cache would ask for each write else, and wait for
-                // the answer behind its own data.
+                // Unsent data uses the reserved space as well. The client requests space for twice
+                // that amount: otherwise a writer that fills the cache would send a request for
+                // each write, and the reply would arrive after the writer's own queued data.
                 let unsaved = self.cache.unsaved_bytes(node.key());
                 let space = space.saturating_add(unsaved.saturating_mul(2));
                 let Some(wanted) = leased.wanted(node, kind, space, reclaim) else {
@@ -224,13 +227,13 @@ impl State {
                 if leased.watcher.is_some() {
                     doings.errands.replaced.push(node_of(object));
                 }
-                // A node that is gone is forgotten as a whole.
+                // The client forgets all state of a node that is gone.
                 if self.nodes.get(node_of(object)).is_some() {
                     let object = node_of(object).key();
                     self.step(now, cache::Event::Replaced { object }, doings);
                 }
             }
-            // What was refused was handed over when it was.
+            // The cache has handed over refused data at the time of its refusal.
             holder::Effect::Rescue(..) => {}
             holder::Effect::Report(_, _, _, held) => leased.reported = Some(held),
             holder::Effect::Return(object, serial, open) => {
@@ -261,22 +264,23 @@ impl State {
         self.answer(ticket, Outcome::Leased(right), doings);
     }
 
-    /// Whether what is cached of a node is good while a lease on it is held, and by nothing else.
-    /// What is not known to be something else may be a file.
+    /// Returns true if the cached state of a node is valid only under a lease. An object of unknown
+    /// type may be a regular file.
     pub(crate) fn is_by_lease(&self, node: NodeId) -> bool {
         let may_be_file =
             || self.cache.file_type(node.key()).is_none_or(|known| known == FileType::Regular);
         self.leases.as_ref().is_some_and(|leased| leased.names || may_be_file())
     }
 
-    /// Whether it is certain enough what a name leads to for written data to be given up when the
-    /// name goes. By time it is not where leases keep data here: without them, what was written was
-    /// sent when the file was closed.
+    /// Returns true if cached names are reliable enough to discard unsaved data when a name is
+    /// removed. Names that are cached by time are not, if leases delay the data of files. Without
+    /// leases, data is sent when its file is closed.
     pub(crate) fn names_are_certain(&self) -> bool {
         self.leases.as_ref().is_none_or(|leased| leased.names)
     }
 
-    /// Until when what is cached of a node may be used; always, where that hangs on no lease.
+    /// Returns the time until which the cached state of a node is usable; without a limit if it
+    /// depends on no lease.
     pub(crate) fn usable_until(&self, now: Time, node: NodeId) -> Option<Time> {
         match &self.leases {
             Some(leased) if self.is_by_lease(node) => {
@@ -286,7 +290,7 @@ impl State {
         }
     }
 
-    /// What a change of a node's data is made from.
+    /// Returns the lease and the modrev on which a change of a node's data is based.
     pub(crate) fn base(&self, node: NodeId) -> Option<Base> {
         let (serial, modrev) = self.leases.as_ref()?.holder.base(object_of(node))?;
         Some(Base { serial: serial.0, modrev: modrev.0 })
@@ -308,9 +312,9 @@ impl State {
         holder.is_none_or(|holder| holder.may_keep(object_of(node), since, modrevs))
     }
 
-    /// A lease was granted: what is cached from before there was any is not good. Where it is
-    /// another than before, the attributes that came with it, if nothing of ours has changed the
-    /// object since they were asked for.
+    /// Processes the grant of a lease. State from before the first lease is invalid. With a new
+    /// lease, records the attributes in the reply, unless this client has changed the object since
+    /// the request.
     pub(crate) fn granted(
         &mut self,
         now: Time,
@@ -336,14 +340,14 @@ impl State {
         }
     }
 
-    /// A grant of a lease on a node, with the room that is left by what was written before.
+    /// Converts a grant of a lease on a node; subtracts the unsaved data from its space.
     pub(crate) fn grant_for(&self, node: NodeId, grant: &messages::Grant) -> (Grant, Modrev) {
         let (grant, modrev) = grant_of(grant);
         let space = grant.space.saturating_sub(self.cache.unsaved_bytes(node.key()));
         (Grant { space, ..grant }, modrev)
     }
 
-    /// What came of an ask. Where nothing was granted, who waits does without.
+    /// Processes the reply to a lease request. Without a grant, the waiting operations use calls.
     fn answered(
         &mut self,
         now: Time,
@@ -371,7 +375,7 @@ impl State {
         }
     }
 
-    /// Nobody waits any more.
+    /// Removes a waiting operation.
     pub(crate) fn give_up_use(&mut self, now: Time, ticket: Ticket, doings: &mut Doings) {
         let node = self.leases.as_mut().and_then(|leased| leased.uses.remove(&ticket));
         if let Some(node) = node {
@@ -380,7 +384,7 @@ impl State {
         }
     }
 
-    /// How programs have a node open has changed.
+    /// Reports the current open mode of a node to the lease holder.
     pub(crate) fn note_open(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
         if self.leases.is_some() {
             let open = self.opens.of(node);
@@ -388,12 +392,12 @@ impl State {
         }
     }
 
-    /// A node is forgotten here.
+    /// Releases the lease on a node that the client forgets.
     pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
         if self.leases.is_some() {
             self.layouts.forget(node, doings);
             if !self.cache.is_unsaved(node.key()) {
-                // What was discarded need not be sent back first.
+                // Discarded data need not be sent first.
                 self.lease(now, holder::Event::Pushed(object_of(node)), doings);
             }
             self.lease(now, holder::Event::Released(object_of(node)), doings);
@@ -406,7 +410,7 @@ impl State {
         }
     }
 
-    /// A file was made here, and a lease to write it came with that.
+    /// Records that the creation of a file returned a write lease.
     pub(crate) fn note_made(&mut self, now: Time, node: NodeId) {
         if let Some(leased) = &mut self.leases
             && let Some((Kind::Write, serial, _)) = leased.holder.held(now, object_of(node))
@@ -415,8 +419,8 @@ impl State {
         }
     }
 
-    /// Whether a lease covers that times of a file are set here; and its mode, which is covered for
-    /// as long as the lease goes on that it was made under.
+    /// Returns true if a lease covers a local change of a file's times. With `mode`, the same for
+    /// its mode, which is covered only under the lease that the creation of the file returned.
     pub(crate) fn covers_setting(&self, now: Time, node: NodeId, mode: bool) -> bool {
         let Some(leased) = &self.leases else { return false };
         let held = leased.holder.held(now, object_of(node));
@@ -424,12 +428,12 @@ impl State {
         leased.holder.can_write(now, object_of(node), 0) && (made || !mode)
     }
 
-    /// A change of a node by a call begins.
+    /// Records the start of a call that changes a node.
     pub(crate) fn changing(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
         self.lease(now, holder::Event::Changing(object_of(node)), doings);
     }
 
-    /// It has ended.
+    /// Records the end of a call that changes a node.
     pub(crate) fn changed(&mut self, now: Time, node: NodeId, how: How, doings: &mut Doings) {
         let object = object_of(node);
         let modrevs = match how {
@@ -440,14 +444,14 @@ impl State {
         self.lease(now, holder::Event::Changed(object, modrevs), doings);
     }
 
-    /// Some of what was written is with the server.
+    /// Records that the server has a part of the written data.
     pub(crate) fn wrote(&mut self, now: Time, node: NodeId, how: How, doings: &mut Doings) {
         if let How::Changed(before, after) = how {
             self.lease(now, holder::Event::Wrote(object_of(node), before, after), doings);
         }
     }
 
-    /// A file may have nothing unsaved any more: then nothing has to be pushed.
+    /// Completes a pending push if the file has no unsaved data left.
     pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
         let object = object_of(node);
         let dirty = self.leases.as_ref().is_some_and(|leased| leased.holder.is_dirty(object));
@@ -473,15 +477,15 @@ impl State {
         }
     }
 
-    /// Whether the modrev of a file that others of ours have changed is about to be told: by the
-    /// answer to a WRITE, or to who reclaims the lease that they were made under.
+    /// Returns true if the client is about to learn the modrev that results from its own changes of
+    /// a file: from the reply to a WRITE, or from the reclaim of the lease.
     fn is_to_be_told(&self, node: NodeId) -> bool {
         self.leases.as_ref().is_some_and(|leased| {
             leased.writing.contains_key(&node) || leased.holder.is_reclaiming(object_of(node))
         })
     }
 
-    /// Data of a file came too late, and was refused.
+    /// Records that the server refused data of a file as late.
     pub(crate) fn note_late(&mut self, node: NodeId, base: Option<Base>, found: u64) {
         if let Some(leased) = &mut self.leases {
             let made_from = base.map_or(0, |base| base.modrev);
@@ -490,17 +494,17 @@ impl State {
     }
 }
 
-/// A call that may change a file, until what it was told is known here: others of ours are not given
-/// up as late before.
+/// A call that may change a file. Until the client has processed its reply, no other write of this
+/// client counts as late.
 pub(crate) struct Writing<'a> {
     client: &'a Client,
     node: NodeId,
-    /// What it is made from.
+    /// The lease and the modrev on which the call is based.
     pub(crate) base: Option<Base>,
 }
 
 impl Writing<'_> {
-    /// It was answered: takes note of what that told of a change that was made under the file's lease.
+    /// Processes the reply: records a change that was made under the file's lease.
     pub(crate) fn answered(self, ride: &Ride) {
         let (node, how) = (self.node, ride.change(FIRST));
         if how != How::Unknown {
@@ -525,8 +529,7 @@ fn returned(object: Handle, serial: Serial, open: Open) -> Returned {
 }
 
 impl Client {
-    /// Waits until it is known how an operation on a node is to be done: a lease is held then, or
-    /// it is done by calls.
+    /// Acquires the right for an operation on a node: a lease, or permission to use calls.
     pub(crate) async fn lease(
         &self,
         who: &Credential,
@@ -543,7 +546,7 @@ impl Client {
             }
             let handle = state.nodes.handle(node).ok_or(Right::Through)?;
             let object = object_of(node);
-            // Who takes back what it was given may wait for this.
+            // The kernel may depend on this operation while it drops its copies.
             let withdrawing = |leased: &Leased| leased.holder.is_withdrawing(object);
             if state.leases.as_ref().is_some_and(withdrawing) {
                 return Err(Right::Through);
@@ -569,7 +572,7 @@ impl Client {
         }
     }
 
-    /// Whether a lease on a node is held, be it wanted back.
+    /// Returns true if the client holds a lease on a node, even one under recall.
     pub(crate) fn holds_lease(&self, node: NodeId) -> bool {
         self.with(|state, now, _| {
             let leased = state.leases.as_ref();
@@ -577,26 +580,27 @@ impl Client {
         })
     }
 
-    /// Whether leases are held at all.
+    /// Returns true if the client uses leases.
     pub(crate) fn is_leased(&self) -> bool {
         self.shared.nfs.leases().is_some()
     }
 
-    /// Whether names go by leases, and all else that is no regular file.
+    /// Returns true if the server leases names: directories, and all other objects that are not
+    /// regular files.
     #[must_use]
     pub fn leases_names(&self) -> bool {
         self.shared.state().leases.as_ref().is_some_and(|leased| leased.names)
     }
 
-    /// How a node is cached.
+    /// Returns the consistency policy of a node.
     pub(crate) fn variant_of(&self, node: NodeId) -> Variant {
         let variant = self.shared.options.variant;
         let is_by_lease = self.shared.state().is_by_lease(node);
         if is_by_lease { variant } else { variant.by_time() }
     }
 
-    /// Puts data into the cache, if the lease that this needs is held, and says whom to wait for;
-    /// `event` is told the size of the file, where that is known.
+    /// Puts data into the cache if the client holds the required lease, and returns the wait for
+    /// its acceptance; `event` receives the size of the file, if known.
     pub(crate) fn write_leased(
         &self,
         node: NodeId,
@@ -628,13 +632,14 @@ impl Client {
         Some(Wait::new(self, ticket))
     }
 
-    /// How many leases are held, and how many of them to write; none where none are asked for.
+    /// Returns the number of leases, and the number of write leases among them; `None` without the
+    /// lease program.
     #[must_use]
     pub fn lease_counts(&self) -> Option<(usize, usize)> {
         self.with(|state, now, _| Some(state.leases.as_ref()?.holder.count(now)))
     }
 
-    /// Says who keeps what is cached here.
+    /// Registers the other cache that holds copies of this client's data.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
         self.with(|state, _, _| {
             if let Some(leased) = &mut state.leases {
@@ -643,45 +648,46 @@ impl Client {
         });
     }
 
-    /// What others were given of a node is taken back.
+    /// Reports that the other cache has dropped its copies of a node.
     pub fn withdrawn(&self, node: NodeId) {
         self.with(|state, now, doings| {
             state.lease(now, holder::Event::Withdrawn(object_of(node)), doings);
         });
     }
 
-    /// Whether what is cached of a node may be used now, so that others may keep copies.
+    /// Returns true if the cached state of a node is usable now, so that other caches may keep
+    /// copies.
     #[must_use]
     pub fn is_usable(&self, node: NodeId) -> bool {
         self.with(|state, now, _| state.usable_until(now, node).is_some())
     }
 
-    /// Gives all leases back, once all that was written is safe.
+    /// Saves all written data, then returns all leases.
     pub async fn goodbye(&self) {
         self.sync().await;
         let who = self.shared.state().leases.as_ref().map(|leased| leased.who.clone());
         if let (Some(leases), Some(who)) = (self.shared.nfs.leases(), who) {
             self.give_layouts_back(&who).await;
-            // A server that does not hear it waits for no more than a term.
+            // If the message is lost, the server waits for at most one term.
             self.patiently(leases.goodbye(&who)).await;
         }
     }
 
-    /// Does something that the server may hear of or not.
+    /// Runs work whose success is optional, with a timeout of [`PATIENCE`].
     pub(crate) async fn patiently(&self, work: impl Future) {
         let patience = pin!(self.shared.nfs.session().sleep(PATIENCE));
         drop(select(pin!(work), patience).await);
     }
 
-    /// A call is sent that may change a file.
+    /// Records the start of a call that may change a file.
     pub(crate) fn writing(&self, node: NodeId) -> Writing<'_> {
         let base = self.shared.state().begin_write(node);
         Writing { client: self, node, base }
     }
 
-    /// Whether a WRITE that was made from `base` may have come too late only because others of ours
-    /// came before it: those may still have to be answered, or were not before the server was started
-    /// anew. Whether somebody else came behind them the server says, if it is asked once more.
+    /// Returns true if a WRITE based on `base` may be late only because earlier WRITEs of this
+    /// client came first: their replies may be outstanding, or were lost in a restart of the
+    /// server. A retry shows whether another client has changed the file after them.
     pub(crate) async fn is_late_for_ours(&self, node: NodeId, base: Option<Base>) -> bool {
         loop {
             let (known, waits) = {

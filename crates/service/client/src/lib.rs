@@ -1,17 +1,18 @@
 //! An NFS client as a library: an asynchronous file API with a cache.
 //!
-//! [`Client`] is a mounted file system by its nodes, with the operations that a kernel wants of
-//! one; a front end for FUSE is a thin layer over it. [`User`] is the same by paths, for programs.
-//! Both are of no runtime; `leasehold-shell` has one that brings sockets and finds a server, as the
-//! programs in its `examples` show: `tree`, `save` and `sums`.
+//! [`Client`] is a mounted file system that addresses objects by node, with the operations that a
+//! kernel needs; a front end for FUSE is a thin layer over it. [`User`] offers the same by paths,
+//! for programs. Both are independent of any runtime; `leasehold-shell` provides one that brings
+//! sockets and finds a server, as the programs in its `examples` show: `tree`, `save` and `sums`.
 //!
-//! What it promises depends on the [`Variant`]; whatever that is, what fsync answered is on the
-//! server's stable storage. Data stays here until a COMMIT has been answered under the verifier of
-//! its WRITEs, and is written again otherwise, so that a server that restarts loses nothing.
+//! The guarantees depend on the [`Variant`]; with each variant, data is on the server's stable
+//! storage when fsync returns. The client keeps written data until the server has replied to a
+//! COMMIT with the verifier of its WRITEs, and writes the data again otherwise, so that a restart
+//! of the server loses nothing.
 //!
-//! A client whose [`leasehold_session::nfs::Nfs`] goes by the lease program holds leases: what it
-//! has cached is then never stale; but what is no regular file is kept by time, with a server that
-//! leases files alone ([`Client::leases_names`]). It can be told who else keeps copies
+//! A client whose [`leasehold_session::nfs::Nfs`] uses the lease program holds leases: its cached
+//! data is then never stale. If the server leases regular files only ([`Client::leases_names`]),
+//! other objects are cached by time. The owner may register other caches that hold copies
 //! ([`Client::watch`]).
 
 mod attributes;

@@ -1,5 +1,5 @@
-//! Listings that were asked for under a lease on their directory: they are good for as long as it
-//! has the modrev that it had then, and is not changed.
+//! Directory listings that were requested under a lease on their directory. They are valid while
+//! the directory has the same modrev and no local change is in progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::client::State;
 use crate::listing::{Entry, Listing};
 use crate::nodes::{Found, NodeId};
 
-/// How many names are kept at most; with more, the oldest listings go.
+/// The maximum number of cached names; beyond it the oldest listings are dropped.
 const NAMES_MAX: usize = 100_000;
 
-/// A part of a directory: where it begins, and whether its objects are looked at as well.
+/// The key of a part of a directory: its start, and whether it includes attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Which {
     pub(crate) directory: NodeId,
@@ -23,31 +23,31 @@ pub(crate) struct Which {
     pub(crate) with_attributes: bool,
 }
 
-/// What was listed.
+/// A cached part of a listing.
 #[derive(Clone)]
 pub(crate) struct Part {
-    /// The directory's modrev.
+    /// The directory's modrev at the time of the listing.
     pub(crate) modrev: u64,
     pub(crate) rows: Arc<[Row]>,
     pub(crate) verifier: [u8; 8],
     pub(crate) end: bool,
 }
 
-/// One name.
+/// One entry.
 pub(crate) struct Row {
     pub(crate) file_id: FileId,
     pub(crate) name: Bytes,
     pub(crate) cookie: Cookie,
-    /// The object, where the listing told its attributes.
+    /// The object, if the listing contained its attributes.
     pub(crate) object: Option<Handle>,
 }
 
-/// The listings of a client.
+/// The cached listings of a client.
 #[derive(Default)]
 pub(crate) struct Listings {
-    /// Each with its number.
+    /// The parts with their numbers.
     parts: BTreeMap<Which, (u64, Part)>,
-    /// By their numbers, the oldest first.
+    /// The keys by number, the oldest first.
     order: BTreeMap<u64, Which>,
     next: u64,
     names: usize,
@@ -66,8 +66,8 @@ impl Listings {
         }
     }
 
-    /// A part that was listed of a directory with this modrev; one with attributes has all that one
-    /// without has.
+    /// Returns the cached part of a directory at this modrev; a part with attributes also serves a
+    /// request without them.
     fn find(&self, which: Which, modrev: u64) -> Option<Part> {
         let more = Which { with_attributes: true, ..which };
         let (_, part) = self.parts.get(&which).or_else(|| self.parts.get(&more))?;
@@ -83,14 +83,14 @@ impl Listings {
 }
 
 impl State {
-    /// The modrev of a directory, while its names may be used.
+    /// Returns the modrev of a directory while its cached names are usable.
     pub(crate) fn names_as_of(&self, now: Time, directory: NodeId) -> Option<u64> {
         self.leases.as_ref()?;
         self.usable_until(now, directory)?;
         Some(self.base(directory)?.modrev)
     }
 
-    /// A part that was listed before, if it is good and all that it is to tell is known.
+    /// Returns a cached part if it is valid and the attributes that it needs are cached.
     pub(crate) fn relisted(&mut self, now: Time, which: Which) -> Option<(Listing, [u8; 8])> {
         let modrev = self.names_as_of(now, which.directory)?;
         let part = self.leases.as_ref()?.listings.find(which, modrev)?;

@@ -1,4 +1,4 @@
-//! The names of a directory.
+//! Directory listings.
 
 use core::time::Duration;
 
@@ -18,37 +18,37 @@ use crate::open::{Open, OpenId};
 use crate::options::Asking;
 use crate::ride::{ENTRIES, FIRST};
 
-/// One name of a directory.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The number of its object.
+    /// The file id of its object.
     pub file_id: FileId,
     /// The name.
     pub name: Bytes,
-    /// Where the listing goes on behind it.
+    /// The cookie from which the listing continues after this entry.
     pub cookie: Cookie,
-    /// The object, where attributes were asked for and the server gave them. `.` and `..` have
-    /// none. Each has one reference more.
+    /// The object, if attributes were requested and the server returned them. `.` and `..` have
+    /// none. Each object carries one reference.
     pub found: Option<Found>,
 }
 
 /// A part of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The entries, `.` and `..` among them where the server has them.
+    /// The entries, including `.` and `..` if the server returns them.
     pub entries: Vec<Entry>,
-    /// Whether the directory has no more.
+    /// True if the directory has no more entries.
     pub end: bool,
 }
 
 impl Client {
-    /// A part of a directory that is open, behind a cookie of an earlier part; zero begins at the
-    /// start. Attributes cost the server a look at each object, so they are to be asked for only by
-    /// who wants them.
+    /// Lists a part of an open directory after a cookie of an earlier part; zero starts at the
+    /// beginning. With attributes, the server must read each object, so a caller should request
+    /// them only if it needs them.
     ///
     /// # Errors
-    /// [`nfs3::Status::BadCookie`] when the directory changed so that the cookie means nothing, and
-    /// as [`Client::getattr`].
+    /// [`nfs3::Status::BadCookie`] if the directory changed so that the cookie is invalid, and as
+    /// [`Client::getattr`].
     pub async fn readdir(
         &self,
         open: OpenId,
@@ -83,8 +83,8 @@ impl Client {
                 open.verifier = listed.verifier;
             }
         });
-        // A lease that came along is of the modrev that the names were listed at.
-        // Not if something of ours was changed while they were.
+        // A lease in the reply has the modrev of the listed names, unless a local operation changed
+        // the directory meanwhile.
         let granted = ride.grant(FIRST).filter(|_| named != asked).map(|(_, grant)| grant.modrev);
         self.keep_listing(which, made_from.or(granted), &listed);
         let grants = ride.grants();
@@ -98,15 +98,15 @@ impl Client {
         Ok(Listing { entries, end: listed.end })
     }
 
-    /// Whether listings bring attributes, where they are asked for.
+    /// Returns true if listings include attributes where the caller requests them.
     fn lists_attributes(&self) -> bool {
         !self.is_leased() || self.shared.options.asking >= Asking::Listed
     }
 
-    /// A part that was listed before under the lease that is still held.
+    /// Returns a cached part from the lease that the client still holds.
     async fn relisted(&self, who: &Credential, open: OpenId, which: Which) -> Option<Listing> {
         self.with(|state, now, _| state.names_as_of(now, which.directory))?;
-        // So that the lease is renewed.
+        // This renews the lease.
         self.lease(who, which.directory, Kind::Read, 0).await;
         self.with(|state, now, _| {
             let (listing, verifier) = state.relisted(now, which)?;
@@ -117,8 +117,8 @@ impl Client {
         })
     }
 
-    /// Keeps what was listed, if a lease on the directory was held all the while and nothing of ours
-    /// has changed its names.
+    /// Caches a part of a listing if the client held a lease on the directory all the time and no
+    /// local operation has changed its names.
     fn keep_listing(&self, which: Which, made_from: Option<u64>, listed: &nfs::Listed) {
         let Some(modrev) = made_from else { return };
         let row = |entry: &nfs::Entry| Row {
@@ -140,7 +140,7 @@ impl Client {
         });
     }
 
-    /// What a listing tells of an object.
+    /// Records the object of an entry, if the listing contains its attributes.
     fn listed(
         &self,
         (who, directory): (&Credential, NodeId),

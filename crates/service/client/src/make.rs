@@ -1,4 +1,4 @@
-//! New objects.
+//! Creation of objects.
 
 use leasehold_base::attributes::{Device, Mode, SetAttributes, SetTime};
 use leasehold_core::cache::{Event, Source};
@@ -28,8 +28,8 @@ pub enum Special {
 }
 
 impl Client {
-    /// Makes a regular file and opens it; with `exclusive`, only when the name was not there, even
-    /// when calls or replies are lost. The mode is no matter for how this open may be used.
+    /// Creates a regular file and opens it. With `exclusive`, fails if the name exists, and stays
+    /// correct when calls or replies are lost. The mode does not limit the access of this open.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -51,9 +51,9 @@ impl Client {
         Ok((found, self.opened(who, found.node, how)))
     }
 
-    /// Whoever has just made a file, is its owner and may read and write it as such need not be
-    /// asked about: that is what ACCESS would say. Where the server has another for the owner, it is
-    /// asked.
+    /// Records the access of a caller that has just created a file and owns it with permission to
+    /// read and write, which saves an ACCESS call. If the server assigned another owner, the client
+    /// sends ACCESS.
     fn know_access(&self, who: &Credential, found: &Found) {
         let Found { node, attributes, .. } = found;
         let mode = attributes.mode.bits();
@@ -85,7 +85,7 @@ impl Client {
             }
             found => found?,
         };
-        // The server keeps the verifier where times and mode belong (RFC 1813 3.3.8).
+        // An exclusive CREATE stores its verifier in the times and the mode (RFC 1813 3.3.8).
         let (accessed, modified) = (SetTime::Now, SetTime::Now);
         let attributes = SetAttributes { accessed, modified, ..attributes };
         match self.setattr(who, found.node, &attributes).await {
@@ -107,7 +107,7 @@ impl Client {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
         let ride = self.ride(&[(SECOND, Kind::Write)], None);
-        // Else it may have been there, open to others as it was.
+        // With UNCHECKED, the file may have existed and been open at other clients.
         let is_new = !matches!(how, create::How::Unchecked(_));
         let reply = ride.nfs.create(who, &handle, name, how).await?;
         let found = self.made(who, (directory, name), reply, (change, ride)).await?;
@@ -117,7 +117,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -135,7 +135,7 @@ impl Client {
         self.made(who, (directory, name), reply, (change, ride)).await
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -153,7 +153,7 @@ impl Client {
         self.made(who, (directory, name), reply, (change, ride)).await
     }
 
-    /// Makes a special file; version 2 of the protocol has none.
+    /// Creates a special file; version 2 of the protocol has none.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -182,13 +182,14 @@ impl Client {
         self.made(who, (directory, name), reply, (change, ride)).await
     }
 
-    /// A call that makes what is no regular file, and asks for a lease on it where there are such.
+    /// Prepares a call that creates an object other than a regular file; it requests a lease on the
+    /// object if the server grants leases on names.
     fn ride_to_make_other(&self) -> Ride {
         let asks: &[_] = if self.leases_names() { &[(SECOND, Kind::Read)] } else { &[] };
         self.ride(asks, None)
     }
 
-    /// What the cache is to know of a new object. A server may leave out everything about it.
+    /// Passes a new object to the cache. The reply may lack the handle and the attributes.
     async fn made(
         &self,
         who: &Credential,

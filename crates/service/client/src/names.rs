@@ -1,4 +1,4 @@
-//! Names: what they lead to, and what becomes of them.
+//! Names: lookup, link, remove and rename.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::nodes::{Found, Node, NodeId, Seen};
 use crate::ride::{FIRST, MOVED, REPLACED, Ride, SECOND};
 
 impl Client {
-    /// The object of a name in a directory. `.` and `..` go to the server.
+    /// Looks up a name in a directory. Sends `.` and `..` to the server.
     ///
     /// # Errors
     /// [`Status::NotFound`] when there is no such name, and as [`Client::getattr`].
@@ -24,12 +24,12 @@ impl Client {
         directory: NodeId,
         name: &[u8],
     ) -> Result<Found, Error> {
-        // Without a lease on the directory, one comes with the name.
+        // If the client holds no lease on the directory, the lookup returns one.
         if self.holds_lease(directory) {
             self.lease(who, directory, Kind::Read, 0).await;
         }
-        // The server sees no lookup of a cached name, so the client checks the right to search
-        // first.
+        // The server sees no lookup of a cached name, so the client first checks the right to
+        // search.
         let is_cached = self.with(|state, now, _| state.find(now, directory, name).is_some());
         if is_cached {
             match self.ask_search(who, directory).await {
@@ -49,8 +49,8 @@ impl Client {
         self.ask_lookup(who, directory, name).await
     }
 
-    /// Gives references back that came with [`Found`]. What has none left and is not open is
-    /// forgotten when the cache has no more use for it.
+    /// Returns references that came with [`Found`]. The client forgets a closed node without
+    /// references when the cache no longer needs it.
     pub fn forget(&self, node: NodeId, count: u64) {
         self.with(|state, now, doings| {
             state.nodes.give_back(node, count);
@@ -60,13 +60,13 @@ impl Client {
         });
     }
 
-    /// Whether anybody has a reference to a node.
+    /// Returns true if there is a reference to a node.
     #[must_use]
     pub fn is_referred(&self, node: NodeId) -> bool {
         self.shared.state().nodes.get(node).is_some_and(Node::is_referred)
     }
 
-    /// What a cached name leads to, with one reference more.
+    /// Returns the cached target of a name and adds one reference to it.
     fn find(&self, directory: NodeId, name: &[u8]) -> Option<Option<NodeId>> {
         self.with(|state, now, _| {
             let target = state.find(now, directory, name)?;
@@ -76,8 +76,8 @@ impl Client {
         })
     }
 
-    /// What is known to be under a name, else what was last seen there, with one reference more: it
-    /// need not be there any more. Of a node with several names the last alone is remembered.
+    /// Returns the cached target of a name, or else the object that was last seen there, which may
+    /// be out of date; adds one reference. The client records only the last name of a node.
     fn last_at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         self.with(|state, now, _| {
             let named = state.find(now, directory, name).flatten();
@@ -86,7 +86,8 @@ impl Client {
         })
     }
 
-    /// A node to which one reference was taken; it is given back when there are no attributes.
+    /// Completes a lookup with the attributes of the node. On failure returns the reference to the
+    /// node.
     pub(crate) async fn found(
         &self,
         who: &Credential,
@@ -96,9 +97,10 @@ impl Client {
         self.found_made(who, node, place, None).await
     }
 
-    /// The same of a node that was given its name just now, and looked so then. Somebody else may have
-    /// removed it since; it was made all the same. A kernel that is told ESTALE makes it again, and
-    /// then others see one more than any program has made.
+    /// Like [`Self::found`], for a node that has just received its name, with its attributes at
+    /// that time. Another client may have removed the object since, but the creation has succeeded:
+    /// if a kernel received ESTALE, it would create the object again, and other clients would see
+    /// one object more than the program created.
     pub(crate) async fn found_made(
         &self,
         who: &Credential,
@@ -117,8 +119,9 @@ impl Client {
         Ok(self.found_as(node, &seen, (directory, name)))
     }
 
-    /// The same where the answer about the name may have told the attributes: then to ask for these
-    /// alone would bring no others. A lease that is held is used, so that it is renewed.
+    /// Like [`Self::found`], where the reply about the name may contain the attributes: a separate
+    /// request would return the same ones. If a lease is held, the client uses it, so that it is
+    /// renewed.
     async fn found_told(
         &self,
         who: &Credential,
@@ -143,8 +146,8 @@ impl Client {
         }
     }
 
-    /// For how long it can be trusted that a name leads there, or that it is absent: not at all where
-    /// that is not known, whatever is known of the directory by now.
+    /// Returns the time for which the caller may trust the target of a name, or its absence; zero
+    /// if the cache has no such entry.
     #[must_use]
     pub fn named_for(&self, directory: NodeId, name: &[u8], target: Option<NodeId>) -> Duration {
         let seen = self.with(|state, now, _| {
@@ -153,7 +156,7 @@ impl Client {
         seen.flatten().map_or(Duration::ZERO, |seen| seen.trusted_for)
     }
 
-    /// The object of a name, asked of the server.
+    /// Looks up a name at the server.
     pub(crate) async fn ask_lookup(
         &self,
         who: &Credential,
@@ -170,7 +173,8 @@ impl Client {
                 let named = self.take_grant_of_names(who, place, &ride, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
                 let node = self.learn((directory, name), target, (Source::Asked, asked, named));
-                // What something of ours has changed meanwhile is asked for.
+                // If a local operation has changed the object meanwhile, the client requests its
+                // attributes.
                 let is_current = self.shared.state().cache.is_current(node.key(), asked);
                 let told = done.attributes.as_ref().filter(|_| is_current);
                 if let Some(grant) = ride.grant(SECOND) {
@@ -190,8 +194,8 @@ impl Client {
         }
     }
 
-    /// The server told what a name leads to: the node, with one reference more. The object was asked
-    /// about at the first moment, and the name is remembered by the second.
+    /// Records the target of a name from a reply, and adds one reference to the node. `asked` is
+    /// the time stamp of the attributes, and `named` is the time stamp of the name.
     pub(crate) fn learn(
         &self,
         (directory, name): (NodeId, &[u8]),
@@ -208,14 +212,14 @@ impl Client {
         node
     }
 
-    /// Tells the cache what a name leads to.
+    /// Passes the target of a name to the cache.
     pub(crate) fn name(
         &self,
         (directory, name): (NodeId, &[u8]),
         target: Option<NodeId>,
         (source, asked): (Source, Asked),
     ) {
-        // The special names are no entries that come and go.
+        // `.` and `..` are not directory entries that change.
         if !matches!(name, b"." | b"..") {
             self.step(Event::Named {
                 directory: directory.key(),
@@ -227,12 +231,12 @@ impl Client {
         }
     }
 
-    /// A name may lead elsewhere now.
+    /// Removes a name from the cache.
     pub(crate) fn unname(&self, directory: NodeId, name: &[u8]) {
         self.step(Event::Unnamed { directory: directory.key(), name: name.into() });
     }
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -267,8 +271,8 @@ impl Client {
         self.found_made(who, node, (directory, name), done.attributes.as_ref()).await
     }
 
-    /// Removes a name that is no directory's. A file that is open keeps its data: it gets a name of
-    /// ours until it is released.
+    /// Removes a name of an object other than a directory. An open file keeps its data: it receives
+    /// a hidden name until its release.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -289,7 +293,7 @@ impl Client {
         let removed = self.remove_name(who, directory, name, target.filter(|_| certain)).await;
         if let Some(node) = target {
             self.unlinked(node, certain && removed.is_ok());
-            // A call that was made again finds done what it did the first time.
+            // A retransmitted call may find the name already removed.
             let gone = matches!(removed, Ok(()) | Err(Error::Failed(Status::NotFound)));
             losing.into_iter().for_each(|losing| losing.end(gone));
             self.forget(node, 1);
@@ -297,15 +301,15 @@ impl Client {
         removed
     }
 
-    /// The name by which a node was last seen is taken by a call, until the guard is dropped. A WRITE
-    /// of its data may come to the server behind that: what is refused then, as the file is gone,
-    /// nobody has lost.
+    /// Marks a node while a call may remove its most recently seen name, until the guard is
+    /// dropped. A WRITE may reach the server after the removal; its failure with a stale handle is
+    /// then no loss of data.
     pub(crate) fn begin_losing(&self, node: NodeId) -> Losing {
         self.shared.state().nodes.begin_losing(node);
         Losing { client: self.clone(), node, lost: false }
     }
 
-    /// Whether it is known for certain that a name leads to a node.
+    /// Returns true if the cache is certain that a name refers to a node.
     fn is_at(&self, node: Option<NodeId>, directory: NodeId, name: &[u8]) -> bool {
         let target = self.with(|state, now, _| {
             let is_certain = state.names_are_certain();
@@ -314,20 +318,19 @@ impl Client {
         target.flatten().is_some_and(|target| Some(target) == node)
     }
 
-    /// One name of a node may be gone.
+    /// Records that a node may have lost a name.
     pub(crate) fn unlinked(&self, node: NodeId, gone: bool) {
         self.with(|state, now, doings| {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             state.step(now, Event::Distrust { object: node.key() }, doings);
             if gone && last && !state.nodes.is_open(node) {
-                // Nobody can read it again: what was not sent need not be.
+                // No client can read the file again, so its unsent data is discarded.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
         });
     }
 
-    /// REMOVE, and what the cache is to know of it; `target` is what the name leads to, where that
-    /// is certain.
+    /// Sends REMOVE and updates the cache; `target` is the node of the name, if that is certain.
     pub(crate) async fn remove_name(
         &self,
         who: &Credential,
@@ -392,8 +395,8 @@ impl Client {
         status.map_or(Ok(()), |status| Err(self.failed(directory, status)))
     }
 
-    /// Gives an object another name, instead of what had that name. A file that is open and loses
-    /// its name so keeps its data, as with [`Client::remove`].
+    /// Renames an object and replaces an object with the new name. A replaced file that is open
+    /// keeps its data, as with [`Client::remove`].
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -405,7 +408,7 @@ impl Client {
     ) -> Result<(), Error> {
         let moved = self.last_at(from.0, from.1);
         let replaced = self.open_file_at(who, to.0, to.1).await;
-        // Two names of one file: nothing happens (POSIX).
+        // A rename between two names of one file has no effect (POSIX).
         let replaced = replaced.filter(|node| Some(*node) != moved && from != to);
         let result = match replaced {
             Some(node) => {
@@ -425,7 +428,7 @@ impl Client {
         result
     }
 
-    /// The same where a file that is open has had that name.
+    /// Renames an object onto the name of an open file.
     async fn rename_over(
         &self,
         who: &Credential,
@@ -436,7 +439,7 @@ impl Client {
         let aside = self.put_aside(who, replaced, to).await?;
         let result = self.rename_name(who, from, to, moved).await;
         if result.is_err() {
-            // It was put aside for nothing: where it can be, it gets its name back.
+            // The silly rename was unnecessary, so the file receives its name back if possible.
             let back = self.rename_name(who, (to.0, &aside), to, Some(replaced)).await;
             if back.is_ok() {
                 self.put_back(replaced, to, &aside);
@@ -445,8 +448,8 @@ impl Client {
         result
     }
 
-    /// What was last seen under a name, when it is open and its data hangs on that name: a
-    /// directory has none, and a file that was put aside keeps it by the name of ours.
+    /// Returns the open node last seen under a name, if its data depends on that name. This
+    /// excludes directories, and files that already have a hidden name.
     async fn open_file_at(
         &self,
         who: &Credential,
@@ -466,7 +469,7 @@ impl Client {
         (!is_directory).then_some(node)
     }
 
-    /// RENAME, and what the cache is to know of it.
+    /// Sends RENAME and updates the cache.
     pub(crate) async fn rename_name(
         &self,
         who: &Credential,
@@ -524,21 +527,22 @@ impl Client {
     }
 }
 
-/// For how long the attributes of what was made, and is no more, are told: nobody changes it, and a
-/// kernel that asks for them while it opens the file would be told that it is not there.
+/// The time for which the attributes of a created and already removed object stay valid. The object
+/// no longer changes, and a kernel that requests its attributes during the open would otherwise
+/// receive an error.
 pub(crate) const GONE_FOR: Duration = Duration::from_secs(1);
 
-/// Whether an object is no more.
+/// Returns true if the error means that the object no longer exists.
 pub(crate) const fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Failed(status) if is_stale(*status))
 }
 
-/// The same, as the server says it.
+/// Returns true if the status means that the object no longer exists.
 pub(crate) const fn is_stale(status: Status) -> bool {
     matches!(status, Status::Stale | Status::BadHandle)
 }
 
-/// A call that takes the name by which a node was last seen.
+/// A call that removes the most recently seen name of a node.
 pub(crate) struct Losing {
     client: Client,
     node: NodeId,
@@ -546,7 +550,7 @@ pub(crate) struct Losing {
 }
 
 impl Losing {
-    /// It was answered, and has taken the name or not.
+    /// Records the reply, and whether the call removed the name.
     pub(crate) fn end(mut self, lost: bool) {
         self.lost = lost;
     }
@@ -558,7 +562,7 @@ impl Drop for Losing {
     }
 }
 
-/// A reference that is given back unless somebody gets it.
+/// A reference that returns on drop unless a caller takes it.
 struct Reference<'a> {
     client: &'a Client,
     node: Option<NodeId>,

@@ -1,4 +1,4 @@
-//! The objects that somebody here knows, by numbers of ours.
+//! The objects to which this client has references, by local numbers.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,39 +9,41 @@ use leasehold_fs::Access;
 use leasehold_session::Credential;
 use leasehold_wire::nfs3::Handle;
 
-/// Names an object of a mounted file system. A number is never given to another object.
+/// Identifies an object of a mounted file system. The client never reuses a number for another
+/// object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
-    /// The directory that is mounted.
+    /// The root directory of the mount.
     pub const ROOT: Self = Self(1);
 }
 
-/// Attributes, and for how long they can be trusted.
+/// Attributes, with the time for which a caller may trust them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The attributes, with what was written here and is not at the server yet.
+    /// The attributes, including local changes that the server does not have yet.
     pub attributes: Attributes,
-    /// For how long nobody need ask for them again; zero when everybody is to ask.
+    /// The time for which a caller may use the attributes without a new request; zero if every use
+    /// requires one.
     pub trusted_for: Duration,
 }
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The object. Whoever gets it has one reference to it more, to be given back with
+    /// The object. The caller receives one reference, which it returns by
     /// [`Client::forget`](crate::Client::forget).
     pub node: NodeId,
-    /// Its attributes.
+    /// The attributes of the object.
     pub attributes: Attributes,
-    /// For how long its attributes can be trusted.
+    /// The time for which a caller may trust the attributes.
     pub trusted_for: Duration,
-    /// For how long the name can be trusted to lead there.
+    /// The time for which a caller may trust the name.
     pub named_for: Duration,
 }
 
-/// Where a name stands: its directory and its bytes.
+/// The location of a name: its directory and its bytes.
 pub(crate) type Place = (NodeId, Box<[u8]>);
 
 #[derive(Clone, Debug)]
@@ -49,15 +51,15 @@ pub(crate) struct Node {
     handle: Handle,
     references: u64,
     opens: u32,
-    /// The name by which it was last seen.
+    /// The most recently seen name of the node.
     place: Option<Place>,
-    /// The name that it has instead of the one that was removed while it was open.
+    /// The hidden name that the node has because its name was removed while it was open.
     removed: Option<Place>,
-    /// How many calls that take the name by which it was last seen are under way, and whether one
-    /// has.
+    /// The number of calls in progress that remove the most recently seen name, and whether such a
+    /// call has succeeded.
     losing: u32,
     lost: bool,
-    /// As whom its data is read and written when nobody waits for it.
+    /// The credentials for background reads and writes of the node's data.
     reader: Option<Credential>,
     writer: Option<Credential>,
     /// The access of callers to the node.
@@ -76,15 +78,16 @@ struct Judgement {
     since: Time,
 }
 
-/// The time for which the client believes a refusal: groups and access lists change at a server
-/// without a word to its clients, and a refused user tries again. The server checks a granted
+/// The time for which the client believes a refusal. A server changes groups and access lists
+/// without a message to its clients, and a refused user tries again. The server checks a granted
 /// access with each call.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
-/// Deeper than trees are.
+/// The maximum depth of the directories that [`Nodes::above`] follows, above that of real trees.
 const DEPTH_MAX: usize = 256;
 
-/// What the access of callers hangs on, as far as a client sees it: data may change without it.
+/// The attributes on which the access of callers depends, as far as a client sees them. Changes of
+/// data do not affect them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     mode: Mode,
@@ -106,14 +109,14 @@ impl Rights {
     }
 }
 
-/// The answers of ACCESS that are kept for one object.
+/// The maximum number of cached ACCESS replies for one object.
 const ACCESS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     nodes: BTreeMap<NodeId, Node>,
     by_handle: BTreeMap<Handle, NodeId>,
-    /// Which node was last seen where.
+    /// The most recently seen node at each place.
     by_place: BTreeMap<Place, NodeId>,
     open: BTreeSet<NodeId>,
     next: u64,
@@ -132,7 +135,7 @@ impl Nodes {
         nodes
     }
 
-    /// The node of a handle, with one reference more.
+    /// Returns the node of a handle and adds one reference.
     pub(crate) fn take(&mut self, handle: &Handle) -> NodeId {
         let node = *self.by_handle.entry(*handle).or_insert(NodeId(self.next));
         if node == NodeId(self.next) {
@@ -142,20 +145,20 @@ impl Nodes {
         node
     }
 
-    /// One reference more to a node that is there.
+    /// Adds one reference to a known node. Returns false if the node is unknown.
     pub(crate) fn refer(&mut self, node: NodeId) -> bool {
         let found = self.nodes.get_mut(&node);
         found.map(|node| node.references += 1).is_some()
     }
 
-    /// References are given back.
+    /// Removes references from a node.
     pub(crate) fn give_back(&mut self, node: NodeId, count: u64) {
         if let Some(node) = self.nodes.get_mut(&node) {
             node.references = node.references.saturating_sub(count);
         }
     }
 
-    /// Forgets a node without references; says whether it did.
+    /// Forgets a node without references. Returns true if the node was removed.
     pub(crate) fn remove_unused(&mut self, node: NodeId) -> bool {
         let unused =
             |node: &Node| node.references == 0 && node.opens == 0 && node.removed.is_none();
@@ -172,7 +175,7 @@ impl Nodes {
     /// The directories above the name by which a node was last seen, the nearest first.
     pub(crate) fn above(&self, node: NodeId) -> Vec<NodeId> {
         let directory = |node: &NodeId| self.nodes.get(node)?.place.as_ref().map(|place| place.0);
-        // What others have moved meanwhile may look like a circle.
+        // Moves by other clients can make the cached parents form a cycle.
         std::iter::successors(directory(&node), directory).take(DEPTH_MAX).collect()
     }
 
@@ -196,14 +199,14 @@ impl Nodes {
         self.nodes.get(&node).is_some_and(|node| node.removed.is_some())
     }
 
-    /// A call begins that takes the name by which it was last seen.
+    /// Records the start of a call that removes the most recently seen name of a node.
     pub(crate) fn begin_losing(&mut self, node: NodeId) {
         if let Some(found) = self.nodes.get_mut(&node) {
             found.losing += 1;
         }
     }
 
-    /// It has ended, and taken the name or not.
+    /// Records the end of such a call, and whether it removed the name.
     pub(crate) fn end_losing(&mut self, node: NodeId, lost: bool) {
         if let Some(found) = self.nodes.get_mut(&node) {
             found.losing = found.losing.saturating_sub(1);
@@ -211,7 +214,8 @@ impl Nodes {
         }
     }
 
-    /// Whether nobody has it open and that name is taken: where it is gone, that was the last.
+    /// Returns true if the node is not open and its name has been removed or is being removed. If
+    /// the object is gone, that name was the last one.
     pub(crate) fn is_losing(&self, node: NodeId) -> bool {
         let is_losing = |node: &Node| node.opens == 0 && (node.losing > 0 || node.lost);
         self.nodes.get(&node).is_some_and(is_losing)
@@ -229,7 +233,8 @@ impl Nodes {
         }
     }
 
-    /// One who had it open less. When that was the last, the name is told that is to be removed.
+    /// Removes one open of a node. After the last one, returns the hidden name that the caller has
+    /// to remove.
     pub(crate) fn close(&mut self, node: NodeId) -> Option<Place> {
         let found = self.nodes.get_mut(&node)?;
         found.opens = found.opens.saturating_sub(1);
@@ -240,12 +245,12 @@ impl Nodes {
         found.removed.take()
     }
 
-    /// What was last seen under a name, whether or not it is still there.
+    /// Returns the node most recently seen under a name, which may be out of date.
     pub(crate) fn at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         self.by_place.get(&(directory, name.into())).copied()
     }
 
-    /// The same, when it is a file that is open.
+    /// Like [`Self::at`], for open nodes only.
     pub(crate) fn open_at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         self.at(directory, name).filter(|node| self.open.contains(node))
     }
@@ -254,14 +259,14 @@ impl Nodes {
         self.open.contains(&node)
     }
 
-    /// The names that lead to a node from the top, as they were last seen; none where one is not
-    /// known.
+    /// Returns the names from the root to a node, as they were last seen; `None` if one of them is
+    /// unknown.
     pub(crate) fn path(&self, node: NodeId) -> Option<Vec<Box<[u8]>>> {
         let (mut names, mut at) = (Vec::new(), node);
         while at != NodeId::ROOT {
             let (directory, name) = self.nodes.get(&at)?.place.as_ref()?;
             names.push(name.clone());
-            // Directories that were moved under each other are no way.
+            // Stops at a cycle of cached parents.
             if names.len() > self.nodes.len() {
                 return None;
             }
@@ -271,7 +276,7 @@ impl Nodes {
         Some(names)
     }
 
-    /// Notes the name by which a node was seen.
+    /// Records the name under which a node was seen.
     pub(crate) fn seen_at(&mut self, node: NodeId, directory: NodeId, name: &[u8]) {
         let place: Place = (directory, name.into());
         if let Some(found) = self.nodes.get_mut(&node) {
@@ -282,7 +287,7 @@ impl Nodes {
         }
     }
 
-    /// A node has a name of ours instead of its own, until it is closed.
+    /// Sets or clears the hidden name of an open node.
     pub(crate) fn set_removed(&mut self, node: NodeId, removed: Option<Place>) {
         if let Some(found) = self.nodes.get_mut(&node) {
             found.removed = removed;
@@ -342,7 +347,7 @@ impl Node {
         }
     }
 
-    /// Which of the wanted kinds of access a caller is known to have.
+    /// Returns the cached access of a caller, limited to the wanted kinds.
     pub(crate) fn access(
         &self,
         now: Time,
@@ -357,7 +362,7 @@ impl Node {
         (granted == wanted || now.since(known.since) < REFUSED_FOR).then_some(granted)
     }
 
-    /// Notes that the server let a caller look up or make a name in this directory.
+    /// Records that the server permitted a caller to look up or create a name in this directory.
     pub(crate) fn note_searched(&mut self, since: Time, who: &Credential, at: Rights) {
         let lookup = Access { lookup: true, ..Access::default() };
         let known = self.access.iter_mut().find(|known| known.who == *who && known.at == at);
@@ -367,7 +372,7 @@ impl Node {
         }
     }
 
-    /// Notes which of the wanted kinds of access the server grants a caller.
+    /// Records the kinds of access that the server grants to a caller.
     pub(crate) fn set_access(
         &mut self,
         since: Time,

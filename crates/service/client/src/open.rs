@@ -1,4 +1,4 @@
-//! Files that are open.
+//! Open files and directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,28 +7,29 @@ use leasehold_session::Credential;
 
 use crate::nodes::NodeId;
 
-/// Names a file or directory that was opened, until it is released.
+/// Identifies an open file or directory until its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpenId(pub u64);
 
-/// What a file is opened for.
+/// The access mode of an open file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
-    /// To be read; a directory, to be listed.
+    /// Permits reads of a file, or listings of a directory.
     pub read: bool,
-    /// To be written.
+    /// Permits writes.
     pub write: bool,
-    /// Past the cache: each read asks the server, and each write is stable when it ends.
+    /// Bypasses the cache: each read goes to the server, and each write is stable when it
+    /// completes.
     pub direct: bool,
-    /// The program runs the file; the client then reads the data of the file, too.
+    /// The program executes the file; the client then reads the data of the file, too.
     pub execute: bool,
 }
 
 impl OpenHow {
-    /// To be read.
+    /// Read access.
     pub const READ: Self = Self { read: true, write: false, direct: false, execute: false };
 
-    /// To be read and written.
+    /// Read and write access.
     pub const READ_WRITE: Self = Self { write: true, ..Self::READ };
 }
 
@@ -37,9 +38,9 @@ pub(crate) struct Open {
     pub(crate) node: NodeId,
     pub(crate) who: Credential,
     pub(crate) how: OpenHow,
-    /// The failures to save that whoever opened it was told of, or that were before.
+    /// The number of save failures that this open has reported or that preceded it.
     pub(crate) failures_seen: u64,
-    /// What came with the cookies of the listing.
+    /// The cookie verifier of the directory listing.
     pub(crate) verifier: [u8; 8],
 }
 
@@ -63,7 +64,7 @@ impl Opens {
         self.opens.get(&open)
     }
 
-    /// How programs have a node open.
+    /// Returns the strongest mode in which programs have a node open.
     pub(crate) fn of(&self, node: NodeId) -> leases::Open {
         let of_node = self.by_node.range((node, OpenId(0))..=(node, OpenId(u64::MAX)));
         let how = |(_, id): &(NodeId, OpenId)| match self.opens[id].how.write {

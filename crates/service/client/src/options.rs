@@ -1,4 +1,4 @@
-//! How a client caches.
+//! Options of the cache and of calls.
 
 use core::time::Duration;
 
@@ -6,26 +6,28 @@ use leasehold_base::units::FileTime;
 use leasehold_core::cache;
 use leasehold_session::nfs::Bounds;
 
-/// What is cached, and when the server is asked whether it is still good.
+/// The consistency policy of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variant {
-    /// Nothing: each read and write is a call, and each write is stable when it ends.
+    /// No caching: each read and write is a call, and each write is stable when it returns.
     None,
-    /// Everything, for as long as it is trusted, whoever opens and closes: for a directory that
-    /// nobody else changes. A close pushes nothing; fsync does.
+    /// Caches all objects until their trust times expire, regardless of open and close: for a
+    /// directory that no other client changes. Only fsync saves data, close does not.
     BufferCache,
-    /// Everything; an open asks whether the file has changed, and a close pushes what was written.
-    /// Who opens a file after another has closed it sees what that one wrote.
+    /// Caches all objects; an open asks the server whether the file has changed, and a close saves
+    /// the written data. A client that opens a file after another has closed it reads the data
+    /// written there.
     #[default]
     CloseToOpen,
-    /// Everything while a lease on it is held, and never what is stale: what others do is seen when
-    /// it is done. A close pushes nothing; fsync does. For a server that grants leases; with any
-    /// other this is close-to-open, and what is no regular file is with one that leases files alone.
+    /// Caches objects while it holds a lease on them, and never uses stale data: changes of other
+    /// clients are visible at once. Only fsync saves data, close does not. The server must grant
+    /// leases; with any other server this is close-to-open, as it is for objects other than regular
+    /// files if the server leases files only.
     Lease,
 }
 
 impl Variant {
-    /// How that is cached which the server grants no leases on.
+    /// Returns the policy for objects without leases.
     pub(crate) const fn by_time(self) -> Self {
         match self {
             Self::Lease => Self::CloseToOpen,
@@ -34,56 +36,59 @@ impl Variant {
     }
 }
 
-/// What leases are asked for on, by calls for something else; the later includes the earlier.
+/// The objects on which other calls request leases; each value includes the earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Asking {
-    /// What is used.
+    /// Objects in use.
     Used,
-    /// The same; and a listing brings handles and attributes, which Not Quite NFS calls
-    /// Readdir_and_Lookup.
+    /// As `Used`; in addition, listings return handles and attributes (Readdir_and_Lookup in Not
+    /// Quite NFS).
     Listed,
-    /// What names lead to as well, whether listed or looked up: its leases on attributes.
+    /// In addition, the targets of looked up or listed names, so that leases cover their
+    /// attributes.
     #[default]
     Named,
 }
 
-/// How a client caches, and how it calls.
+/// Options of the cache and of calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What is cached.
+    /// The consistency policy.
     pub variant: Variant,
-    /// What leases are asked for on by the way.
+    /// The objects on which other calls request leases.
     pub asking: Asking,
-    /// For how long leases are asked for; zero for as long as the server likes.
+    /// The term of requested leases; zero for the server's choice.
     pub term: Duration,
-    /// The bytes of all cached data.
+    /// The maximum number of bytes of cached data.
     pub bytes_max: u64,
-    /// The bytes of data that the server may lose: who writes more waits.
+    /// The maximum number of bytes that are not on the server's stable storage; further writes
+    /// wait.
     pub unsaved_bytes_max: u64,
     /// The number of cached names.
     pub names_max: usize,
-    /// The least and the longest time that attributes of what is no directory are trusted.
+    /// The shortest and longest time for which attributes of objects other than directories are
+    /// trusted.
     pub file_trust: (Duration, Duration),
-    /// The same of a directory.
+    /// The shortest and longest time for which attributes of directories are trusted.
     pub directory_trust: (Duration, Duration),
-    /// The largest READ; the server may take less.
+    /// The largest READ; the server may set a lower limit.
     pub read_bytes_max: u32,
-    /// The largest WRITE; the server may take less.
+    /// The largest WRITE; the server may set a lower limit.
     pub write_bytes_max: u32,
-    /// How far a file that is read in order is read ahead.
+    /// The number of bytes to read ahead in a sequential read.
     pub ahead_bytes: u64,
-    /// How long written data stays here at most before it is sent.
+    /// The longest time for which the client delays a write.
     pub write_delay: Duration,
-    /// Whether each WRITE is stable when it is answered, so that there is nothing to COMMIT.
+    /// True if each WRITE is stable, so that there is no COMMIT.
     pub always_stable: bool,
-    /// The number of READs, WRITEs and COMMITs on their way for one file.
+    /// The maximum number of READs, WRITEs and COMMITs in progress for one file.
     pub calls_of_file_max: usize,
-    /// The same for the whole mount.
+    /// The maximum number of READs, WRITEs and COMMITs in progress for the whole mount.
     pub calls_max: usize,
-    /// The time of day.
+    /// Returns the time of day.
     pub time_of_day: fn() -> FileTime,
-    /// Where chance begins: the verifiers of exclusive creations, names of removed files. Not to be
-    /// one that another client of the server has.
+    /// The seed of the random generator, for verifiers of exclusive creations and names of removed
+    /// files. It must differ between the clients of a server.
     pub seed: u64,
 }
 
@@ -91,8 +96,8 @@ pub struct Options {
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Options {
-    /// Close-to-open, with sizes for a workstation. Times that attributes are trusted are those of
-    /// other clients: 3 to 60 seconds, of directories from 30.
+    /// Returns the options for close-to-open, with sizes for a workstation. The trust times equal
+    /// the defaults of other clients: 3 to 60 seconds, for directories 30 to 60.
     #[must_use]
     pub const fn new(time_of_day: fn() -> FileTime, seed: u64) -> Self {
         Self {
@@ -116,26 +121,26 @@ impl Options {
         }
     }
 
-    /// The largest READ.
+    /// Returns the largest READ.
     pub(crate) fn read_bytes(&self, bounds: &Bounds) -> u32 {
         bounds.read_bytes.min(self.read_bytes_max).max(1)
     }
 
-    /// The largest WRITE.
+    /// Returns the largest WRITE.
     pub(crate) fn write_bytes(&self, bounds: &Bounds) -> u32 {
         bounds.write_bytes.min(self.write_bytes_max).max(1)
     }
 
-    /// What the cache is to do, where the server leases names or not.
+    /// Returns the options of the cache, for a server that leases names or does not.
     pub(crate) fn of_cache(&self, bounds: &Bounds, leases_names: bool) -> cache::Options {
         let nothing = self.variant == Variant::None;
         let files = self.variant;
         let names = if leases_names { files } else { files.by_time() };
-        // Or hears of others before they do anything.
+        // True if no other client makes a change without earlier notice to this one.
         let is_alone = |variant: Variant| matches!(variant, Variant::BufferCache | Variant::Lease);
         let trust = |variant: Variant, times| match variant {
             Variant::None => (Duration::ZERO, Duration::ZERO),
-            // As long as a lease is held, which is looked at besides.
+            // The expiry of the lease bounds this time elsewhere.
             Variant::Lease => (FOREVER, FOREVER),
             Variant::BufferCache | Variant::CloseToOpen => times,
         };

@@ -1,8 +1,9 @@
-//! Written data that the server refused, until a program that had the file open was told: where all
-//! have closed it before, whoever ends the client is.
+//! Written data that the server refused, until a program that had the file open has received the
+//! error. If all programs have closed the file before, the owner of the client reports the refusal
+//! at the end.
 //!
-//! After a refusal for want of room writes go to the server at once for a while, so that each
-//! program learns from its own write that there is no room.
+//! After a refusal for lack of space, writes go to the server at once for a while, so that each
+//! program receives the error from its own write.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -17,15 +18,15 @@ use crate::names::is_gone;
 use crate::nodes::NodeId;
 use crate::rescue::{Refused, Rescuer, Why};
 
-/// Of how many files it is known that a program is told after all.
+/// The maximum number of files with unreported refusals that the client records individually.
 const FILES_MAX: usize = 4096;
 
-/// The time after the last refusal for want of room in which the client delays no writes. A program
-/// that fills a disk, or a quota that the server does not report, thus leaves little data for
-/// rescue.
+/// The time after the last refusal for lack of space in which the client delays no writes. A
+/// program that fills a disk, or a quota that the server does not report, thus leaves little data
+/// for rescue.
 const WITHOUT_ROOM: Duration = Duration::from_secs(60);
 
-/// The files that data was refused of and no program was told of.
+/// The files with refused data whose refusal no program has received.
 #[derive(Default)]
 pub(crate) struct Refusals {
     /// The rescuer that keeps refused data.
@@ -33,14 +34,14 @@ pub(crate) struct Refusals {
     /// The time until which writes go to the server at once.
     without_room_until: Time,
     files: BTreeSet<NodeId>,
-    /// Whether there were more.
+    /// True if there are more files than the set can hold.
     are_more: bool,
-    /// Why the last was.
+    /// The reason of the last refusal.
     why: Option<Error>,
 }
 
 impl Refusals {
-    /// Data of a file was refused, and why.
+    /// Records the refusal of a file's data with its reason.
     pub(crate) fn refused(&mut self, node: NodeId, why: Option<Error>) {
         self.why = why;
         if self.files.len() < FILES_MAX || self.files.contains(&node) {
@@ -50,19 +51,19 @@ impl Refusals {
         }
     }
 
-    /// Notes the refusal of a write.
+    /// Records the refusal of a write.
     pub(crate) fn failed(&mut self, now: Time, error: &Error) {
         if let Error::Failed(Status::NoSpace | Status::QuotaExceeded) = error {
             self.without_room_until = now + WITHOUT_ROOM;
         }
     }
 
-    /// Returns true if the server refused a write for want of room a short while ago.
+    /// Returns true if the server refused a write for lack of space a short while ago.
     pub(crate) fn are_for_want_of_room(&self, now: Time) -> bool {
         now < self.without_room_until
     }
 
-    /// A program was told so.
+    /// Records that a program received the refusal.
     pub(crate) fn told(&mut self, node: NodeId) {
         self.files.remove(&node);
     }
@@ -72,8 +73,7 @@ impl Refusals {
     }
 }
 
-/// Data for the rescuer: all data but the data of a file that is gone, as such data would be gone
-/// with its file.
+/// Returns data for the rescuer, except if the file is gone: the data would be gone with its file.
 pub(crate) fn kept(
     (node, path): (NodeId, Option<Vec<Box<[u8]>>>),
     (offset, data): (u64, bytes::Bytes),
@@ -84,20 +84,21 @@ pub(crate) fn kept(
 }
 
 impl Client {
-    /// Returns true if the client delays no writes, as the server has refused a write for want of
-    /// room.
+    /// Returns true if the client delays no writes because the server has refused a write for lack
+    /// of space.
     pub(crate) fn is_without_room(&self) -> bool {
         let now = self.shared.nfs.session().now();
         self.shared.state().refusals.are_for_want_of_room(now)
     }
 
-    /// Whether the server refused written data, and no write, flush or fsync has said so.
+    /// Returns true if the server refused written data and no write, flush or fsync has reported
+    /// it.
     #[must_use]
     pub fn has_refused_untold(&self) -> bool {
         !self.shared.state().refusals.is_empty()
     }
 
-    /// Why the server last refused written data, if it did.
+    /// Returns the reason of the last refusal of written data, if there was one.
     #[must_use]
     pub fn why_refused(&self) -> Option<Error> {
         self.shared.state().refusals.why.clone()
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_told_stays() {
+    fn unreported_refusals_stay_recorded() {
         let mut refusals = Refusals::default();
         assert!(refusals.is_empty());
         for node in [1, 2, 1] {
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_for_want_of_room_ends_the_delay_of_writes_for_a_minute() {
+    fn refusal_for_lack_of_space_suspends_delayed_writes_for_a_minute() {
         let mut refusals = Refusals::default();
         let second = |number| Time::ZERO + Duration::from_secs(number);
         refusals.failed(second(1), &Error::Failed(Status::Io));
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn more_files_than_are_known_stay_untold() {
+    fn refusals_of_files_beyond_the_limit_stay_unreported() {
         let mut refusals = Refusals::default();
         let nodes = || (0..=FILES_MAX as u64).map(NodeId);
         nodes().for_each(|node| refusals.refused(node, None));

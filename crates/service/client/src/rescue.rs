@@ -14,10 +14,10 @@ use crate::nodes::NodeId;
 pub struct Refused {
     /// The file.
     pub node: NodeId,
-    /// The names that led to the file when it was last seen, from the top; none where that is not
-    /// known.
+    /// The names from the root to the file, as they were last seen; `None` if one of them is
+    /// unknown.
     pub path: Option<Vec<Box<[u8]>>>,
-    /// Where the data belongs.
+    /// The offset of the data in the file.
     pub offset: u64,
     /// The data.
     pub data: Bytes,
@@ -35,11 +35,11 @@ pub enum Why {
         /// The revision that the file had when the data was refused.
         found: u64,
     },
-    /// The call failed, as where the disk is full.
+    /// The call failed, for example because the disk is full.
     Failed(Error),
 }
 
-/// Who keeps what was refused.
+/// Keeps the data that the server refused.
 pub trait Rescuer: Send + Sync {
     /// Keeps the data. A program learns of the refusal only afterwards.
     fn rescue(&self, refused: &Refused);

@@ -1,4 +1,4 @@
-//! Leases that come and go with calls for something else.
+//! Piggybacked lease requests: leases that other calls request and return.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::leases::{object_of, terms};
 use crate::nodes::NodeId;
 use crate::options::Asking;
 
-/// What a call did to an object.
+/// The effect of a call on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Nobody knows.
+    /// The effect is unknown.
     Unknown,
-    /// Nothing.
+    /// No change.
     Not,
-    /// It had this modrev before, and this after.
+    /// A change between these two modrevs.
     Changed(Modrev, Modrev),
 }
 
-/// A call that leases go along with.
+/// A call with piggybacked lease requests.
 pub(crate) struct Ride {
-    /// What makes the call.
+    /// The session that sends the call.
     pub(crate) nfs: Nfs,
     rider: Option<Arc<Rider>>,
 }
@@ -40,7 +40,7 @@ impl Ride {
         self.rider.as_ref().map(|rider| rider.told()).unwrap_or_default()
     }
 
-    /// What the call did to the object at a place.
+    /// Returns the effect of the call on the object at a place.
     pub(crate) fn change(&self, place: u32) -> How {
         let told = self.told();
         if !told.answered {
@@ -50,13 +50,13 @@ impl Ride {
         change.map_or(How::Not, |change| How::Changed(Modrev(change.before), Modrev(change.after)))
     }
 
-    /// All leases that came.
+    /// Returns all leases in the reply.
     pub(crate) fn grants(&self) -> Grants {
         let Told { sent, granted, .. } = self.told();
         Grants(sent, granted.into_iter().map(|one| (one.place, one.grant)).collect())
     }
 
-    /// The lease that came for the object at a place, and when it counts from.
+    /// Returns the lease on the object at a place and the start of its term.
     pub(crate) fn grant(&self, place: u32) -> Option<(Time, messages::Grant)> {
         let told = self.told();
         let granted = told.granted.iter().find(|granted| granted.place == place)?;
@@ -64,7 +64,7 @@ impl Ride {
     }
 }
 
-/// Leases that came with one answer, by the places of their objects, and when they count from.
+/// The leases in one reply, by the places of their objects, with the start of their terms.
 pub(crate) struct Grants(Time, BTreeMap<u32, messages::Grant>);
 
 impl Grants {
@@ -76,15 +76,15 @@ impl Grants {
 /// The place of the first object of a call, and of its second or its result.
 pub(crate) const FIRST: u32 = messages::place::FIRST;
 pub(crate) const SECOND: u32 = messages::place::SECOND;
-/// The place of the first entry of a listing, which stands for all in an ask.
+/// The place of the first entry of a listing; in a request it stands for all entries.
 pub(crate) const ENTRIES: u32 = messages::place::ENTRIES;
-/// Those of what RENAME moves, and takes the place of.
+/// The places of the object that RENAME moves and of the object that it replaces.
 pub(crate) const MOVED: u32 = messages::place::MOVED;
 pub(crate) const REPLACED: u32 = messages::place::REPLACED;
 
 impl Client {
-    /// A call by which leases come and go; the asks are for the objects at these places, where
-    /// nobody else is in the way.
+    /// Prepares a call with piggybacked requests for leases on the objects at these places. The
+    /// server grants them only if no other client's lease conflicts.
     pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Ride {
         let nfs = &self.shared.nfs;
         if nfs.leases().is_none() {
@@ -98,8 +98,9 @@ impl Client {
         Ride { nfs: nfs.ridden(Arc::clone(&rider)), rider: Some(rider) }
     }
 
-    /// A call about names of a directory, which asks for leases on what they lead to, at this place,
-    /// and on the directory where names are leased, if none is held: it may be wanted back.
+    /// Prepares a call about names of a directory. The call requests leases on the named objects at
+    /// this place, and a lease on the directory if the server leases names and the client holds
+    /// none; a held one may be under recall.
     pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Ride {
         let (of_directory, of_object) = ((FIRST, Kind::Read), (place, Kind::Read));
         let asks = self.leases_names() && !self.holds_lease(directory);
@@ -109,7 +110,7 @@ impl Client {
         self.ride(&asks, None)
     }
 
-    /// What is to be known of a lease that came with a call's answer.
+    /// Records a lease that came with a reply.
     pub(crate) fn take_grant(
         &self,
         (who, node): (&Credential, NodeId),
@@ -126,8 +127,8 @@ impl Client {
         });
     }
 
-    /// Takes the lease on a directory that came with what was asked about its names. The moment to
-    /// remember these by: what came with a lease is good from when that was granted.
+    /// Records the lease on a directory that came with a reply about its names. Returns the time
+    /// stamp for caching these names: names that came with a lease are valid from its grant.
     pub(crate) fn take_grant_of_names(
         &self,
         who: &Credential,

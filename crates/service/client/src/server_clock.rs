@@ -1,4 +1,4 @@
-//! The server's time of day, as far as its answers tell it.
+//! An estimate of the server's time of day from its replies.
 //!
 //! Programs such as `make` compare the times of files that a client chooses with the times that the
 //! server chooses. So the client chooses them by the server's clock.
@@ -14,27 +14,27 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Notes an answer to a change: the server made the change between these times of this machine,
-    /// and gave the object this change time. The difference moves only as far as the answer proves
+    /// Records a reply to a change: the server made the change between the two given times of this
+    /// machine, and set the given change time. The estimate moves only as far as the reply proves
     /// it wrong.
     pub(crate) fn note(&mut self, (sent, answered): (FileTime, FileTime), changed: FileTime) {
         let changed = nanoseconds(changed);
         let (least, most) = (changed - nanoseconds(answered), changed - nanoseconds(sent));
-        // This machine's clock was set back in between.
+        // Otherwise this machine's clock was set back between the call and the reply.
         if least <= most {
             self.ahead_nanoseconds = self.ahead_nanoseconds.clamp(least, most);
         }
     }
 
-    /// The time on the server's clock when the clock of this machine shows `here`, in whole steps
-    /// of `step_nanoseconds`: a file system keeps no finer times.
+    /// Returns the server's time when the clock of this machine shows `here`, rounded down to steps
+    /// of `step_nanoseconds`, the resolution of the file system.
     pub(crate) fn at(self, here: FileTime, step_nanoseconds: u64) -> FileTime {
         let there = nanoseconds(here) + self.ahead_nanoseconds;
         whole_steps(there, step_nanoseconds)
     }
 }
 
-/// A time as a file system keeps it that has no finer times than steps of `step_nanoseconds`.
+/// Rounds a time down to the steps of `step_nanoseconds` of a file system.
 pub(crate) fn kept(time: FileTime, step_nanoseconds: u64) -> FileTime {
     whole_steps(nanoseconds(time), step_nanoseconds)
 }
@@ -64,7 +64,7 @@ mod tests {
         clock.note((time(10, 0), time(12, 0)), time(11, 0));
         assert_eq!(clock.at(time(20, 5), 1), time(20, 5), "the same clock may have said this");
         clock.note((time(30, 0), time(31, 0)), time(41, 0));
-        assert_eq!(clock.at(time(31, 0), 1), time(41, 0), "no time is before one that was told");
+        assert_eq!(clock.at(time(31, 0), 1), time(41, 0), "no time precedes a reported one");
         clock.note((time(50, 0), time(51, 0)), time(40, 0));
         assert_eq!(clock.at(time(51, 0), 1), time(41, 0), "the server's clock was set back");
         clock.note((time(61, 0), time(60, 0)), time(99, 0));
@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(clock.at(time(7, 123_456_789), 1000), time(7, 123_456_000));
         assert_eq!(clock.at(time(7, 999_999_999), 2_000_000_000), time(6, 0));
         assert_eq!(kept(time(-1, 5), 1_000_000_000), time(-1, 0));
-        assert_eq!(kept(time(7, 5), 0), time(7, 5), "a server that tells no step");
+        assert_eq!(kept(time(7, 5), 0), time(7, 5), "a server that reports no step");
     }
 }

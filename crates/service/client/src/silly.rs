@@ -1,9 +1,9 @@
-//! Files that lose their name while they are open here: the server would lose their data with it,
-//! so they get a name of ours, which goes when they are released.
+//! Silly renames: a file that loses its name while it is open here would lose its data at the
+//! server, so the client renames it to a hidden name and removes that name at the last release.
 //!
-//! A client that dies leaves such names behind, and nobody else can tell that they are for nothing.
-//! So whoever owns the client may note them where they outlive it ([`Notes`]), and remove what is
-//! left the next time ([`remove_left`]).
+//! A client that crashes leaves such names behind, and no other client can recognise them as
+//! garbage. The owner of a client may therefore record them in a journal that outlives the client
+//! ([`Notes`]), and remove the remaining names at the next start ([`remove_left`]).
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::client::Client;
 use crate::names::is_stale;
 use crate::nodes::NodeId;
 
-/// How many names are tried: each has 64 bits of chance.
+/// The number of names to try; each has 64 random bits.
 const ATTEMPTS: u32 = 8;
 
-/// A name of ours that an open file has at the server. The name alone tells it from all others.
+/// The hidden name of an open file at the server. The name alone is unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
-    /// Who removes it.
+    /// The credential for the removal.
     pub who: Credential,
-    /// Where it stands.
+    /// The directory of the hidden name.
     pub directory: Handle,
     /// The name.
     pub name: Vec<u8>,
 }
 
-/// What notes names of ours, where that outlives the client.
+/// A journal of hidden names that outlives the client.
 pub trait Notes: Send + Sync {
-    /// A file is about to get the name.
+    /// Records that a file is about to get the name.
     fn begun(&self, aside: &Aside);
-    /// The name is gone, or no file has got it.
+    /// Records that the name is gone or that no file got it.
     fn ended(&self, name: &[u8]);
 }
 
-/// Removes a name that a client before this one has left; whether it is gone.
+/// Removes a hidden name that an earlier client has left. Returns true if the name is gone.
 pub async fn remove_left(nfs: &Nfs, aside: &Aside) -> bool {
     let removed = nfs.remove(&aside.who, &aside.directory, &aside.name).await;
     match removed {
@@ -48,20 +48,21 @@ pub async fn remove_left(nfs: &Nfs, aside: &Aside) -> bool {
     }
 }
 
-/// Whether a name, or the directory that it was in, is no more.
+/// Returns true if the status means that a name or its directory no longer exists.
 const fn is_unnamed(status: Status) -> bool {
     matches!(status, Status::NotFound) || is_stale(status)
 }
 
 impl Client {
-    /// Has names of ours noted from now on. Who notes them is told once.
+    /// Sets the journal of hidden names; later calls have no effect.
     pub fn note_asides(&self, notes: Arc<dyn Notes>) {
-        // A second one would know half.
+        // A second journal would have an incomplete list.
         let _ = self.shared.notes.set(notes);
     }
 
-    /// Gives an open file a name of ours in the same directory, and says which. It is to go on to
-    /// its end once it has begun ([`Client::to_the_end`]): nobody else would remove the name.
+    /// Renames an open file to a hidden name in the same directory and returns that name. The
+    /// caller must run the future to completion ([`Client::to_the_end`]); otherwise no one removes
+    /// the name.
     pub(crate) async fn put_aside(
         &self,
         who: &Credential,
@@ -71,7 +72,7 @@ impl Client {
         for _ in 0..ATTEMPTS {
             let chance = self.with(|state, _, _| state.random.next_u64());
             let aside = format!(".nfs{chance:016x}").into_bytes();
-            // RENAME would take the place of another's file.
+            // RENAME would replace another client's file of that name.
             match self.ask_lookup(who, directory, &aside).await {
                 Err(Error::Failed(Status::NotFound)) => {}
                 Err(error) => return Err(error),
@@ -82,7 +83,7 @@ impl Client {
             }
             self.note(who, directory, &aside)?;
             let renamed = self.rename_name(who, (directory, name), (directory, &aside), Some(node));
-            // What came of a call without an answer is not known.
+            // The outcome of a call without a reply is unknown, so the journal keeps the name.
             if let Err(error @ Error::Failed(_)) = renamed.await.map(drop) {
                 self.note_ended(&aside);
                 return Err(error);
@@ -97,7 +98,7 @@ impl Client {
         let useless = self.with(|state, now, doings| {
             let needed = state.nodes.is_open(node) && !state.nodes.is_removed(node);
             if needed {
-                // Its directory is needed until the name is gone.
+                // The client needs the directory until it has removed the name.
                 state.nodes.refer(directory);
                 state.nodes.set_removed(node, Some((directory, aside.into())));
                 state.step(now, Event::Distrust { object: node.key() }, doings);
@@ -105,13 +106,13 @@ impl Client {
             !needed
         });
         if useless {
-            // It was released while its name was changed, or has another name of ours.
+            // The file was released during the rename, or already has another hidden name.
             self.shared.state().nodes.refer(directory);
             self.remove_aside(who.clone(), node, (directory, aside.to_vec()), false);
         }
     }
 
-    /// A file that was put aside has its own name again.
+    /// Records that a file has its own name again.
     pub(crate) fn put_back(&self, node: NodeId, (directory, name): (NodeId, &[u8]), aside: &[u8]) {
         {
             let mut state = self.shared.state();
@@ -122,8 +123,8 @@ impl Client {
         self.note_ended(aside);
     }
 
-    /// Removes a name that we gave a file, without anybody waiting, and gives the directory's
-    /// reference back; what was written to the file and is unsaved is saved first.
+    /// Removes a hidden name in the background and returns the reference to its directory. Saves
+    /// unsaved data of the file first if `unsaved` is true.
     pub(crate) fn remove_aside(
         &self,
         who: Credential,
@@ -137,7 +138,7 @@ impl Client {
             if unsaved {
                 client.sync_node(node).await;
             }
-            // There is nobody to tell: a name that cannot be removed stays where it is.
+            // A background task has no caller to report to: a name that it cannot remove stays.
             let gone = match client.remove_name(&who, directory, &name, None).await {
                 Ok(()) => true,
                 Err(Error::Failed(status)) => is_unnamed(status),

@@ -1,23 +1,24 @@
-//! Turns: how much of data is on its way to or from the servers of objects at once.
+//! Flow control: bounds the data in transit to and from the iods.
 //!
-//! A client has one link, and those servers together have many: what all of them send it at once
-//! waits before that link or is lost, and then some connections have far less of it than others.
-//! What many clients send one server does the same to its link. So data goes in parts, of which few
-//! are on their way, to all servers that there is something for.
+//! A client has one link and the iods together have many. If all of them send at once, data waits
+//! before the client's link or is lost, and some connections then receive far less bandwidth than
+//! others. Many clients that send to one iod have the same effect on its link. The client therefore
+//! transfers data in parts and limits the parts in transit, over all iods that have work.
 //!
 //! Rules:
-//! 1. What is on its way is at most what came through a moment ago, and may always be a part of
-//!    [`PART_BYTES_MIN`] at several servers ([`LEAST_BYTES`], [`Flow`]); others wait for their turn.
-//!    So where servers are near the bound grows until the link is full, and where a link is full,
-//!    it stays at what keeps it so.
-//! 2. The turn is that of the server to which the least is on its way, so that one that is slow has
-//!    the fewest, and of several that of the next in a circle, which is the same for all clients while
-//!    each begins at a place of its own: clients that use one file in order go round one behind the
-//!    other, and do not all wait for the same server. A turn that no other server waited for leaves
-//!    the place as it is: all that open one file would come to the same by it.
-//! 3. At a server the turn is that of who came first; of one file, that of what comes first in it,
-//!    since programs read in order, but nobody is overtaken by more than [`OVERTAKERS`].
-//! 4. The time that a call may take begins with its turn.
+//! 1. The amount in transit is at most the amount that completed a moment ago, and may always be
+//!    one part of [`PART_BYTES_MIN`] at several iods ([`LEAST_BYTES`], [`Flow`]); other parts wait.
+//!    So the bound grows until the link is full if the iods are near, and it stays at the amount
+//!    that keeps a full link full.
+//! 2. The next part goes to the iod with the least data in transit, so that a slow iod has the
+//!    fewest parts. Among equals the order is round robin. All clients use the same circle of iods,
+//!    but each client begins at its own position: clients that read one file sequentially follow
+//!    each other and do not all wait for the same iod. A part without competing iods does not move
+//!    the position, since otherwise all clients that open one file would arrive at the same
+//!    position.
+//! 3. At one iod the order is first come, first served. Within one file the lowest offset goes
+//!    first, since programs read sequentially, but at most [`OVERTAKERS`] parts overtake another.
+//! 4. The timeout of a call begins when its part may go.
 
 #[cfg(test)]
 mod tests;
@@ -36,22 +37,22 @@ use leasehold_session::Session;
 
 use crate::nodes::NodeId;
 
-/// The parts that data goes in: so many are on their way where all servers have some, but none is
-/// so small that calls cost more than they carry, or larger than a READ.
+/// The parts of a transfer. This many parts are in transit if all iods have some, but a part is not
+/// so small that the overhead of calls dominates, and not larger than a READ.
 const PARTS: u64 = 16;
 const PART_BYTES_MIN: u64 = 128 << 10;
 const PART_BYTES_MAX: u64 = 1 << 20;
 
-/// What may be on its way at any rate, in bytes. Measured: where a link's queue has room for a tenth
-/// of a second at 100 Mbit/s, 2 MiB that came at once from several servers were lost in part. A server
-/// so far away that this is there before its answer is back is used less than it could be.
+/// The minimum bound of the data in transit, in bytes. Measured: if the queue of a link holds a
+/// tenth of a second at 100 Mbit/s, 2 MiB that arrived at once from several iods were lost in part.
+/// An iod with a larger product of bandwidth and delay is not used fully.
 const LEAST_BYTES: u64 = 1280 << 10;
 
-/// Of how many that came later one may go first where it comes before in the file: more than wait of one
-/// file that is read in order, and few enough that who waits has a turn soon.
+/// The maximum number of later parts that may overtake a part of the same file at a lower offset:
+/// more than the waiting parts of one sequential read, and few enough to bound the wait.
 const OVERTAKERS: u64 = 256;
 
-/// The order of what goes one way.
+/// The flow control of one direction.
 pub(crate) struct Turns {
     clock: Session,
     state: Mutex<State>,
@@ -59,49 +60,49 @@ pub(crate) struct Turns {
 
 struct State {
     flow: Flow,
-    /// How much is on its way to each that ever had a turn; who calls them knows few.
+    /// The data in transit for each iod that was ever used; a client knows few iods.
     out: BTreeMap<SocketAddr, u64>,
-    /// Who waits, in order of a server's turns.
+    /// The waiting parts, in order of arrival at each iod.
     waiting: VecDeque<Waiting>,
     next: u64,
-    /// The position in the circle of servers that is next.
+    /// The round-robin position of the next iod.
     hand: u64,
 }
 
-/// What has a turn.
+/// A part of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) server: SocketAddr,
     pub(crate) file: NodeId,
-    /// Where it is in the file.
+    /// The offset in the file.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
 }
 
 struct Waiting {
-    /// As they came.
+    /// The number by arrival.
     number: u64,
-    /// That of its server in the circle.
+    /// The iod's index in round-robin order.
     position: u64,
     part: Part,
     waker: Waker,
 }
 
-/// What counts as on its way until it is dropped.
+/// A part in transit, until it is dropped.
 pub(crate) struct Turn<'a> {
     turns: &'a Turns,
     part: Part,
 }
 
-/// A place among those who wait, given up when it is dropped.
+/// An entry in the queue, removed when it is dropped.
 struct Place<'a> {
     turns: &'a Turns,
     number: Option<u64>,
     part: Part,
 }
 
-/// The position of a server in the circle, or that where a client begins. Clients whose circles differ, as
-/// another release of Rust may have them, are slower together and nothing else.
+/// Returns the round-robin index of an iod, or the start index of a client. Different releases of
+/// Rust may hash differently; clients with different orders are only slower together.
 fn position(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -114,7 +115,7 @@ impl State {
         Self { flow: Flow::new(now, LEAST_BYTES), out, waiting, next: 0, hand: position(order) }
     }
 
-    /// Has a part wait for its turn; the number is its own.
+    /// Adds a part to the queue and returns its unique number.
     fn wait(&mut self, part: Part, waker: Waker) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -123,7 +124,7 @@ impl State {
         number
     }
 
-    /// Whether as much may be on its way to a server besides; it then counts.
+    /// Returns true if the part may be in transit now, and counts it.
     fn take(&mut self, part: Part) -> bool {
         let fits = self.flow.take(part.bytes);
         if fits {
@@ -139,13 +140,13 @@ impl State {
         }
     }
 
-    /// Who goes next.
+    /// Returns the position of the next part in the queue.
     fn first(&mut self) -> Option<usize> {
         let order = |waiting: &Waiting| {
             let out = self.out.get(&waiting.part.server).copied().unwrap_or_default();
             (out, waiting.position.wrapping_sub(self.hand))
         };
-        // Of several the first.
+        // Among equals, the first in the queue.
         let first = (0..self.waiting.len()).min_by_key(|at| order(&self.waiting[*at]))?;
         let Part { server, file, .. } = self.waiting[first].part;
         let alike = (first..self.waiting.len()).filter(|at| {
@@ -155,12 +156,12 @@ impl State {
         let oldest = alike.clone().map(|at| self.waiting[at].number).min()?;
         let able = alike.filter(|at| self.waiting[*at].number - oldest < OVERTAKERS);
         let next = able.min_by_key(|at| self.waiting[*at].part.offset)?;
-        // The other keeps what is left of the places of this file.
+        // The part that was first takes the other's position in the queue of this file.
         self.waiting.swap(first, next);
         Some(first)
     }
 
-    /// Lets the next go on, if there is room; it counts from now on.
+    /// Starts the next part if there is room, and counts it.
     fn go(&mut self) -> Option<Waiting> {
         let at = self.first()?;
         let Waiting { part, position, .. } = self.waiting[at];
@@ -173,14 +174,14 @@ impl State {
         self.waiting.remove(at)
     }
 
-    /// Has those go on whose turn it is.
+    /// Starts all parts for which there is room.
     fn go_on(&mut self) -> Vec<Waker> {
         core::iter::from_fn(|| self.go()).map(|waiting| waiting.waker).collect()
     }
 }
 
 impl Turns {
-    /// An order, by the clock of a session.
+    /// Creates the flow control of one direction, with the clock of a session.
     pub(crate) fn new(clock: Session, order: u64) -> Self {
         let state = Mutex::new(State::new(clock.now(), order));
         Self { clock, state }
@@ -190,12 +191,12 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The parts that data goes in now: larger ones where much comes through.
+    /// Returns the present size of parts; a higher throughput permits larger ones.
     pub(crate) fn part_bytes(&self) -> u64 {
         (self.state().flow.most() / PARTS).clamp(PART_BYTES_MIN, PART_BYTES_MAX)
     }
 
-    /// Waits until a part may be on its way; it then counts.
+    /// Waits until a part may be in transit, and counts it.
     pub(crate) async fn turn(&self, part: Part) -> Turn<'_> {
         let mut place = Place { turns: self, number: None, part };
         poll_fn(|context| {
@@ -232,7 +233,7 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// All of it came through.
+    /// Records that the whole part arrived.
     pub(crate) fn done(self) {
         let now = self.turns.clock.now();
         self.turns.state().flow.came(self.part.bytes, now);
@@ -254,7 +255,7 @@ impl Drop for Place<'_> {
         let had_turn = state.waiting.len() == waited;
         drop(state);
         if had_turn {
-            // It was given one that it did not come to take.
+            // The part was started, but its task was dropped before it took the turn.
             self.turns.end(self.part);
         }
     }

@@ -1,4 +1,4 @@
-//! A mounted file system by paths, as one caller.
+//! A mounted file system with path operations, for one user.
 
 use bytes::{Bytes, BytesMut};
 use leasehold_base::attributes::{Attributes, FileType, Mode, SetAttributes};
@@ -13,17 +13,19 @@ use crate::names::is_gone;
 use crate::nodes::NodeId;
 use crate::open::{OpenHow, OpenId};
 
-/// So many symbolic links are followed on one way: what Linux does.
+/// The maximum number of symbolic links on one path, as in Linux.
 const LINKS_MAX: u32 = 40;
 
-/// The most that [`User::read`] asks for at once.
+/// The maximum size of one read in [`User::read`].
 const PIECE_BYTES: u32 = 1 << 20;
 
-/// A mounted file system by paths, as one caller. A path begins at the directory that is mounted,
-/// with or without a `/`; it goes through symbolic links, unless they are absolute: those lead
-/// elsewhere on the server, which is not reached from here, and fail with [`Status::NotFound`].
+/// A mounted file system with path operations, for one user. A path begins at the root of the
+/// mount, with or without a `/`. Path resolution follows relative symbolic links; an absolute link
+/// refers to another part of the server, which this client cannot reach, and fails with
+/// [`Status::NotFound`].
 ///
-/// Where the server says that an object on the way is stale, since it was replaced, the way is
+/// If the server reports that an object on the path is stale, because it was replaced, the client
+/// resolves the path again. An open [`File`] keeps its object.
 /// looked up again. A [`File`] that is open stays with its object.
 #[derive(Clone)]
 pub struct User {
@@ -31,7 +33,7 @@ pub struct User {
     who: Credential,
 }
 
-/// An object that is not forgotten while this is kept.
+/// A reference to an object, which ends when the value is dropped.
 struct Kept {
     client: Client,
     node: NodeId,
@@ -46,26 +48,26 @@ impl Drop for Kept {
     }
 }
 
-/// A name of a directory.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The name.
     pub name: Bytes,
-    /// The attributes of its object, where the server told them.
+    /// The attributes of the object, if the server returned them.
     pub attributes: Option<Attributes>,
 }
 
 impl Client {
-    /// The same file system by paths, as one caller.
+    /// Returns the path interface of this file system for one user.
     #[must_use]
     pub fn user(&self, who: Credential) -> User {
         User { client: self.clone(), who }
     }
 }
 
-/// Makes an attempt again where it met a stale object: that is forgotten by then, so that another
-/// is found, and as often as there are objects on the ways. (An async closure for this would not be
-/// `Send`.)
+/// Repeats an attempt that found a stale object. The client has forgotten that object, so the next
+/// attempt looks it up again; there are at most as many attempts as names on the paths. (An async
+/// closure for this would not be `Send`.)
 macro_rules! anew_where_stale {
     ($paths:expr, $attempt:block) => {{
         let mut objects: usize = $paths.iter().map(|path: &&[u8]| names_of(path).len()).sum();
@@ -79,17 +81,17 @@ macro_rules! anew_where_stale {
 }
 
 impl User {
-    /// The same by nodes.
+    /// Returns the node interface.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     ///
     /// # Errors
-    /// What the server says, as for every operation: [`Status::NotFound`] where the path leads
-    /// nowhere.
+    /// The status of the server, as for every operation: [`Status::NotFound`] if the path does not
+    /// exist.
     pub async fn open(&self, path: &[u8], how: OpenHow) -> Result<File, Error> {
         anew_where_stale!([path], {
             let kept = self.walk(path, true).await?;
@@ -98,8 +100,8 @@ impl User {
         })
     }
 
-    /// Makes a file and opens it for reading and writing; with `exclusive`, only when the name was
-    /// not there. A file that was there keeps what is in it.
+    /// Creates a file and opens it for reading and writing; with `exclusive`, fails if the name
+    /// exists. An existing file keeps its contents.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -115,7 +117,7 @@ impl User {
         })
     }
 
-    /// All of a file.
+    /// Reads a whole file.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -133,11 +135,11 @@ impl User {
         }
     }
 
-    /// Makes a file of these bytes, or has one hold them alone, and ends when they are on the
-    /// server's stable storage.
+    /// Creates or replaces the contents of a file, and returns when the data is on the server's
+    /// stable storage.
     ///
     /// # Errors
-    /// As [`User::open`]; what is in the file then may be a part.
+    /// As [`User::open`]; the file may then contain a part of the data.
     pub async fn write(&self, path: &[u8], mode: Mode, data: Bytes) -> Result<(), Error> {
         let file = self.create(path, mode, false).await?;
         if file.attributes().await?.size > 0 {
@@ -148,7 +150,8 @@ impl User {
         file.close().await
     }
 
-    /// The attributes of what a path leads to; of a symbolic link at its end, its own.
+    /// Returns the attributes of the object at a path, without following a symbolic link at the end
+    /// of the path.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -159,7 +162,7 @@ impl User {
         })
     }
 
-    /// Changes attributes, all or none, and says what they are then.
+    /// Changes all of the given attributes or none, and returns the new attributes.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -175,12 +178,12 @@ impl User {
         })
     }
 
-    /// The names of a directory without `.` and `..`, in the server's order. Attributes cost the
-    /// server a look at each object.
+    /// Lists the names of a directory without `.` and `..`, in the server's order. With attributes,
+    /// the server must read each object.
     ///
     /// # Errors
-    /// As [`User::open`]; [`Status::BadCookie`] when the directory changed so much meanwhile that
-    /// the server cannot go on.
+    /// As [`User::open`]; [`Status::BadCookie`] if the directory changed during the listing so that
+    /// the server cannot continue.
     pub async fn list(&self, path: &[u8], with_attributes: bool) -> Result<Vec<Listed>, Error> {
         let directory = self.open(path, OpenHow::READ).await?;
         let mut listed = Vec::new();
@@ -204,7 +207,7 @@ impl User {
         }
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -217,7 +220,7 @@ impl User {
         })
     }
 
-    /// Makes a symbolic link that says `target`.
+    /// Creates a symbolic link to `target`.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -230,7 +233,7 @@ impl User {
         })
     }
 
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -241,7 +244,7 @@ impl User {
         })
     }
 
-    /// Gives what `from` leads to one more name.
+    /// Adds the name `to` to the object at `from`.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -255,7 +258,7 @@ impl User {
         })
     }
 
-    /// Removes a name that is no directory's. Who has the file open here can go on.
+    /// Removes a name of an object other than a directory. Open files of this client stay usable.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -277,7 +280,7 @@ impl User {
         })
     }
 
-    /// Gives what has a name another, in place of what had that.
+    /// Renames an object and replaces an object with the new name.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -289,7 +292,7 @@ impl User {
         })
     }
 
-    /// The room on the file system.
+    /// Returns the space of the file system.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -297,7 +300,7 @@ impl User {
         self.client.statfs(&self.who, NodeId::ROOT).await
     }
 
-    /// The directory of a path's last name, and that.
+    /// Returns the parent directory and the last name of a path.
     async fn walk_to_parent<'a>(&self, path: &'a [u8]) -> Result<(Kept, &'a [u8]), Error> {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -316,7 +319,7 @@ impl User {
         let mut links = 0;
         while let Some(name) = names.pop() {
             if name == b".." {
-                // Above the top there is the top.
+                // The parent of the root is the root.
                 way.truncate((way.len() - 1).max(1));
                 continue;
             }
@@ -342,36 +345,36 @@ impl User {
     }
 }
 
-/// The names of a path, the last first.
+/// Returns the names of a path in reverse order.
 fn names_of(path: &[u8]) -> Vec<Vec<u8>> {
     let names = path.rsplit(|byte| *byte == b'/');
     names.filter(|name| !matches!(*name, b"" | b".")).map(<[u8]>::to_vec).collect()
 }
 
-/// A file that is open, until this is dropped.
+/// An open file, which is released when the value is dropped.
 pub struct File {
     kept: Kept,
     who: Credential,
-    /// None when it was closed.
+    /// `None` after the file was closed.
     open: Option<OpenId>,
 }
 
 impl File {
     fn id(&self) -> OpenId {
-        self.open.expect("who closes it has it no more")
+        self.open.expect("`close` consumes the file")
     }
 
     fn client(&self) -> &Client {
         &self.kept.client
     }
 
-    /// Its node.
+    /// Returns the node of the file.
     #[must_use]
     pub const fn node(&self) -> NodeId {
         self.kept.node
     }
 
-    /// Reads: fewer bytes than asked for only at the end of the file.
+    /// Reads data. The result is shorter than `count` only at the end of the file.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -379,7 +382,7 @@ impl File {
         self.client().read(self.id(), offset, count).await
     }
 
-    /// Writes all of it or nothing; as [`Client::write`] this waits for no more than room.
+    /// Writes all of the data or nothing; like [`Client::write`], waits only for room.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -387,7 +390,7 @@ impl File {
         self.client().write(self.id(), offset, data).await
     }
 
-    /// Writes behind all that is in it. Under a lease nothing of others comes in between.
+    /// Appends data. Under a lease, no data of other clients comes in between.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -395,7 +398,7 @@ impl File {
         self.client().append(self.id(), data).await
     }
 
-    /// Its attributes.
+    /// Returns the attributes of the file.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -403,7 +406,7 @@ impl File {
         self.client().getattr(&self.who, self.node()).await.map(|seen| seen.attributes)
     }
 
-    /// Cuts it, or makes it longer by zeros.
+    /// Truncates the file or extends it with zeros.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -412,16 +415,16 @@ impl File {
         self.client().setattr(&self.who, self.node(), &attributes).await.map(drop)
     }
 
-    /// Waits until what was written before is on the server's stable storage.
+    /// Waits until earlier writes are on the server's stable storage.
     ///
     /// # Errors
-    /// What failed to be saved and was not told by this file before.
+    /// The first failure to save data that this open file has not reported yet.
     pub async fn sync(&self) -> Result<(), Error> {
         self.client().fsync(self.id()).await
     }
 
-    /// Closes it; with close-to-open, what was written is saved first. Who only drops a file is not
-    /// told of what failed.
+    /// Closes the file; with close-to-open, saves written data first. A caller that only drops the
+    /// file receives no error report.
     ///
     /// # Errors
     /// As [`File::sync`].

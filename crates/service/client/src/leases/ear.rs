@@ -1,5 +1,5 @@
-//! What the server says by itself: it wants leases back, asks what is known under one, or knows the
-//! client no more.
+//! Callbacks of the server: recalls of leases, requests for the state under a lease, and reports
+//! that the server no longer knows the client.
 
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,7 @@ use crate::client::{Client, Shared};
 use crate::convert;
 
 impl Client {
-    /// Hears what the server says by itself.
+    /// Registers the receiver of the server's callbacks.
     pub(crate) fn listen(&self) {
         if let Some(leases) = self.shared.nfs.leases() {
             leases.listen(Arc::new(Ear(Arc::downgrade(&self.shared))));
@@ -24,7 +24,7 @@ impl Client {
     }
 }
 
-/// Hears the server.
+/// Receives the server's callbacks.
 struct Ear(Weak<Shared>);
 
 impl Ear {
@@ -99,7 +99,7 @@ impl Listener for Ear {
             let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
             state.lease(now, event, doings);
             state.leases.as_mut()?.reported.take().filter(|held| *held)?;
-            // Other clients see these times from now on.
+            // From now on other clients see these times.
             state.settle_times(now, (node, at), doings);
             let (attributes, _) = state.cache.attributes(now, node.key())?;
             Some(report::Now {

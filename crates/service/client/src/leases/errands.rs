@@ -1,5 +1,5 @@
-//! What leases have a client do by calls of their own: leases are asked for, renewed and given
-//! back, and what was changed is sent.
+//! Background lease work in calls of its own: lease requests, renewals and returns, and writes of
+//! data before a return.
 
 use leasehold_core::leases::holder::{self, Request};
 use leasehold_session::leases::messages::leases::{Progress, Returned, Wanted};
@@ -9,13 +9,13 @@ use super::object_of;
 use crate::client::Client;
 use crate::nodes::NodeId;
 
-/// How many leases are asked for by one call: many are to be renewed at one time.
+/// The maximum number of leases in one request; many leases need renewal at the same time.
 const TOGETHER_MAX: usize = 64;
 
-/// How many are given back by one call, which is to fit into a datagram.
+/// The maximum number of leases that one call returns; the call must fit into a datagram.
 const RETURNED_MAX: usize = 256;
 
-/// Lease work that is done once the state is let go.
+/// Lease work to do after the lock on the state is released.
 #[derive(Default)]
 pub(crate) struct Errands {
     pub(super) asks: Vec<Errand>,
@@ -26,7 +26,7 @@ pub(crate) struct Errands {
     pub(super) progressed: bool,
 }
 
-/// A lease that is asked for.
+/// A lease request.
 pub(super) struct Errand {
     pub(super) request: Request,
     pub(super) node: NodeId,
@@ -35,7 +35,7 @@ pub(super) struct Errand {
 }
 
 impl Client {
-    /// Does what leases made necessary, once the state is let go.
+    /// Performs the collected lease work without the lock on the state.
     pub(crate) fn run_errands(&self, errands: Errands) {
         let Errands { asks, returns, pushes, withdraws, replaced, progressed } = errands;
         if !withdraws.is_empty() || !replaced.is_empty() {
@@ -81,12 +81,12 @@ impl Client {
     }
 }
 
-/// Asks for several leases by one call.
+/// Requests several leases in one call.
 async fn ask(client: Client, errands: Vec<Errand>) {
     let (Some(leases), Some(first)) = (client.shared.nfs.leases(), errands.first()) else { return };
     let asked = client.ask();
     let wanted = errands.iter().map(|errand| errand.wanted).collect();
-    // Only who is done with reclaiming says so.
+    // Only a client that has finished its reclaims reports that.
     let answer = leases.lease(&first.who, wanted, Vec::new(), client.progress()).await;
     let held = answer.map(|(_, held)| held).unwrap_or_default();
     client.with(|state, now, doings| {
@@ -101,15 +101,15 @@ async fn give_back(client: Client, returns: Vec<Returned>) {
     let Some(leases) = client.shared.nfs.leases().cloned() else { return };
     let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
     let Some(who) = who else { return };
-    // A lease that cannot be given back runs out.
+    // A lease that the client cannot return expires.
     let _ = leases.lease(&who, Vec::new(), returns, client.progress()).await;
 }
 
-/// Has the server know where the client is reached.
+/// Informs the server of the address at which it reaches the client.
 pub(super) async fn call_in(client: Client) {
     let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
     if let (Some(leases), Some(who)) = (client.shared.nfs.leases(), who) {
-        // Who cannot be reached finds its leases over.
+        // If the server cannot reach the client, the leases end.
         let _ = leases.lease(&who, Vec::new(), Vec::new(), client.progress()).await;
     }
     if let Some(leased) = &mut client.shared.state().leases {
@@ -117,11 +117,11 @@ pub(super) async fn call_in(client: Client) {
     }
 }
 
-/// Sends back what was changed.
+/// Saves the changes of a node before its lease is returned.
 async fn push(client: Client, node: NodeId) {
     loop {
         client.sync_node(node).await;
-        // What waited for room came in behind.
+        // Writes that waited for room may have arrived meanwhile.
         if !client.shared.state().cache.is_unsaved(node.key()) {
             break;
         }

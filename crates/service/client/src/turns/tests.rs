@@ -11,9 +11,9 @@ use super::*;
 
 const PART: u64 = 128 << 10;
 
-/// How many of them may be on their way.
+/// The number of parts that may be in transit.
 const FITS: u16 = 10;
-const _: () = assert!(FITS as u64 * PART == LEAST_BYTES, "they are all that fits");
+const _: () = assert!(FITS as u64 * PART == LEAST_BYTES, "the parts fill the bound");
 
 fn server(number: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, number).into()
@@ -31,14 +31,14 @@ fn out(state: &State, at: u16) -> u64 {
     state.out[&server(at)] / PART
 }
 
-/// Has one go on, and tells which.
+/// Starts the next part and returns it.
 fn next(state: &mut State) -> Option<Part> {
     state.go().map(|waiting| waiting.part)
 }
 
-/// Twice as many parts as may be on their way, first all for one server, then for three others.
+/// Twice as many parts as the bound permits, first all for one iod, then for three others.
 #[test]
-fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
+fn transit_is_bounded_and_spread_over_iods() {
     let mut state = State::new(Time::ZERO, 0);
     (0..FITS).for_each(|number| wait(&mut state, part(1, 1, number.into())));
     (0..FITS).for_each(|number| wait(&mut state, part(2 + number % 3, 1, number.into())));
@@ -48,15 +48,15 @@ fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
     let (least, most) = (u64::from(FITS) / 4, u64::from(FITS).div_ceil(4));
     assert!(each.iter().all(|out| (least..=most).contains(out)), "all have as many: {each:?}");
     assert!(state.go_on().is_empty());
-    // Whoever has the fewest goes next, though others have waited for longer.
+    // The iod with the fewest parts goes next, although others have waited longer.
     (0..least).for_each(|_| state.give_back(part(3, 1, 0)));
     assert_eq!(next(&mut state).map(|part| part.server), Some(server(3)));
 }
 
-/// Two clients that want the same of the same servers begin at different ones, and come round to them in
-/// the same order; also of a file that is not their first, and that both opened at the same server.
+/// Two clients that read the same data from the same iods begin at different iods and visit them in
+/// the same order, also for a file that is not their first and that both opened at the same iod.
 #[test]
-fn clients_go_round_one_behind_the_other() {
+fn clients_visit_iods_in_the_same_order_from_different_starts() {
     let rounds = [1, 2].map(|order| {
         let mut state = State::new(Time::ZERO, order);
         wait(&mut state, part(7, 1, 0));
@@ -79,10 +79,10 @@ fn clients_go_round_one_behind_the_other() {
     assert_eq!(rounds[0], turned);
 }
 
-/// A program waits for what comes first in a file, though that was asked for last; no other file waits
-/// for longer therefore.
+/// A program waits for the lowest offset of a file, even if it was requested last; other files do
+/// not wait longer because of that.
 #[test]
-fn what_comes_first_in_a_file_goes_first() {
+fn lowest_offset_of_a_file_goes_first() {
     let mut state = State::new(Time::ZERO, 0);
     for (file, offset) in [(1, 2), (2, 9), (1, 3), (2, 8), (1, 1)] {
         wait(&mut state, part(1, file, offset));
@@ -93,9 +93,9 @@ fn what_comes_first_in_a_file_goes_first() {
     assert_eq!(order, [(1, 1), (2, 8), (1, 2), (2, 9), (1, 3)]);
 }
 
-/// What is far in a file is not waited with for as long as there is something before it.
+/// A part at a high offset is not delayed without limit by parts at lower offsets.
 #[test]
-fn nobody_is_overtaken_for_ever() {
+fn overtaking_is_bounded() {
     let mut state = State::new(Time::ZERO, 0);
     wait(&mut state, part(1, 1, u64::MAX));
     let overtakers = core::iter::repeat_with(|| {
@@ -108,7 +108,7 @@ fn nobody_is_overtaken_for_ever() {
 }
 
 #[test]
-fn one_alone_goes_however_large_it_is() {
+fn single_part_starts_regardless_of_its_size() {
     let mut state = State::new(Time::ZERO, 0);
     let large = Part { bytes: 2 * LEAST_BYTES, ..part(1, 1, 0) };
     wait(&mut state, large);
@@ -119,7 +119,7 @@ fn one_alone_goes_however_large_it_is() {
     assert_eq!(state.go_on().len(), 1);
 }
 
-/// A clock that stands still.
+/// A clock that does not advance.
 struct Still;
 
 impl Transport for Still {
@@ -134,7 +134,7 @@ impl Transport for Still {
     fn wake_at(&self, _time: Time) {}
 }
 
-/// An order in which there is room for one more, and what is on its way.
+/// Flow control with room for one more part, and the part in transit.
 fn nearly_full() -> (Turns, Part) {
     let clock = Session::new(Options::stream(), Random::from_seed(0), |_| Still);
     let most = Part { bytes: LEAST_BYTES - PART, ..part(1, 1, 0) };
@@ -143,13 +143,13 @@ fn nearly_full() -> (Turns, Part) {
     (turns, most)
 }
 
-/// What a future says now.
+/// Polls a future once.
 fn poll<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[test]
-fn a_turn_ends_when_it_is_dropped_and_the_next_begins() {
+fn dropping_a_turn_starts_the_next() {
     let (turns, _most) = nearly_full();
     let (one, mut other) = (pin!(turns.turn(part(2, 1, 0))), pin!(turns.turn(part(2, 1, 1))));
     let Poll::Ready(turn) = poll(one) else { panic!("there is room") };
@@ -160,7 +160,7 @@ fn a_turn_ends_when_it_is_dropped_and_the_next_begins() {
 }
 
 #[test]
-fn who_gives_up_waiting_leaves_nothing() {
+fn cancelled_waiter_leaves_no_entry() {
     let (turns, most) = nearly_full();
     turns.state().take(part(2, 1, 0));
     let mut one = Box::pin(turns.turn(part(2, 1, 1)));
@@ -171,9 +171,9 @@ fn who_gives_up_waiting_leaves_nothing() {
     assert_eq!(turns.state().flow.out(), 0);
 }
 
-/// Its turn came, and it did not come to know.
+/// The part was started, but its task never took the turn.
 #[test]
-fn who_gives_up_at_its_turn_leaves_it_to_the_next() {
+fn cancelled_waiter_passes_its_turn_on() {
     let (turns, most) = nearly_full();
     turns.state().take(part(2, 1, 0));
     let mut one = Box::pin(turns.turn(part(2, 1, 1)));
