@@ -1,10 +1,10 @@
-//! Saves what comes on stdin as a file, and ends well only if it is on the server's stable storage.
+//! Saves stdin as a file, and exits successfully only if it is on the server's stable storage.
 //!
 //! ```text
 //! tar c . | cargo run -p leasehold-shell --example save -- 127.0.0.1 2049 /srv/data backup.tar
 //! ```
 
-#![allow(clippy::print_stdout, reason = "it is what it is for")]
+#![allow(clippy::print_stdout, reason = "the example prints its result")]
 
 use std::error::Error;
 use std::io::Read as _;
@@ -28,10 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // From what the server lets be mounted to what was asked for.
+        // The path from the mounted directory to the requested one.
         let top = mounted.rest.join(&b'/');
         let options = Options {
-            // Nothing is read here, and nobody else has the file: only what is delayed matters.
+            // Nothing is read here, and no other client has the file: only delayed writes matter.
             variant: Variant::BufferCache,
             unsaved_bytes_max: 16 << 20,
             calls_of_file_max: 8,
@@ -48,16 +48,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             if count == 0 {
                 break;
             }
-            // This waits for no more than room; what fails later is told by `sync`.
+            // The write waits only for room; `sync` reports later failures.
             file.write_at(offset, Bytes::copy_from_slice(&piece[..count])).await?;
             offset += count as u64;
         }
         file.sync().await?;
         file.close().await?;
         let again = client.counters().rewritten_bytes;
-        println!(
-            "{offset} bytes are saved; {again} were written again as the server was restarted"
-        );
+        println!("{offset} bytes are saved; {again} were written again after a server restart");
         Ok(())
     })
 }

@@ -1,11 +1,11 @@
-//! Reads all files of a directory at once and prints a checksum of each, twice: the second time
-//! they come from the cache.
+//! Reads all files of a directory concurrently and prints a checksum of each, twice: the second
+//! time they come from the cache.
 //!
 //! ```text
 //! cargo run -p leasehold-shell --example sums -- 127.0.0.1 2049 /srv/data pictures
 //! ```
 
-#![allow(clippy::print_stdout, reason = "it is what it is for")]
+#![allow(clippy::print_stdout, reason = "the example prints its result")]
 
 use std::error::Error;
 use std::time::Instant;
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // From what the server lets be mounted to what was asked for.
+        // The path from the mounted directory to the requested one.
         let top = mounted.rest.join(&b'/');
         let options = Options::new(FileTime::default, u64::from(std::process::id()));
         let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = [&top, folder.as_bytes()].join(&b'/');
         for _ in 0..2 {
             let start = Instant::now();
-            // All are asked for at once; the client keeps to its limits of calls on their way.
+            // All files are requested at once; the client limits the calls in progress.
             let listed = user.list(&folder, false).await?;
             let paths = listed.iter().map(|listed| [&folder, &b"/"[..], &listed.name].concat());
             let sums = paths.map(async |path| (sum(&user, &path).await, path));
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// The sum of a regular file (FNV-1a).
+/// Returns the checksum of a regular file (FNV-1a).
 async fn sum(user: &User, path: &[u8]) -> Result<Option<u64>, leasehold_client::Error> {
     if user.attributes(path).await?.file_type != FileType::Regular {
         return Ok(None);

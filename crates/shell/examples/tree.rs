@@ -1,10 +1,10 @@
-//! Lists all that is in an export, with sizes.
+//! Lists all objects in an export, with sizes.
 //!
 //! ```text
 //! cargo run -p leasehold-shell --example tree -- 127.0.0.1 2049 /srv/data
 //! ```
 
-#![allow(clippy::print_stdout, reason = "it is what it is for")]
+#![allow(clippy::print_stdout, reason = "the example prints its result")]
 
 use std::error::Error;
 
@@ -20,15 +20,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let calling = leasehold_session::Options::stream();
     let target =
         Target { port: Some(port.parse()?), ..Target::new(host, export.as_bytes(), calling) };
-    // The superuser, as far as the server believes that.
+    // The superuser, if the server trusts the credential.
     let who = Credential::system("example", 0, 0, &[]);
 
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // From what the server lets be mounted to what was asked for.
+        // The path from the mounted directory to the requested one.
         let top = mounted.rest.join(&b'/');
-        // One seed for each client of a server; the time of day matters to those who write.
+        // Each client of a server needs a different seed; only writers need the time of day.
         let options = Options::new(FileTime::default, u64::from(std::process::id()));
         let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;
         let user = client.user(who);
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(folder) = folders.pop() {
             for listed in user.list(&folder, true).await? {
                 let path = [&folder[..], b"/", &listed.name].concat();
-                // A server need not tell attributes in a listing.
+                // A server may omit attributes in a listing.
                 let attributes = match listed.attributes {
                     Some(attributes) => attributes,
                     None => user.attributes(&path).await?,

@@ -1,4 +1,4 @@
-//! What the connections of one loop share: memory, the calls that wait, the way to the service.
+//! The shared state of the connections of one loop: memory, waiting calls, access to the service.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use crate::server::Shared;
 use crate::slab::Key;
 use crate::tasks::{Origin, Outcome, Parked, Tasks};
 
-/// What the connections of one loop share.
+/// The shared state of the connections of one loop.
 pub(crate) struct Bench {
     pub(crate) shared: Arc<Shared>,
     pub(crate) remote: Arc<Remote>,
     pub(crate) buffers: Buffers,
     pub(crate) tasks: Tasks,
     pub(crate) meter: Meter,
-    /// The time of this round of turns.
+    /// The time at the start of the current round.
     pub(crate) now: Time,
-    /// Whether anything is still received: not while the server ends.
+    /// False once the server stops: the loop then receives nothing more.
     pub(crate) receiving: bool,
-    /// When to look whose turn it is to send a large reply.
+    /// The next time at which the loop looks for a connection that may send a large reply.
     pub(crate) look_for_departures: Option<Time>,
-    /// Bytes of memory that connections hold for replies that are not all sent.
+    /// The bytes of memory that connections hold for unsent replies.
     pub(crate) unsent: usize,
-    /// Bytes of memory that connections hold for records of which a part has come.
+    /// The bytes of memory that connections hold for partly received records.
     pub(crate) held: usize,
     writers: Vec<Writer>,
     outbox: Outbox,
 }
 
-/// What became of a call for now.
+/// The immediate result of a call.
 pub(crate) enum Answered {
     /// The reply.
     Reply(Message),
-    /// There is none to send.
+    /// There is no reply to send.
     Nothing,
-    /// It waits; the reply goes to its origin.
+    /// The call waits; its reply goes to its origin later.
     Parked,
     /// The service panicked.
     Panicked,
@@ -71,17 +71,19 @@ impl Bench {
         }
     }
 
-    /// The name of a connection of this loop.
+    /// Returns the id of a connection of this loop.
     pub(crate) fn connection_id(&self, key: Key) -> ConnectionId {
         let event_loop = u32::try_from(self.remote.index).expect("there are few loops");
         ConnectionId { event_loop, slot: key.index, generation: key.generation }
     }
 
-    /// Whether a connection may send a large reply now; else it has to wait until it is told.
+    /// Returns true if a connection may send a large reply now; otherwise it receives its turn
+    /// later.
     pub(crate) fn ask_to_depart(&mut self, key: Key) -> bool {
         let Some(departures) = &self.shared.departures else { return true };
         if self.unsent >= LOOP_UNSENT_BYTES_MAX / 2 {
-            // What waits must not fill the memory that those are closed for who read nothing.
+            // Waiting replies must not fill the memory, because the loop closes connections whose
+            // clients do not read when it is full.
             return true;
         }
         let has_turn = departures.ask(self.connection_id(key), self.now);
@@ -91,7 +93,7 @@ impl Bench {
         has_turn
     }
 
-    /// Notes that a connection has sent its large reply, or is no more.
+    /// Records that a connection has sent its large reply or is closed.
     pub(crate) fn has_departed(&mut self, key: Key) {
         if let Some(departures) = &self.shared.departures {
             departures.leave(self.connection_id(key));
@@ -99,7 +101,7 @@ impl Bench {
         }
     }
 
-    /// Tells the connections whose turn it has become to send large replies.
+    /// Notifies the connection whose turn to send large replies has come.
     pub(crate) fn let_depart(&mut self) {
         let Some(departures) = &self.shared.departures else { return };
         if self.look_for_departures.is_none_or(|look| self.now < look) {
@@ -113,7 +115,7 @@ impl Bench {
         self.look_for_departures = departures.latest();
     }
 
-    /// Hands a message of a client to the service.
+    /// Passes a message of a client to the service.
     pub(crate) fn call(
         &mut self,
         arrival: Arrival,
@@ -125,8 +127,8 @@ impl Bench {
         let metered = self.meter.begin(&call, client, self.now);
         let writer = self.writers.pop().unwrap_or_default();
         let handler = &self.shared.handler;
-        // A state that a panic left behind is the service's to guard; the loop's own is not
-        // touched by the call.
+        // The service guards its own state against a panic; the call does not touch the loop's
+        // state.
         let answer = AssertUnwindSafe(|| handler.answer(arrival, call, writer));
         let Response { reply, must_end } = match catch_unwind(answer) {
             Ok(response) => response,
@@ -144,7 +146,7 @@ impl Bench {
         }
     }
 
-    /// What became of a call that is done.
+    /// Records the end of a call and returns its result.
     pub(crate) fn answered(&mut self, outcome: Outcome, metered: Metered) -> Answered {
         self.meter.end(metered, outcome.as_ref().ok().and_then(Option::as_ref));
         match outcome {
@@ -158,14 +160,14 @@ impl Bench {
         }
     }
 
-    /// Whether more calls may come to wait.
+    /// Returns true if more calls may wait.
     pub(crate) fn has_room(&self) -> bool {
         self.tasks.len() < LOOP_PARKED_MAX
             && self.tasks.bytes() < LOOP_PARKED_BYTES_MAX
             && self.unsent < LOOP_UNSENT_BYTES_MAX
     }
 
-    /// Keeps memory for a later reply.
+    /// Keeps a reply buffer for later use.
     pub(crate) fn keep(&mut self, writer: Option<Writer>) {
         if let Some(writer) = writer
             && self.writers.len() < WRITERS_MAX
@@ -174,21 +176,21 @@ impl Bench {
         }
     }
 
-    /// Gives a connection memory for its replies; it has none while it has nothing to send.
+    /// Lends a connection memory for its replies; a connection with nothing to send has none.
     pub(crate) fn lend(&mut self, outbox: &mut Outbox) {
         if outbox.is_empty() {
             *outbox = core::mem::take(&mut self.outbox);
         }
     }
 
-    /// Takes that memory back when all is sent.
+    /// Takes the memory back if all replies are sent.
     pub(crate) fn reclaim(&mut self, outbox: &mut Outbox) {
         if outbox.is_empty() {
             self.outbox = core::mem::take(outbox);
         }
     }
 
-    /// Drops memory that is not needed while all is quiet.
+    /// Frees memory that an idle loop does not need.
     pub(crate) fn shrink(&mut self) {
         self.buffers.shrink();
         self.writers = Vec::new();

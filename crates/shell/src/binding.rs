@@ -1,4 +1,4 @@
-//! Asking a binding database where servers are, and having our own known there (`spec/binding.x`).
+//! The client of a binding database: looks up servers and registers our own (`spec/binding.x`).
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -18,16 +18,16 @@ use crate::caller::{Caller, read};
 use crate::client::SourcePort;
 use crate::periodic::Periodic;
 
-/// How long a database may take to connect, and to answer.
+/// The timeout of a connection attempt and of a reply.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often a server registers anew (rule 7).
+/// The interval of registrations (rule 7).
 const RENEWAL: Duration = Duration::from_secs(20);
 
-/// A binding database, by its host's name or address and its port.
+/// The address of a binding database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
-    /// The host, an address without brackets.
+    /// The host name, or an address without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
@@ -42,25 +42,25 @@ impl fmt::Display for Database {
     }
 }
 
-/// Where a server is that is bound to a name.
+/// The location of a server that is bound to a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// The name.
     pub name: String,
-    /// What tells the server from every other.
+    /// The unique identifier of the server.
     pub identifier: Identifier,
     /// The address.
     pub address: SocketAddr,
 }
 
 impl Located {
-    /// What an answer says, if it makes sense: it is a stranger's, and is shown to people.
+    /// Converts a reply if it is valid: it comes from an untrusted server, and people see it.
     fn of(bound: &Bound<'_>) -> Option<Self> {
         let name = core::str::from_utf8(bound.name.0).ok()?;
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
         let port = u16::try_from(bound.port).ok().filter(|port| *port != 0)?;
         let host = bound.host.0;
-        // An address of a link is of no use without the link.
+        // A link-local address is useless without its link.
         let is_of_link = matches!(host, IpAddr::V6(host) if host.is_unicast_link_local());
         let is_host = !host.is_unspecified() && !host.is_multicast() && !is_of_link;
         let address = SocketAddr::new(host, port);
@@ -73,20 +73,20 @@ impl Located {
 }
 
 impl Database {
-    /// Where the server of a name is; nothing where the database knows none.
+    /// Returns the server that is bound to a name; `None` if the database has no such name.
     ///
     /// # Errors
-    /// When the database cannot be asked.
+    /// The database does not answer.
     pub fn lookup(&self, name: &str) -> io::Result<Option<Located>> {
         let results = self.ask()?.call(lookup::NUMBER, &Name(name.as_bytes()))?;
         let found: lookup::Reply<'_> = read(&results)?;
         Ok(found.as_ref().and_then(Located::of))
     }
 
-    /// Where all servers are that it knows.
+    /// Returns all servers in the database.
     ///
     /// # Errors
-    /// When the database cannot be asked.
+    /// The database does not answer.
     pub fn list(&self) -> io::Result<Vec<Located>> {
         let results = self.ask()?.call(list::NUMBER, &())?;
         let all: list::Reply<'_> = read(&results)?;
@@ -97,7 +97,7 @@ impl Database {
         self.first(|address| TcpStream::connect_timeout(&address, PATIENCE))
     }
 
-    /// A connection to the first of its addresses that can be had.
+    /// Connects to the first reachable address of the database.
     fn first(&self, connect: impl Fn(SocketAddr) -> io::Result<TcpStream>) -> io::Result<Caller> {
         let mut failed = io::Error::new(ErrorKind::NotFound, "the host has no address");
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
@@ -114,18 +114,18 @@ impl Database {
     }
 }
 
-/// A server that is bound to a name, for as long as this is kept.
+/// The registration of a server under a name, which ends when the value is dropped.
 pub struct Binding {
     renewal: Periodic,
     owner: Arc<Mutex<Owner>>,
 }
 
 impl Binding {
-    /// Has a server at these addresses bound to a name, from now on if that can be, and otherwise
-    /// as soon as it can; what keeps it from that is logged.
+    /// Registers a server at these addresses under a name, and repeats failed attempts. Logs the
+    /// reason of a failure.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// The system cannot start a thread.
     pub fn begin(
         database: Database,
         name: String,
@@ -141,14 +141,14 @@ impl Binding {
         Ok(Self { renewal: Periodic::start("binding", RENEWAL, renew)?, owner })
     }
 
-    /// Ends it at once, where the database can be told.
+    /// Removes the registration at once if the database answers.
     pub fn withdraw(self) {
         drop(self.renewal);
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).withdraw();
     }
 }
 
-/// Whom a name is bound to.
+/// The owner of a name.
 struct Owner {
     database: Database,
     name: String,
@@ -157,7 +157,7 @@ struct Owner {
     standing: Standing,
 }
 
-/// What came of the last registration.
+/// The result of the last registration.
 #[derive(PartialEq, Eq)]
 enum Standing {
     New,
@@ -166,7 +166,7 @@ enum Standing {
 }
 
 impl Owner {
-    /// Registers, and tells when that comes out otherwise than the last time.
+    /// Registers, and logs a result that differs from the previous one.
     fn register(&mut self) {
         let standing = match self.try_to_register() {
             Ok(Status::Ok) => Standing::Bound,
@@ -210,10 +210,10 @@ impl Owner {
         Claim { name, identifier: self.identifier, port: port.into() }
     }
 
-    /// A connection from an address that is served on, because that is the one that is bound; and
+    /// Connects from a served address, because the database binds the source address, and returns
     /// the port that is served there (rule 5).
     fn connect(&self) -> io::Result<(Caller, u16)> {
-        let mut failed = io::Error::new(ErrorKind::NotFound, "no address is served on");
+        let mut failed = io::Error::new(ErrorKind::NotFound, "the server serves no address");
         for served in &self.served {
             let connect = |to| connect(served.ip(), to);
             match self.database.first(connect) {
@@ -221,22 +221,22 @@ impl Owner {
                 Err(error) => failed = error,
             }
         }
-        let text = format!("it cannot be reached from what is served on: {failed}");
+        let text = format!("cannot connect from a served address: {failed}");
         Err(io::Error::new(failed.kind(), text))
     }
 }
 
-/// Connects from an address of this machine, and a port that takes privilege where that can be had.
+/// Connects from an address of this machine, and from a privileged port if the process may use one.
 fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     if from.is_ipv4() != to.is_ipv4() {
-        return Err(io::Error::new(ErrorKind::AddrNotAvailable, "another family of addresses"));
+        return Err(io::Error::new(ErrorKind::AddrNotAvailable, "another address family"));
     }
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = SourcePort::PrivilegedIfPossible.open(|port| {
         let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Connecting keeps to it, too.
+        // The send timeout also limits the connection attempt.
         sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
-        // What faded away on that port is no hindrance.
+        // A former connection in TIME_WAIT does not block the port.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         net::bind(&socket, &SocketAddr::new(from, port.unwrap_or(0)))?;
         net::connect(&socket, &to).map_err(|error| match error {
@@ -248,15 +248,15 @@ fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// What a refusal means, and what to do.
+/// Returns the meaning of a status and the remedy.
 fn advice(status: Status) -> &'static str {
     match status {
-        Status::Ok => "it is bound",
+        Status::Ok => "the name is bound",
         Status::Wrong => "the name has other characters than letters, digits, '.', '-' and '_'",
-        Status::Taken => "it is another server's, until a minute after that is gone",
-        Status::Full => "the database has no room for more names, or none for more of this host",
+        Status::Taken => "another server has the name, until a minute after its end",
+        Status::Full => "the database has no room for more names, or for more names of this host",
         Status::Refused => {
-            "the database believes root and its own user there, and a port below 1024 elsewhere"
+            "the database accepts root and its own user locally, and ports below 1024 elsewhere"
         }
     }
 }
@@ -273,7 +273,7 @@ mod tests {
     use crate::limits::STALL_MAX;
     use crate::server::{Options, Running, Server};
 
-    /// A database of this process, which believes all.
+    /// A database in this process that accepts all registrations.
     fn database() -> (Running, Database) {
         let options = Options {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_bound_as_soon_as_it_can_be() {
+    fn registration_succeeds_once_a_database_answers() {
         let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = silent.local_addr().expect("bound").port();
         drop(silent);
@@ -305,14 +305,14 @@ mod tests {
             standing: Standing::New,
         };
         owner.register();
-        assert!(matches!(owner.standing, Standing::Unbound(_)), "nobody is there");
-        // The second is as the first would be behind a restart: it has forgotten all.
+        assert!(matches!(owner.standing, Standing::Unbound(_)), "the database is down");
+        // The second database is empty, like the first one after a restart.
         for _ in 0..2 {
             let (running, database) = database();
             owner.database = database.clone();
             owner.register();
             assert!(owner.standing == Standing::Bound);
-            let found = database.lookup("FILES").expect("it answers").expect("it is bound");
+            let found = database.lookup("FILES").expect("it answers").expect("the name is bound");
             assert_eq!((found.identifier, found.address), ([7; 16], owner.served[0]));
             assert_eq!(database.list().expect("it answers"), [found]);
             owner.withdraw();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_taken() {
+    fn invalid_replies_are_rejected() {
         let host = Host([192, 0, 2, 1].into());
         let good = Bound { name: Name(b"files"), identifier: [7; 16], host, port: 2049 };
         let located = Located::of(&good).expect("is good");

@@ -1,4 +1,4 @@
-//! Memory that records are received into.
+//! Receive buffers for records.
 
 use bytes::{Bytes, BytesMut};
 use leasehold_base::limits::{COPY_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -6,39 +6,39 @@ use leasehold_wire::record::MARK_BYTES;
 
 use crate::limits::{LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
 
-/// Room for the largest record, and for what a receive brings of the next one.
+/// The size of the largest record plus the bytes of the next one that a receive may return.
 const LARGE_BYTES: usize = MARK_BYTES + MESSAGE_BYTES_MAX + RECEIVE_BYTES;
 
-/// The smallest room for the rest of a record.
+/// The minimum buffer size for the rest of a record.
 const REST_BYTES_MIN: usize = 512;
 
 // A full small buffer always grows to a large one, which holds any record.
 const _: () = assert!(RECEIVE_BYTES * RESERVE_FACTOR >= MARK_BYTES + MESSAGE_BYTES_MAX);
 
-/// What a connection has received and not yet taken apart.
+/// The received bytes of a connection that are not yet split into records.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) bytes: BytesMut,
-    /// Size of the memory behind it.
+    /// The size of the underlying buffer.
     memory: usize,
 }
 
 impl Received {
-    /// The size of the memory that what is taken out of it holds.
+    /// Returns the size of the buffer that records from it keep alive.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
 }
 
-/// A call, and the memory that it holds for as long as it is in use.
+/// A call, and the size of the memory that it keeps alive.
 pub(crate) struct Held {
     pub(crate) call: Bytes,
     pub(crate) memory: usize,
 }
 
 impl Held {
-    /// A call that was received into so much memory. A small one, which may wait for long, was
-    /// copied out of it; a larger one holds all of it.
+    /// Creates a call from a buffer of the given size. A small call, which may wait long, was
+    /// copied out of the buffer; a larger call keeps the whole buffer alive.
     pub(crate) fn of(call: Bytes, memory: usize) -> Self {
         let is_shared = call.len() >= COPY_BYTES_MAX;
         Self { memory: if is_shared { memory.max(call.len()) } else { call.len() }, call }
@@ -47,9 +47,9 @@ impl Held {
 
 /// The receive buffers of one loop.
 ///
-/// A connection borrows one for its turn and keeps none while it is idle, so thousands of idle
-/// connections cost nothing. A record that is still in use somewhere keeps its part of a buffer;
-/// what is free of it is used on, all of it once the record was dropped.
+/// A connection borrows a buffer for its turn and keeps none while it is idle, so thousands of idle
+/// connections use no memory. A record in use keeps its part of a buffer alive; the free part is
+/// reused, and the whole buffer once the record is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     small: BytesMut,
@@ -57,7 +57,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Makes room for a receive, where at least `missing` bytes are to come.
+    /// Makes room to receive at least `missing` bytes.
     pub(crate) fn make_room(&mut self, received: &mut Received, missing: usize) {
         if received.memory == 0 {
             *received = Received { bytes: core::mem::take(&mut self.small), memory: RECEIVE_BYTES };
@@ -76,12 +76,12 @@ impl Buffers {
         }
     }
 
-    /// Takes back all that a connection had.
+    /// Takes back the whole buffer of a connection.
     pub(crate) fn take_back(&mut self, received: &mut Received) {
         self.give(core::mem::take(received));
     }
 
-    /// Takes back what a connection does not need until more comes.
+    /// Takes back the memory that a connection does not need until more data arrives.
     pub(crate) fn settle(&mut self, received: &mut Received) {
         let rest = received.bytes.len();
         if rest == 0 {
@@ -91,7 +91,7 @@ impl Buffers {
         }
     }
 
-    /// Moves what was received to other memory.
+    /// Moves the received bytes to another buffer.
     fn replace(&mut self, received: &mut Received, memory: usize) {
         let mut bytes = self.take(memory);
         bytes.extend_from_slice(&received.bytes);
@@ -119,12 +119,12 @@ impl Buffers {
         }
     }
 
-    /// Whether it keeps no memory.
+    /// Returns true if there is no memory to free.
     pub(crate) fn is_empty(&self) -> bool {
         self.small.capacity() == 0 && self.large.is_empty()
     }
 
-    /// Drops what nobody uses.
+    /// Frees unused memory.
     pub(crate) fn shrink(&mut self) {
         self.small = BytesMut::new();
         self.large = Vec::new();
@@ -135,7 +135,7 @@ impl Buffers {
 mod tests {
     use super::*;
 
-    /// Plays a connection that receives `bytes`, of which `missing` more are then missing.
+    /// Simulates a connection that receives `bytes`, after which `missing` more bytes are missing.
     fn receive(buffers: &mut Buffers, received: &mut Received, bytes: usize, missing: usize) {
         let mut left = bytes;
         while left > 0 {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_connection_keeps_nothing() {
+    fn idle_connection_keeps_no_memory() {
         let (mut buffers, mut received) = (Buffers::default(), Received::default());
         for size in [1, 100, RECEIVE_BYTES, MESSAGE_BYTES_MAX] {
             receive(&mut buffers, &mut received, size, 0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_record_holds_no_more_than_its_multiple() {
+    fn partial_record_holds_bounded_memory() {
         let mut buffers = Buffers::default();
         for part in [1, 10, 100, 1000, 2000, 10_000, 30_000] {
             let mut received = Received::default();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn large_records_use_the_same_memory_again() {
+    fn large_records_reuse_memory() {
         let (mut buffers, mut received) = (Buffers::default(), Received::default());
         let mut places = Vec::new();
         for _ in 0..5 {

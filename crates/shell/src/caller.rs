@@ -1,4 +1,4 @@
-//! Calls to a small service, one after the other, by a thread that waits for each.
+//! Synchronous calls to a small service, by a thread that waits for each reply.
 
 use std::io::{self, Read, Write};
 
@@ -8,7 +8,7 @@ use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::record::{Next, Splitter, mark};
 use leasehold_wire::rpc::{Call, OpaqueAuth, Reply, ReplyStatus};
 
-/// What carries calls and replies; it gives up by itself when there is no answer.
+/// A transport of calls and replies with its own timeout.
 trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
@@ -26,7 +26,7 @@ impl Caller {
         Self { stream: Box::new(stream), program, version, xid: 0 }
     }
 
-    /// The results of a procedure.
+    /// Calls a procedure and returns its results.
     pub(crate) fn call(&mut self, procedure: u32, args: &impl Encode) -> io::Result<Bytes> {
         self.xid += 1;
         let xid = Xid(self.xid);
@@ -67,7 +67,7 @@ impl Caller {
     }
 }
 
-/// What results say.
+/// Decodes results.
 pub(crate) fn read<'a, T: Decode<'a>>(results: &'a Bytes) -> io::Result<T> {
     decode_all(&mut Reader::new(results)).map_err(io::Error::other)
 }

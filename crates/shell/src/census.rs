@@ -1,10 +1,10 @@
-//! How many connections each address has.
+//! The number of connections for each client address.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many connections each address has in each loop.
+/// The number of connections for each address in each loop.
 #[derive(Debug, Default)]
 pub(crate) struct Census(Mutex<BTreeMap<IpAddr, BTreeMap<usize, usize>>>);
 
@@ -27,13 +27,14 @@ impl Census {
         }
     }
 
-    /// How many an address has.
+    /// Returns the number of connections of an address.
     pub(crate) fn of(&self, address: IpAddr) -> usize {
         self.counts().get(&address).map_or(0, |loops| loops.values().sum())
     }
 
-    /// The address that has most connections, and the loop that has most of those; none, where
-    /// `address` would have as many once one of them went and one of its own came.
+    /// Returns the address with the most connections, and the loop with most of these. Returns
+    /// `None` if `address` would have as many after it gained one connection and the other lost
+    /// one.
     pub(crate) fn ahead_of(&self, address: IpAddr) -> Option<(IpAddr, usize)> {
         let counts = self.counts();
         let sum = |loops: &BTreeMap<usize, usize>| loops.values().sum::<usize>();
@@ -44,7 +45,7 @@ impl Census {
     }
 
     fn counts(&self) -> MutexGuard<'_, BTreeMap<IpAddr, BTreeMap<usize, usize>>> {
-        // No step of ours can panic between two that belong together.
+        // No code under the lock panics between two dependent changes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_with_most_makes_room_for_others() {
+    fn address_with_most_connections_yields() {
         let census = Census::default();
         let [a, b] = [1, 2].map(|last| IpAddr::from([127, 0, 0, last]));
         assert_eq!(census.ahead_of(a), None);

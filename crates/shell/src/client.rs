@@ -1,10 +1,10 @@
 //! The client's side of the shell: sockets, a thread and a clock for sessions.
 //!
 //! A [`Runtime`] is one thread that receives for any number of sessions, opens their connections
-//! and keeps their timers. A call is sent by the thread that polls it first, without a way through
-//! the runtime's thread; the reply wakes whoever waits. [`mount`] finds a server and
-//! mounts one of its exports. A server that calls others has its loops receive what
-//! they call for themselves ([`Runtime::beside_loops`]).
+//! and keeps their timers. The thread that first polls a call sends it directly, without the
+//! runtime's thread; the reply wakes the waiting task. [`mount`] finds a server and mounts one of
+//! its exports. A server that calls other servers lets its own loops receive the replies
+//! ([`Runtime::beside_loops`]).
 
 mod find;
 mod hub;

@@ -1,4 +1,4 @@
-//! The clock.
+//! The clocks of the machine.
 
 use std::io;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use leasehold_base::units::{FileTime, Time};
 
 use crate::sys;
 
-/// Reads the clock: it never goes back, and goes on in suspend.
+/// Reads the monotonic clock, which includes suspended time.
 #[must_use]
 pub fn now() -> Time {
     let now = sys::time_since_boot();
@@ -24,29 +24,29 @@ pub fn time_of_day() -> FileTime {
     FileTime { seconds, nanoseconds: since.subsec_nanos() }
 }
 
-/// The time of day: seconds since 1970, for whoever asks for it.
+/// Returns the time of day in seconds since 1970, for clients of the time protocol.
 #[must_use]
 pub fn seconds_since_1970() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // Its clients have no more bits for it either.
+    // The protocol has no more bits either.
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// How the time of day is kept.
+/// The synchronization state of the time of day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Discipline {
-    /// Whether a program keeps it by other clocks.
+    /// True if a program synchronizes the clock.
     pub is_synchronized: bool,
-    /// By how much it may be off, in seconds, as far as that program knows.
+    /// The maximum error in seconds, as reported by that program.
     pub error_max_s: f64,
-    /// How much faster it is made to run, in millionths.
+    /// The frequency correction, in parts per million.
     pub drift_ppm: f64,
 }
 
-/// How the kernel says that the time of day is kept.
+/// Returns the kernel's synchronization state of the time of day.
 ///
 /// # Errors
-/// It does not say.
+/// The kernel does not report the state.
 pub fn discipline() -> io::Result<Discipline> {
     let (kept, state) = sys::clock_discipline()?;
     let unsynchronized = state == libc::TIME_ERROR || kept.status & libc::STA_UNSYNC != 0;
@@ -55,7 +55,7 @@ pub fn discipline() -> io::Result<Discipline> {
     Ok(Discipline {
         is_synchronized: !unsynchronized,
         error_max_s: error / 1e6,
-        // The kernel has it in 65,536ths of a millionth.
+        // The kernel's unit is 1/65,536 part per million.
         drift_ppm: frequency / 65_536.0,
     })
 }
@@ -63,13 +63,13 @@ pub fn discipline() -> io::Result<Discipline> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn never_goes_back() {
+    fn clock_never_goes_back() {
         let first = super::now();
         assert!(super::now() >= first && first.as_nanoseconds() > 0);
     }
 
     #[test]
-    fn the_kernel_says_how_it_is_kept() {
+    fn kernel_reports_the_synchronization_state() {
         let kept = super::discipline().expect("every kernel of Linux does");
         assert!(kept.error_max_s >= 0.0 && kept.drift_ppm.abs() <= 1000.0, "{kept:?}");
     }

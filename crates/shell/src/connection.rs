@@ -1,4 +1,4 @@
-//! One client's stream.
+//! A client's stream connection.
 
 use core::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -23,80 +23,82 @@ use crate::sys;
 use crate::tasks::Origin;
 use crate::threshold::Threshold;
 
-/// One client's stream and all that is known of it.
+/// The state of a client's stream connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) from: SocketAddr,
-    /// Whose it is.
+    /// The client.
     pub(crate) client: ClientId,
     to: IpAddr,
     trust: Trust,
     received: Received,
     splitter: Splitter,
-    /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
+    /// A lower bound for the missing bytes of the next record; with zero, a complete record may be
+    /// present.
     missing: usize,
     threshold: Threshold,
     outbox: Outbox,
-    /// What the loop has counted of the memory for replies, and of that for what comes.
+    /// The memory for replies, and for received data, that the loop has counted for this
+    /// connection.
     unsent: usize,
     held: usize,
-    /// Calls that wait, and the memory that they hold.
+    /// The number of waiting calls, and the memory that they hold.
     parked: u32,
     parked_bytes: usize,
     departure: Departure,
-    /// Whether the socket may have more to read, and whether it takes more to send.
+    /// True if the socket may have data to read, and if it accepts data to send.
     readable: bool,
     writable: bool,
-    /// Whether the end of what the client sends has come, and whether it was read.
+    /// True if the end of the client's stream has arrived, and if it was read.
     end_came: bool,
     ended: bool,
-    /// Whether the connection stands in the loop's list of those with work.
+    /// True if the connection is in the loop's list of connections with work.
     pub(crate) listed: bool,
-    /// Whether it stands in the loop's list of those that wait for room.
+    /// True if the connection is in the loop's list of connections that wait for room.
     pub(crate) wants_room: bool,
-    /// When bytes last went either way.
+    /// The last time at which bytes were transferred in either direction.
     moved: Time,
 }
 
-/// How a turn ended.
+/// The result of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// There is more to do at once.
+    /// The connection has more work now.
     Again,
-    /// Nothing can be done before an event.
+    /// The connection waits for an event.
     Wait,
-    /// There is more to do once the loop has room for more calls.
+    /// The connection has more work when the loop has room for more calls.
     NoRoom,
 }
 
-/// Why a connection is closed.
+/// The reason for which a connection is closed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// The client ended it, and has all replies.
+    /// The client ended the stream and has all replies.
     Ended,
     /// The socket failed.
     Failed(Errno),
-    /// What came cannot be understood.
+    /// The received data is invalid.
     Garbled(record::Error),
-    /// A call of it panicked: closed so that the client notices.
+    /// A call panicked; the close informs the client.
     Panicked,
-    /// Nothing moved for too long in the middle of a record or a reply.
+    /// No bytes were transferred for too long in the middle of a record or a reply.
     Stalled,
-    /// The connections hold too much memory for large records of which a part has come, or for
-    /// replies that are not read, and this one for longest; or its address has more connections
-    /// than another that wants one, and this one rested for longest.
+    /// The connections hold too much memory for partly received large records or for unread
+    /// replies, and this one has been idle for longest; or its address has more connections than an
+    /// address that requests a new one, and this one has been idle for longest.
     Crowded,
 }
 
 impl Closing {
-    /// What the client did, where that is why.
+    /// Returns the fault of the client, if a fault is the reason.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {
             Self::Garbled(record::Error::TooLong) => Some("sends more than the largest message"),
             Self::Garbled(record::Error::TooManyFragments) => Some("sends fragments without end"),
             Self::Stalled => Some("stopped in the middle of a call or a reply"),
-            Self::Crowded => Some("holds what others need, and was silent for longest"),
+            Self::Crowded => Some("holds resources that others need, and was idle for longest"),
             Self::Ended | Self::Failed(_) | Self::Panicked => None,
         }
     }
@@ -137,23 +139,24 @@ impl Connection {
         }
     }
 
-    /// Notes that the socket has more to read, has the end to read, or takes more to send. Says
-    /// whether the end is new, of which [`Self::tell_end`] tells.
+    /// Records that the socket has more data to read, has reached the end of the stream, or accepts
+    /// more data. Returns true if the end is new; the caller then calls [`Self::tell_end`].
     pub(crate) fn note(&mut self, readable: bool, end: bool, writable: bool) -> bool {
         self.readable |= readable || end;
         self.writable |= writable;
         end && !core::mem::replace(&mut self.end_came, true)
     }
 
-    /// Tells the service that the client has ended the stream.
+    /// Informs the service that the client has ended the stream.
     ///
-    /// Not only when it is closed, nor when the end is read: calls of it may wait for long, or its
-    /// replies may go unread, and its client may come back meanwhile and ask again.
+    /// The loop calls this at the arrival of the end, and not only when it reads the end or closes
+    /// the connection: calls may wait long, or replies may stay unread, and the client may
+    /// reconnect meanwhile and retransmit.
     pub(crate) fn tell_end(&self, key: Key, bench: &Bench) {
         bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
     }
 
-    /// Takes the reply of a call that waited; it is sent in the connection's next turn.
+    /// Accepts the reply of a call that waited; the connection's next turn sends it.
     pub(crate) fn complete(
         &mut self,
         reply: Option<Message>,
@@ -167,29 +170,29 @@ impl Connection {
         }
     }
 
-    /// Takes a message for the client; it is sent in the connection's next turn.
+    /// Accepts a message for the client; the connection's next turn sends it.
     pub(crate) fn post(&mut self, message: Message, bench: &mut Bench) {
         bench.lend(&mut self.outbox);
         bench.keep(self.outbox.push(message));
         self.count_unsent(bench);
     }
 
-    /// Brings the loop's count of memory for replies up to date.
+    /// Updates the loop's count of memory for replies.
     fn count_unsent(&mut self, bench: &mut Bench) {
         let unsent = self.outbox.memory();
         bench.unsent = bench.unsent - self.unsent + unsent;
         self.unsent = unsent;
     }
 
-    /// Brings the loop's count of memory for what comes up to date.
+    /// Updates the loop's count of memory for received data.
     fn count_held(&mut self, bench: &mut Bench) {
         let held = self.received.memory() + self.splitter.memory();
         bench.held = bench.held - self.held + held;
         self.held = held;
     }
 
-    /// Receives once, answers what there is, sends once.
-    // Instructions are counted within it, by its name.
+    /// Receives once, answers the complete calls, and sends once.
+    // A benchmark counts the instructions of this function by its name.
     #[inline(never)]
     pub(crate) fn turn(&mut self, key: Key, bench: &mut Bench) -> Result<Turn, Closing> {
         if !self.writable {
@@ -202,7 +205,7 @@ impl Connection {
             }
             let calls = self.answer(key, bench)?;
             if self.end_came && calls > 0 {
-                // They are calls of a stream that has ended, as those before them.
+                // These calls belong to a stream that has ended, like the earlier ones.
                 self.tell_end(key, bench);
             }
         }
@@ -228,7 +231,7 @@ impl Connection {
         Ok(if bench.has_room() { Turn::Wait } else { Turn::NoRoom })
     }
 
-    /// Whether more calls may be taken on.
+    /// Returns true if the connection may accept more calls.
     fn may_answer(&self, bench: &Bench) -> bool {
         self.parked < CONNECTION_PARKED_MAX
             && self.parked_bytes < CONNECTION_PARKED_BYTES_MAX
@@ -247,8 +250,8 @@ impl Connection {
                 self.tell_end(key, bench);
             }
             Ok(count) => {
-                // Less than there was room for: all that had come, and more makes a new edge;
-                // but the end may have made its edge together with what was read.
+                // A short read has emptied the socket, and later data raises a new edge; but the
+                // end of the stream may have raised its edge together with this data.
                 self.readable = count == room || self.end_came;
                 self.missing = self.missing.saturating_sub(count);
                 self.moved = bench.now;
@@ -260,7 +263,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers what there is of calls; says how many.
+    /// Answers the complete calls and returns their number.
     fn answer(&mut self, key: Key, bench: &mut Bench) -> Result<usize, Closing> {
         let arrival = Arrival {
             from: self.from,
@@ -293,7 +296,7 @@ impl Connection {
         Ok(calls)
     }
 
-    /// Sends as much as the socket takes, but of a large reply nothing before its turn.
+    /// Sends as much as the socket accepts, but no part of a large reply before its turn.
     fn send(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
         let before = self.outbox.len();
         if before >= LARGE_BYTES && self.departure.is_free() {
@@ -317,55 +320,56 @@ impl Connection {
         Ok(())
     }
 
-    /// Has its turn to send what it waits with.
+    /// Receives the turn to send its large reply.
     pub(crate) fn depart(&mut self, now: Time) {
         self.departure.begin(self.outbox.len(), now);
     }
 
-    /// Whether it has a turn to send, or waits for one.
+    /// Returns true if the connection has a turn to send or waits for one.
     pub(crate) const fn departs(&self) -> bool {
         !self.departure.is_free()
     }
 
-    /// Whether the connection is in the middle of something, and since when nothing moved.
+    /// Returns the time of the last transfer if the connection is in the middle of a record or a
+    /// reply.
     pub(crate) fn stalled_since(&self) -> Option<Time> {
         let half_received = !self.received.bytes.is_empty() || self.splitter.is_midway();
         (half_received && self.missing > 0 || !self.writable).then_some(self.moved)
     }
 
-    /// Whether some of a large call may have come without a word of it.
+    /// Returns true if a part of a large call may have arrived without an event.
     pub(crate) const fn may_have_more(&self) -> bool {
         self.threshold.hides()
     }
 
-    /// The memory that it holds for a record of which a part has come.
+    /// Returns the memory that the connection holds for a partly received record.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// The memory that it holds for replies that its client does not take.
+    /// Returns the memory that the connection holds for replies that its client does not read.
     pub(crate) fn blocked(&self) -> usize {
         if self.writable { 0 } else { self.unsent }
     }
 
-    /// Since when nothing moved.
+    /// Returns the time of the last transfer.
     pub(crate) fn rests_since(&self) -> Time {
         self.moved
     }
 
-    /// Whether calls of it wait.
+    /// Returns true if calls of the connection wait.
     pub(crate) fn has_parked(&self) -> bool {
         self.parked > 0
     }
 
-    /// Gives its memory back.
+    /// Returns the memory of the connection.
     pub(crate) fn end(mut self, bench: &mut Bench) {
         bench.unsent -= self.unsent;
         bench.held -= self.held;
         bench.buffers.take_back(&mut self.received);
     }
 
-    /// Whether nothing is left to be answered or sent of what was received.
+    /// Returns true if the connection has no received data to process and no reply to send.
     pub(crate) fn is_done(&self) -> bool {
         self.missing > 0 && self.parked == 0 && self.outbox.is_empty()
     }

@@ -1,9 +1,9 @@
-//! The control socket: where a running server hears its administrator.
+//! The control socket: the interface of a running server for its administrator.
 //!
-//! A Unix socket with the name `control` in the state directory. The user that the server runs as
-//! and root are answered, nobody else; the kernel says who asks. A line comes and a line goes, as
-//! often as the asker likes; what the lines say is not known here. One server of a state directory
-//! has the name, until it ends, however it ends, or another takes it.
+//! A Unix socket with the name `control` in the state directory. Only the server's own user and
+//! root may use it; the kernel reports the user of a peer. A peer sends any number of lines, and
+//! the server replies to each with one line; this module does not interpret the lines. One server
+//! of a state directory has the name until it ends in any way or another server takes the name.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -27,29 +27,29 @@ use crate::sys;
 /// The name of the socket.
 const NAME: &str = "control";
 
-/// The longest line that is taken from an asker.
+/// The maximum length of a request line.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// The longest line that an asker takes: a page of facts on each of many clients.
+/// The maximum length of a reply line: a page of facts on each of many clients.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// Askers at one time.
+/// The maximum number of concurrent peers.
 const ASKERS_MAX: usize = 16;
 
-/// How long an asker may leave an answer untaken.
+/// The time after which the server gives up a reply that a peer does not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest name that the address of a Unix socket has room for.
+/// The maximum path length in the address of a Unix socket.
 const ADDRESS_BYTES_MAX: usize = 107;
 
 /// A function that answers a line with a line; neither line has its line end.
 pub type Answerer = dyn Fn(&str) -> String + Send + Sync;
 
-/// A control socket; its name goes when it is dropped.
+/// A control socket, whose name is removed when the value is dropped.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
-    /// The number of the file that has the name as long as no other server has taken it.
+    /// The inode number of the socket while no other server has taken the name.
     file: Option<u64>,
     listener: Arc<UnixListener>,
     ends: Arc<AtomicBool>,
@@ -60,7 +60,7 @@ impl Control {
     /// Listens in a state directory.
     ///
     /// # Errors
-    /// When the socket cannot be made, or another server has it ([`ErrorKind::AddrInUse`]).
+    /// The socket cannot be created, or another server has it ([`ErrorKind::AddrInUse`]).
     pub fn listen(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
         if connect(state).is_ok() {
             return Err(ErrorKind::AddrInUse.into());
@@ -68,14 +68,14 @@ impl Control {
         Self::take(state, answerer)
     }
 
-    /// Listens in a state directory, in the place of whoever has done so until now.
+    /// Listens in a state directory and takes the name from a server that had it.
     ///
     /// # Errors
-    /// When the socket cannot be made.
+    /// The socket cannot be created.
     pub fn take(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
         own::must_be_own();
         let path = state.join(NAME);
-        // Nobody reaches it before it is its owner's alone.
+        // The socket becomes reachable only after its permissions are restricted.
         let own = own_name(state, NAME)?;
         let listener = at(&own, |own| UnixListener::bind(own))?;
         let named = fs::set_permissions(&own, Permissions::from_mode(0o600))
@@ -108,17 +108,17 @@ impl Drop for Control {
     }
 }
 
-/// The number that tells the socket that has a name now from other sockets.
+/// Returns the inode number of the socket at a path.
 fn number_of(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
 
-/// Takes connections until the socket is shut down.
+/// Accepts connections until the socket is shut down.
 fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) {
     let seats = Arc::new(());
     while !ends.load(Ordering::Acquire) {
         let Ok((stream, _)) = listener.accept() else {
-            // There are no descriptors for it now, and such.
+            // The process may be out of descriptors for now.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -126,9 +126,9 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
             continue;
         }
         let (answerer, seat) = (Arc::clone(answerer), Arc::clone(&seats));
-        // Where no thread is to be had, the asker notices by the end of the stream.
+        // If the system cannot start a thread, the stream ends, which the peer detects.
         let _ = own::spawn("asker", move || {
-            // An asker that goes away is nobody's fault.
+            // A peer may leave at any time; that is no error.
             let _ = converse(&stream, &answerer);
             drop(seat);
         });
@@ -149,8 +149,8 @@ fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
         line.clear();
         lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
         let Some(asked) = line.strip_suffix('\n') else { return Ok(()) };
-        // The question gets a thread of its own: one question has the server look at files as a
-        // caller, and the next question has it write its state directory.
+        // Each request runs on a thread of its own: one request makes the server read files as a
+        // user, and the next one makes it write its state directory.
         let (answerer, asked) = (Arc::clone(answerer), asked.to_owned());
         let answer = own::spawn("answer", move || answerer(&asked))?.join();
         let mut answer = answer.map_err(|_| io::Error::other("the answer panicked"))?;
@@ -159,7 +159,7 @@ fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
     }
 }
 
-/// A conversation with a running server.
+/// A connection to the control socket of a running server.
 #[derive(Debug)]
 pub struct Asker {
     stream: BufReader<UnixStream>,
@@ -168,9 +168,8 @@ pub struct Asker {
 impl Asker {
     /// Connects to the server that has this state directory.
     ///
-    /// # Errors
-    /// When no server listens there, when the socket is another user's, or when a process listens
-    /// that runs neither as the owner of the directory nor as root
+    /// Returns an error if no server listens there, if the socket belongs to another user, or if
+    /// the listening process runs neither as the owner of the directory nor as root
     /// ([`ErrorKind::PermissionDenied`]).
     pub fn connect(state: &Path) -> io::Result<Self> {
         let stream = connect(state)?;
@@ -186,10 +185,10 @@ impl Asker {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// The process that listens at the socket, as the kernel noted it.
+    /// Returns the process that listens at the socket, as the kernel recorded it.
     ///
     /// # Errors
-    /// When the kernel does not name the process.
+    /// The kernel does not report the process.
     pub fn pid(&self) -> io::Result<u32> {
         let (pid, _) = sys::peer_of(self.stream.get_ref())?;
         u32::try_from(pid)
@@ -198,19 +197,19 @@ impl Asker {
             .ok_or_else(|| io::Error::other("the server runs in another namespace of processes"))
     }
 
-    /// Sets the time to wait for each later answer.
+    /// Sets the timeout of later replies.
     ///
     /// # Errors
-    /// When the kernel does not take the time.
+    /// The kernel rejects the value.
     pub fn waits(&mut self, time: Duration) -> io::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(time))?;
         self.stream.get_ref().set_write_timeout(Some(time))
     }
 
-    /// Says a line; returns the line that is answered.
+    /// Sends a line and returns the line that the server replies.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// The server does not reply.
     pub fn ask(&mut self, line: &str) -> io::Result<String> {
         self.stream.get_mut().write_all(format!("{line}\n").as_bytes())?;
         let mut answer = String::new();
@@ -218,16 +217,16 @@ impl Asker {
         if answer.pop() == Some('\n') { Ok(answer) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Waits until who answers has ended.
+    /// Waits until the server at the other end has ended.
     pub fn outlast(mut self) {
-        // However the conversation breaks, the other end is gone.
+        // Any end of the connection means that the other end is gone.
         let _ = io::copy(&mut self.stream, &mut io::sink());
     }
 }
 
-/// The directories of control sockets that the kernel lists, in this network namespace. Any user
-/// can have a socket of such a name in any directory where that user may write, so the caller
-/// judges the directory first ([`private::is_own_directory`](crate::private::is_own_directory)).
+/// Returns the directories of control sockets that the kernel lists in this network namespace. Any
+/// user can create a socket of this name in a directory that the user may write, so the caller must
+/// check the directory ([`private::is_own_directory`](crate::private::is_own_directory)).
 #[must_use]
 pub fn places() -> Vec<PathBuf> {
     listed(&fs::read("/proc/net/unix").unwrap_or_default())
@@ -238,8 +237,7 @@ fn listed(table: &[u8]) -> Vec<PathBuf> {
     let place = |line: &[u8]| {
         let start = line.iter().position(|byte| *byte == b'/')?;
         let path = Path::new(OsStr::from_bytes(&line[start..]));
-        // The kernel lists the name under which the server made the socket, before it renamed the
-        // socket.
+        // The kernel lists the name under which the server created the socket, before the rename.
         let mark = path.file_name()?.to_str()?.strip_prefix(NAME)?.strip_prefix('.')?;
         let is_mark = mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_mark.then(|| path.parent().map(Path::to_path_buf)).flatten()
@@ -251,7 +249,7 @@ fn connect(state: &Path) -> io::Result<UnixStream> {
     at(&state.join(NAME), |path| UnixStream::connect(path))
 }
 
-/// Does something with the address of a socket in a directory whose path may be too long for one.
+/// Performs an action with a socket address whose directory path may exceed the length limit.
 fn at<T>(path: &Path, act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
         return act(path);
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_comes_and_a_line_goes() {
+    fn each_request_line_receives_a_reply_line() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let control = Control::listen(home.path(), echo()).expect("it can be made");
         let mode = fs::metadata(home.path().join(NAME)).expect("is there").permissions().mode();
@@ -287,20 +285,20 @@ mod tests {
         assert_eq!(another.kind(), ErrorKind::AddrInUse);
         drop(control);
         assert_eq!(fs::read_dir(home.path()).expect("can be listed").count(), 0);
-        Asker::connect(home.path()).expect_err("nobody listens");
+        Asker::connect(home.path()).expect_err("no server listens");
     }
 
     #[test]
-    fn what_a_killed_server_left_is_replaced() {
+    fn socket_of_a_killed_server_is_replaced() {
         let home = tempfile::tempdir().expect("a directory for the test");
         drop(UnixListener::bind(home.path().join(NAME)).expect("there is room"));
-        let _control = Control::listen(home.path(), echo()).expect("nobody has it");
+        let _control = Control::listen(home.path(), echo()).expect("the name is free");
         let mut asker = Asker::connect(home.path()).expect("it listens");
         assert_eq!(asker.ask("a").expect("it answers"), "<a>");
     }
 
     #[test]
-    fn a_socket_is_found_by_its_place() {
+    fn socket_is_found_by_its_directory() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let _control = Control::listen(home.path(), echo()).expect("it can be made");
         assert!(places().iter().any(|place| place == home.path()));
@@ -321,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_neither_the_owner_nor_root_is_not_asked() {
-        // To run a program as another user takes root.
+    fn server_of_another_user_is_rejected() {
+        // Only root can run a program as another user.
         if !rustix::process::geteuid().is_root() {
             return;
         }

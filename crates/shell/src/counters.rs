@@ -1,24 +1,25 @@
-//! How often what happened.
+//! Counters of the event loops.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// How often what happened, since the server started.
+/// Counters of events since the server started.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections that were accepted.
     pub connections_accepted: AtomicU64,
-    /// Connections that were closed at once, because there were too many.
+    /// Connections that were closed at once because there were too many.
     pub connections_refused: AtomicU64,
-    /// Connections that were closed because nothing moved in the middle of a record or a reply.
+    /// Connections that were closed because no bytes were transferred in the middle of a record or
+    /// a reply.
     pub connections_stalled: AtomicU64,
-    /// Connections that were closed because they held too much memory for records of which
-    /// a part had come, or for replies that were not read; or because another address wanted one.
+    /// Connections that were closed because they held too much memory for partly received records
+    /// or for unread replies, or because another address needed a connection.
     pub connections_crowded_out: AtomicU64,
-    /// Connections that were closed because what came is not RPC.
+    /// Connections that were closed because the received data was not RPC.
     pub connections_garbled: AtomicU64,
-    /// Replies that were larger than a datagram, and not sent.
+    /// Replies that were not sent because they exceeded the size of a datagram.
     pub datagrams_too_large: AtomicU64,
-    /// Replies by datagram that the system did not take.
+    /// Datagram replies that the system rejected.
     pub datagrams_dropped: AtomicU64,
     /// Calls in which the service panicked.
     pub panics: AtomicU64,
@@ -27,7 +28,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts one.
+    /// Adds one to a counter.
     pub(crate) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }

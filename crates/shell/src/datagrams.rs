@@ -1,4 +1,4 @@
-//! A socket for datagrams (UDP).
+//! A datagram socket (UDP).
 
 use core::net::SocketAddr;
 use std::io::IoSlice;
@@ -19,26 +19,26 @@ use crate::peer::Judge;
 use crate::sys::{self, Route};
 use crate::tasks::Origin;
 
-/// What is known of the sender of a datagram.
+/// The trust and the client number of the sender of a datagram.
 #[derive(Clone, Copy)]
 struct Sender {
     trust: Trust,
     client: ClientId,
 }
 
-/// A socket for datagrams.
+/// A datagram socket.
 ///
-/// Nothing is kept for replies: one that the socket does not take at once is dropped, and its
-/// client asks again.
+/// It does not queue replies: if the socket rejects one, the reply is dropped and the client
+/// retransmits its call.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     pub(crate) socket: OwnedFd,
     port: u16,
-    /// Its place among the sockets of its loop.
+    /// The index of the socket in its loop.
     place: usize,
-    /// Whether there may be more to read.
+    /// True if the socket may have more to read.
     pub(crate) readable: bool,
-    /// Calls that wait.
+    /// The number of waiting calls.
     parked: u32,
 }
 
@@ -47,19 +47,19 @@ impl Datagrams {
         Self { socket, port, place, readable: true, parked: 0 }
     }
 
-    /// Whether a turn would get anywhere.
+    /// Returns true if a turn can make progress.
     pub(crate) fn can_go_on(&self, bench: &Bench) -> bool {
         self.readable && bench.receiving && self.parked < SOCKET_PARKED_MAX && bench.has_room()
     }
 
-    /// Whether no call waits.
+    /// Returns true if no call waits.
     pub(crate) fn is_done(&self) -> bool {
         self.parked == 0
     }
 
-    /// Answers what has come, up to a limit.
+    /// Answers received datagrams, up to a limit.
     pub(crate) fn turn(&mut self, bench: &mut Bench, judge: &mut Judge) {
-        // Within one turn a sender's socket does not change hands.
+        // The owner of a sender's socket does not change within one turn.
         let mut last: Option<(Route, Sender)> = None;
         let mut received = Received::default();
         for _ in 0..BATCH_DATAGRAMS_MAX {
@@ -87,7 +87,7 @@ impl Datagrams {
                 }
                 Ok(None) => received.bytes.clear(),
                 Err(Errno::AGAIN) => self.readable = false,
-                // An earlier reply did not reach its client; that client's loss.
+                // An earlier reply did not reach its client, which retransmits its call.
                 Err(_) => {}
             }
         }
@@ -109,7 +109,7 @@ impl Datagrams {
         }
     }
 
-    /// Takes the reply of a call that waited.
+    /// Sends the reply of a call that waited.
     pub(crate) fn complete(&mut self, reply: Option<Message>, route: &Route, bench: &mut Bench) {
         self.parked -= 1;
         if let Some(reply) = reply {
@@ -117,7 +117,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a message that nobody asked for, if its client is one that this socket reaches.
+    /// Sends an unsolicited message if this socket reaches its client.
     pub(crate) fn post(&self, message: Message, route: &Route, bench: &mut Bench) {
         let own = rustix::net::getsockname(&self.socket).ok();
         let own = own.and_then(|own| SocketAddr::try_from(own).ok());
@@ -135,7 +135,7 @@ impl Datagrams {
             let mut parts = [before, &payload[..], after].map(IoSlice::new);
             if let Err(error) = sys::send_datagram(&self.socket, &mut parts, route) {
                 Counters::count(&counters.datagrams_dropped);
-                tracing::debug!(client = %route.from, %error, "a reply could not be sent");
+                tracing::debug!(client = %route.from, %error, "cannot send a reply");
             }
         }
         bench.keep(Some(reply.into_writer()));

@@ -1,18 +1,18 @@
 //! Large replies of a server leave one after the other: first come, first served.
 //!
-//! Replies that are sent at the same time share the server's link, and all of them come as late as the
-//! last. One after the other the first comes in a small part of that time, and where clients can take
-//! what the link carries, the last comes no later. It matters most where several clients read the same
-//! from many servers, in the same order: those that come first are at the next server while the others
-//! still wait at this one, so that all servers have something to do. Where links are shared, all
-//! clients wait at one server together, and go together to the next.
+//! Concurrent replies share the server's link, and each of them completes as late as the last one.
+//! In sequence, the first one completes in a small part of that time, and if the clients' links are
+//! as fast as the server's, the last one completes no later. The effect is largest where several
+//! clients read the same data from many servers in the same order: the first clients are at the
+//! next server while the others still wait at this one, so that all servers have work. With
+//! concurrent replies all clients wait at one server together and then move to the next together.
 //!
-//! Who is slow to take a reply is waited for no longer than [`WAIT_MAX`]; the rest of it goes along with
-//! the next. If it takes longer than [`SLOW`], the next of that connection goes along with others at
-//! once: so clients whose own links are narrow do not leave the server's idle, and one that reads
-//! nothing is waited for once on each connection.
+//! Other connections wait at most [`WAIT_MAX`] for a slow client; the rest of its reply then
+//! overlaps with the next reply. If a reply takes longer than [`SLOW`], the next large reply of
+//! that connection overlaps with others from the start. So clients with slow links do not leave the
+//! server's link idle, and a client that reads nothing delays others once for each connection.
 //!
-//! Large is what a connection has to send, of one reply or of several.
+//! "Large" refers to the unsent bytes of a connection, of one reply or of several.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,53 +20,55 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::{ConnectionId, Time};
 
-/// How long others wait for a reply at most: as long as a link of 100 Mbit/s takes for a MiB.
+/// The maximum wait for the reply of another connection: the time of a MiB on a link of 100 Mbit/s.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// What shows that the client does not take what the server's link carries.
+/// The duration of a reply from which a client's link counts as slower than the server's.
 const SLOW: Duration = Duration::from_millis(400);
 
-/// What a connection has to send at least before it waits for others, in bytes.
+/// The minimum number of unsent bytes for which a connection waits for its turn.
 pub(crate) const LARGE_BYTES: usize = 384 << 10;
 
-/// What it has left when the next may begin, in bytes, so that a link is not idle in between.
+/// The number of unsent bytes at which the next connection may start, so that the link is not idle
+/// in between.
 const REST_BYTES: usize = 64 << 10;
 
-/// How much a socket holds at most that is not sent yet, in bytes. What the system has taken leaves
-/// whoever's turn it is; it would take several MiB.
+/// The maximum number of unsent bytes in a socket. Bytes that the system has accepted no longer
+/// count for the turn; without this limit it would accept several MiB.
 pub(crate) const SOCKET_BYTES: usize = 128 << 10;
 
-/// What one connection may send.
+/// The permission of one connection to send.
 #[derive(Debug, Default)]
 pub(crate) struct Departure {
     stage: Stage,
-    /// Whether what was large and went last was slow.
+    /// True if the last large reply was slow.
     is_slow: bool,
 }
 
 #[derive(Debug, Default)]
 enum Stage {
-    /// What is not large.
+    /// Small replies need no turn.
     #[default]
     Free,
-    /// Nothing before its turn.
+    /// The connection must wait for its turn.
     Waits,
-    /// What there was when its turn began, and since when; what has come meanwhile is for another turn.
+    /// The unsent bytes at the start of the turn, and the time of the start. Later bytes need
+    /// another turn.
     Leaves { rest: usize, since: Time },
 }
 
 impl Departure {
-    /// Whether nobody knows of it: it has no turn, and waits for none.
+    /// Returns true if the connection neither has a turn nor waits for one.
     pub(crate) const fn is_free(&self) -> bool {
         matches!(self.stage, Stage::Free)
     }
 
-    /// Whether it may send nothing.
+    /// Returns true if the connection must not send.
     pub(crate) const fn waits(&self) -> bool {
         matches!(self.stage, Stage::Waits)
     }
 
-    /// Whether it goes without a turn.
+    /// Returns true if the connection sends without a turn.
     pub(crate) const fn is_slow(&self) -> bool {
         self.is_slow
     }
@@ -75,12 +77,12 @@ impl Departure {
         self.stage = Stage::Waits;
     }
 
-    /// Begins to send so many bytes.
+    /// Starts to send the given number of bytes.
     pub(crate) fn begin(&mut self, bytes: usize, now: Time) {
         self.stage = Stage::Leaves { rest: bytes, since: now };
     }
 
-    /// Has sent so many bytes; says whether its turn ends with them.
+    /// Records sent bytes. Returns true if the turn ends with them.
     pub(crate) fn sent(&mut self, bytes: usize, now: Time) -> bool {
         let Stage::Leaves { rest, since } = &mut self.stage else { return false };
         let had_turn = *rest > REST_BYTES;
@@ -96,7 +98,7 @@ impl Departure {
     }
 }
 
-/// Whose turn it is to send a large reply, of all connections of a server.
+/// The turns of all connections of a server to send large replies.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     state: Mutex<State>,
@@ -104,13 +106,13 @@ pub(crate) struct Departures {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Who has the turn, and since when.
+    /// The connection with the turn, and the time of its start.
     leaving: Option<(ConnectionId, Time)>,
     waiting: VecDeque<ConnectionId>,
 }
 
 impl State {
-    /// Whether others wait for somebody.
+    /// Returns true if others must wait for the connection with the turn.
     fn is_taken(&self, now: Time) -> bool {
         self.leaving.is_some_and(|(_, since)| now.since(since) < WAIT_MAX)
     }
@@ -118,11 +120,12 @@ impl State {
 
 impl Departures {
     fn state(&self) -> MutexGuard<'_, State> {
-        // It is whole after each step.
+        // The state is consistent after each step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a connection that has none wait for its turn; says whether it has it at once.
+    /// Requests a turn for a connection. Returns true if it has the turn at once; otherwise it is
+    /// queued.
     pub(crate) fn ask(&self, connection: ConnectionId, now: Time) -> bool {
         let mut state = self.state();
         if state.waiting.is_empty() && !state.is_taken(now) {
@@ -133,14 +136,14 @@ impl Departures {
         false
     }
 
-    /// A connection has sent what it had, or is no more.
+    /// Removes a connection that has sent its bytes or is closed.
     pub(crate) fn leave(&self, connection: ConnectionId) {
         let mut state = self.state();
         state.leaving = state.leaving.filter(|(leaving, _)| *leaving != connection);
         state.waiting.retain(|waiting| *waiting != connection);
     }
 
-    /// Gives the first of those that wait its turn, if it can have it.
+    /// Gives the turn to the first waiting connection if the turn is free.
     pub(crate) fn next(&self, now: Time) -> Option<ConnectionId> {
         let mut state = self.state();
         if state.is_taken(now) {
@@ -151,7 +154,8 @@ impl Departures {
         Some(next)
     }
 
-    /// When the next has its turn at the latest, if one waits: long ago where nobody has it now.
+    /// Returns the latest time at which the next waiting connection receives the turn; in the past
+    /// if the turn is free.
     pub(crate) fn latest(&self) -> Option<Time> {
         let state = self.state();
         let latest = state.leaving.map_or(Time::ZERO, |(_, since)| since + WAIT_MAX);
@@ -170,7 +174,7 @@ mod tests {
     const NOW: Time = Time::ZERO;
 
     #[test]
-    fn who_comes_first_goes_first() {
+    fn turns_are_first_come_first_served() {
         let departures = Departures::default();
         assert!(departures.ask(connection(1), NOW));
         for slot in [2, 3, 4] {
@@ -179,7 +183,7 @@ mod tests {
         assert_eq!(departures.next(NOW), None, "one at a time");
         departures.leave(connection(1));
         assert!(!departures.ask(connection(1), NOW), "behind those that wait");
-        assert_eq!(departures.latest(), Some(NOW), "those wait for nobody");
+        assert_eq!(departures.latest(), Some(NOW), "the turn is free for them");
         departures.leave(connection(3));
         for slot in [2, 4, 1] {
             assert_eq!(departures.next(NOW), Some(connection(slot)));
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_slow_is_not_waited_for() {
+    fn slow_connections_do_not_delay_others() {
         let departures = Departures::default();
         assert!(departures.ask(connection(1), NOW));
         assert_eq!(departures.latest(), None, "nobody waits");
@@ -201,12 +205,13 @@ mod tests {
         assert!(!departures.ask(connection(3), late), "the second has its turn still");
         departures.leave(connection(2));
         assert_eq!(departures.next(late), Some(connection(3)));
-        assert!(departures.ask(connection(4), late + WAIT_MAX), "nobody waits, and one is late");
+        assert!(departures.ask(connection(4), late + WAIT_MAX), "the turn has expired");
     }
 
-    /// What comes while its turn lasts has a turn of its own, and nothing of its end is held back for that.
+    /// Bytes that are queued during a turn need a turn of their own, and do not delay the rest of
+    /// this one.
     #[test]
-    fn a_turn_is_for_what_there_was() {
+    fn turn_covers_the_bytes_at_its_start() {
         let mut departure = Departure::default();
         departure.begin(LARGE_BYTES, NOW);
         assert!(!departure.sent(LARGE_BYTES - REST_BYTES - 1, NOW));
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_slow_is_so_until_it_was_not() {
+    fn connection_stays_slow_until_a_fast_reply() {
         let mut departure = Departure::default();
         for (took, is_slow) in [(WAIT_MAX, false), (SLOW + WAIT_MAX, true), (SLOW, false)] {
             departure.begin(LARGE_BYTES, NOW);

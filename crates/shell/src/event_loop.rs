@@ -1,4 +1,4 @@
-//! One loop: waits for events, and gives every connection with work its turn.
+//! An event loop: waits for events and gives each connection with work its turn.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -33,10 +33,10 @@ use crate::spin::{CROWD_MIN, LOOK_MAX, Look, Spin};
 use crate::sys;
 use crate::tasks::Origin;
 
-/// Events that are taken at once.
+/// The maximum number of events in one wait.
 const EVENTS_MAX: usize = 256;
 
-/// What an event is about, as the kernel keeps it for us.
+/// The subject of an event, in the form that the kernel stores.
 #[derive(Clone, Copy)]
 enum Token {
     Connection(Key),
@@ -80,13 +80,13 @@ impl Token {
     }
 }
 
-/// A socket that listens, and whether connections may stand there.
+/// A listening socket, and whether connections may be pending there.
 struct Listener {
     socket: OwnedFd,
     pending: bool,
 }
 
-/// One loop and all that it serves.
+/// One loop with all of its connections and sockets.
 pub(crate) struct EventLoop {
     epoll: OwnedFd,
     listeners: Vec<Listener>,
@@ -94,23 +94,23 @@ pub(crate) struct EventLoop {
     connections: Slab<Connection>,
     /// Connections with work, each once, in the order of their turns.
     listed: VecDeque<Key>,
-    /// Connections that lost their turn because there was no room, each once, in that order.
+    /// Connections that lost their turn for lack of room, each once, in that order.
     want_room: VecDeque<Key>,
     spin: Spin,
     last_wait: Duration,
     bench: Bench,
     judge: Judge,
     requests: Requests,
-    /// What its calls to other servers bring.
+    /// The connections of its calls to other servers.
     seat: Seat,
-    /// Memory for the calls that were woken by the loop itself, and for how many rounds they were
-    /// put off.
+    /// Reused memory for the calls that the loop itself woke, and the number of rounds for which
+    /// they were deferred.
     own: Vec<u32>,
     put_off: u32,
-    /// The end of all waiting, once the server stops.
+    /// The time at which all waiting ends, once the server stops.
     deadline: Option<Time>,
     swept: Time,
-    /// When the handler is to be woken, where this loop does that.
+    /// The next time to wake the handler, if this loop does that.
     wake: Option<Time>,
 }
 
@@ -146,7 +146,7 @@ impl EventLoop {
         })
     }
 
-    /// Has the loop accept connections, for all loops.
+    /// Makes the loop accept connections, for all loops.
     pub(crate) fn listen(&mut self, listener: OwnedFd) -> Result<(), Errno> {
         let token = Token::Listener(self.listeners.len()).pack();
         epoll::add(&self.epoll, &listener, token, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
@@ -154,7 +154,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Has the loop answer datagrams.
+    /// Makes the loop answer datagrams.
     pub(crate) fn receive_datagrams(&mut self, socket: OwnedFd, port: u16) -> Result<(), Errno> {
         let place = self.datagrams.len();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -163,7 +163,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until the server stops.
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         self.bench.remote.keep_own();
@@ -209,14 +209,14 @@ impl EventLoop {
         SWEEP_INTERVAL.min(self.bench.shared.stall_max)
     }
 
-    /// The first of all loops does it for all.
+    /// The first loop wakes the handler for all loops.
     fn wake_handler(&mut self) {
         if self.bench.remote.index == 0 {
             self.wake = self.bench.shared.handler.wake(self.bench.now);
         }
     }
 
-    /// How long the loop may sleep; for ever, where nothing is given.
+    /// Returns the time for which the loop may sleep; `None` for no limit.
     fn time_to_sleep(&self) -> Option<Duration> {
         let work = !self.listed.is_empty()
             || remote::has_own()
@@ -243,7 +243,7 @@ impl EventLoop {
         until.map(|until| until.since(now))
     }
 
-    /// Waits for events, and reads the clock.
+    /// Waits for events, then reads the clock.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         events.clear();
         let timeout = self.time_to_sleep();
@@ -265,7 +265,7 @@ impl EventLoop {
         self.bench.meter.slept(self.last_wait);
     }
 
-    /// Looks for events without sleeping, for a moment.
+    /// Polls for events for a short time without sleeping.
     fn look(&self, events: &mut Vec<epoll::Event>, start: Time) -> Look {
         let mut before = start;
         loop {
@@ -300,7 +300,7 @@ impl EventLoop {
         match Token::unpack(event.data) {
             Token::Bell => {}
             Token::Listener(at) => {
-                // None is there once the server stops.
+                // There are no listeners once the server stops.
                 if let Some(listener) = self.listeners.get_mut(at) {
                     listener.pending = true;
                 }
@@ -311,7 +311,7 @@ impl EventLoop {
                 let Some(connection) = self.connections.get_mut(key) else { return };
                 use epoll::EventFlags as Flags;
                 let flags = event.flags;
-                // A reset or a full close: nothing can be sent any more.
+                // After a reset or a full close, the connection cannot send.
                 if flags.intersects(Flags::ERR | Flags::HUP) {
                     let error = sockopt::socket_error(&connection.socket);
                     let error = error.ok().and_then(Result::err).unwrap_or(Errno::PIPE);
@@ -326,7 +326,7 @@ impl EventLoop {
         }
     }
 
-    /// Accepts connections and hands them out in turn.
+    /// Accepts connections and distributes them over the loops.
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for listener in self.listeners.iter_mut().filter(|listener| listener.pending) {
@@ -337,7 +337,7 @@ impl EventLoop {
                             self.bench.shared.hand_out(Accepted { socket, from });
                         }
                     }
-                    // One connection was given up before it was accepted, and such.
+                    // For example, a connection was aborted before it was accepted.
                     Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                     Err(error) => {
                         listener.pending = false;
@@ -371,7 +371,7 @@ impl EventLoop {
             }
         }
         for key in requests.departing.drain(..) {
-            // One that is no more has left already.
+            // A closed connection has already left the queue.
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.depart(self.bench.now);
                 self.list(key);
@@ -386,21 +386,21 @@ impl EventLoop {
             self.wake_handler();
         }
         for whom in requests.told.drain(..) {
-            // Whoever asked may have given up.
+            // The requester may have given up.
             drop(whom.send(Box::new(self.tell())));
         }
         if let Some(deadline) = requests.stop.take() {
             self.deadline = Some(deadline);
             self.bench.receiving = false;
             for listener in self.listeners.drain(..) {
-                // Another may go on with the socket, which then still counts as open here.
+                // Another process may continue with the socket, which stays open in that case.
                 let _ = epoll::delete(&self.epoll, &listener.socket);
             }
         }
         self.requests = requests;
     }
 
-    /// What was counted so far, and how the loop is.
+    /// Returns the counters and the state of the loop.
     fn tell(&self) -> Told {
         let (account, slept) = self.bench.meter.told();
         let report = LoopReport {
@@ -414,7 +414,7 @@ impl EventLoop {
         Told { report, account }
     }
 
-    /// Closes the connection that rested for longest of those from an address.
+    /// Closes the connection from an address that has been idle for longest.
     fn crowd_out(&mut self, address: IpAddr) {
         let from_there = self.connections.iter().filter(|(_, one)| one.from.ip() == address);
         if let Some((key, _)) = from_there.min_by_key(|(_, one)| one.rests_since()) {
@@ -423,7 +423,8 @@ impl EventLoop {
     }
 
     fn add(&mut self, Accepted { socket, from }: Accepted) {
-        // Options that fail cost speed or tidiness, never correctness.
+        // Failures of these options reduce speed or delay the detection of failures, and nothing
+        // else.
         let (idle, interval, count) = KEEPALIVE;
         let _ = sockopt::set_tcp_nodelay(&socket, true);
         let _ = sockopt::set_socket_keepalive(&socket, true);
@@ -434,7 +435,7 @@ impl EventLoop {
             let _ = sys::hold_unsent(&socket, SOCKET_BYTES);
         }
         let Some(Ok(to)) = net::getsockname(&socket).ok().map(SocketAddr::try_from) else {
-            // The client is gone already.
+            // The client has already disconnected.
             self.bench.shared.connection_ended(from, self.bench.remote.index);
             return;
         };
@@ -454,7 +455,7 @@ impl EventLoop {
         self.list(key);
     }
 
-    /// Goes on with a call that was woken.
+    /// Continues a call that was woken.
     fn go_on(&mut self, task: u32) {
         let Some(done) = self.bench.tasks.poll(task) else { return };
         let answered = self.bench.answered(done.outcome, done.metered);
@@ -475,8 +476,9 @@ impl EventLoop {
         }
     }
 
-    /// Goes on with the calls that were woken in this round, by others of this loop or to go
-    /// behind all that came in together: so not before that is taken in, for some rounds.
+    /// Continues the calls that were woken in this round by other calls of this loop, or that
+    /// yielded to the calls received together with them. Calls with work come first, for a limited
+    /// number of rounds.
     fn go_on_with_own(&mut self) {
         if !self.listed.is_empty() && self.put_off < PUT_OFF_MAX {
             self.put_off += 1;
@@ -491,7 +493,7 @@ impl EventLoop {
         self.own = own;
     }
 
-    /// Gives a turn to those that wait for room, the longest first, for as long as there is room.
+    /// Gives turns to connections that wait for room, the longest wait first, while there is room.
     fn use_room(&mut self) {
         for _ in 0..self.want_room.len() {
             if !self.bench.has_room() {
@@ -539,15 +541,15 @@ impl EventLoop {
             }
         }
         while self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
-            // Those that are not blocked have not had their turn to send yet.
+            // Connections that are not blocked have not had their turn to send yet.
             if !self.crowd_out_one(self.bench.unsent, Connection::blocked) {
                 break;
             }
         }
     }
 
-    /// Closes the connection that rested for longest of those that hold no less of something than
-    /// the mean: the others are not worth it. Says whether there is one.
+    /// Closes the connection that has been idle for longest among the connections that hold at
+    /// least the mean amount; a smaller holding is not worth a close. Returns true if there is one.
     fn crowd_out_one(&mut self, all: usize, held_by: fn(&Connection) -> usize) -> bool {
         let mean = all / self.connections.len().max(1);
         let holds = |(_, one): &(Key, &Connection)| held_by(one) >= mean.max(1);
@@ -567,7 +569,7 @@ impl EventLoop {
                 self.want_room.retain(|other| *other != key);
             }
             let shared = &self.bench.shared;
-            // Whoever is told of the end finds it counted.
+            // The counters are complete before the service learns of the end.
             match closing {
                 Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),
                 Closing::Stalled => Counters::count(&shared.counters.connections_stalled),
@@ -590,7 +592,7 @@ impl EventLoop {
         }
     }
 
-    /// Closes what has stalled, accepts what could not be accepted before.
+    /// Closes stalled connections, and accepts connections that failed before.
     fn sweep(&mut self) {
         let now = self.bench.now;
         self.swept = now;
@@ -608,7 +610,7 @@ impl EventLoop {
         self.wake_handler();
     }
 
-    /// Receives what has come of large calls, however little: who sends slowly has not stalled.
+    /// Receives pending parts of large calls, so that a slow sender does not count as stalled.
     fn look_for_more(&mut self) {
         let may = self.connections.iter().filter(|(_, one)| one.may_have_more());
         let keys: Vec<Key> = may.map(|(key, _)| key).collect();

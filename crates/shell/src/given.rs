@@ -1,7 +1,8 @@
-//! Sockets that the process had when it was started: from systemd, or from the server before it.
+//! Sockets that the process inherited at its start: from systemd, or from the previous program of
+//! this server.
 //!
-//! A server that is started anew by [`go_on_as`] is another program in the same process, and its
-//! sockets never close: whoever connects meanwhile waits for a moment, and datagrams wait too.
+//! A restart by [`go_on_as`] executes another program in the same process, whose sockets never
+//! close: new connections and datagrams wait for a moment.
 
 use core::net::SocketAddr;
 use core::str::FromStr;
@@ -18,20 +19,22 @@ use rustix::net::{SocketType, getsockname, sockopt};
 use crate::ownership::Ownership;
 use crate::sys;
 
-/// How systemd says which sockets it gives, and to which process: the first has number 3.
+/// The variables by which systemd passes sockets, with the target process; the first descriptor is
+/// 3.
 const PID: &str = "LISTEN_PID";
 const COUNT: &str = "LISTEN_FDS";
 const NAMES: &str = "LISTEN_FDNAMES";
 const FIRST: i32 = 3;
 
-/// How a server says it to the one that follows it: `PID:NUMBER=PURPOSE,...`. The numbers are those
-/// that the sockets have, so that none is put in place of a descriptor that a thread still uses.
+/// The variable by which a server passes sockets to the next program: `PID:NUMBER=PURPOSE,...`. The
+/// numbers are the existing descriptors, so that none replaces a descriptor that a thread still
+/// uses.
 const HANDED_OVER: &str = "LEASEHOLD_SOCKETS";
 
-/// More than anybody serves on; a number from outside makes no long loop.
+/// More sockets than any server needs; bounds the loop over a number from outside.
 const COUNT_MAX: i32 = 1024;
 
-/// What is answered at a socket.
+/// The service at a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// File service.
@@ -45,7 +48,7 @@ pub enum Purpose {
 impl FromStr for Purpose {
     type Err = ();
 
-    /// By its name among systemd's; what has another is for files.
+    /// Parses systemd's name of a socket; any other name means file service.
     fn from_str(name: &str) -> Result<Self, ()> {
         match name {
             "portmap" => Ok(Self::Portmap),
@@ -65,7 +68,7 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// Sockets that the process had when it was started.
+/// The inherited sockets of the process.
 #[derive(Debug, Default)]
 pub struct Given {
     sockets: Vec<Socket>,
@@ -81,10 +84,10 @@ struct Socket {
 }
 
 impl Given {
-    /// Takes them. To be called once, before anything is opened.
+    /// Takes the inherited sockets. A program calls this function once, before it opens any file.
     ///
     /// # Errors
-    /// When one of them is of no use to this server.
+    /// The server cannot use one of the sockets.
     pub fn take() -> io::Result<Self> {
         let text = |name: &str| env::var(name).ok();
         let own = process::id();
@@ -112,25 +115,27 @@ impl Given {
         Ok(Self { sockets, is_handed_over })
     }
 
-    /// Whether they come from the server before this one, whose clients wait.
+    /// Returns true if the sockets come from the previous program of this server, whose clients
+    /// wait.
     #[must_use]
     pub fn is_handed_over(&self) -> bool {
         self.is_handed_over
     }
 
-    /// The addresses of those that listen for a purpose.
+    /// Returns the addresses of the listening sockets for a purpose.
     #[must_use]
     pub fn addresses(&self, purpose: Purpose) -> Vec<SocketAddr> {
         let listen = |one: &&Socket| one.purpose == purpose && one.kind == SocketType::STREAM;
         self.sockets.iter().filter(listen).map(|one| one.address).collect()
     }
 
-    /// Gives out the socket that listens at an address, or at any port of it for port 0.
+    /// Removes and returns the listening socket at an address; port 0 matches any port of the
+    /// address.
     pub fn listener(&mut self, purpose: Purpose, asked: SocketAddr) -> Option<OwnedFd> {
         self.find(purpose, SocketType::STREAM, asked)
     }
 
-    /// Gives out the socket for datagrams at an address.
+    /// Removes and returns the datagram socket at an address.
     pub(crate) fn datagrams(&mut self, purpose: Purpose, asked: SocketAddr) -> Option<OwnedFd> {
         self.find(purpose, SocketType::DGRAM, asked)
     }
@@ -145,10 +150,10 @@ impl Given {
 }
 
 impl Drop for Given {
-    /// Closes what is served on no longer, or was given by mistake.
+    /// Closes unused sockets, with a warning.
     fn drop(&mut self) {
         for Socket { address, purpose, .. } in &self.sockets {
-            tracing::warn!(%address, %purpose, "was given a socket that is not served on");
+            tracing::warn!(%address, %purpose, "closed an inherited socket that no service uses");
         }
     }
 }
@@ -164,17 +169,17 @@ impl Socket {
             getsockname(&descriptor).ok().and_then(|name| SocketAddr::try_from(name).ok());
         let address = address.ok_or_else(|| refused("has no address of the Internet"))?;
         if kind == SocketType::STREAM && !sockopt::socket_acceptconn(&descriptor)? {
-            return Err(refused("is a connection: with Accept=no systemd gives what listens"));
+            return Err(refused("is a connection: set Accept=no to receive the listening socket"));
         }
         if address.is_ipv6() && !sockopt::ipv6_v6only(&descriptor)? {
-            let what = "takes IPv4 as well: give one for each, with BindIPv6Only=ipv6-only";
+            let what = "accepts IPv4 as well: pass one for each, with BindIPv6Only=ipv6-only";
             return Err(refused(what));
         }
         Ok(Self { descriptor, purpose, kind, address })
     }
 }
 
-/// What a server before this one, in this process, handed over; nothing if it is not for us.
+/// Parses the list of sockets from the previous program; `None` if the list is for another process.
 fn handed_over(text: &str, own: u32) -> Option<Vec<(i32, Purpose)>> {
     let (pid, list) = text.split_once(':')?;
     if pid.parse() != Ok(own) {
@@ -187,11 +192,11 @@ fn handed_over(text: &str, own: u32) -> Option<Vec<(i32, Purpose)>> {
     list.split(',').filter(|one| !one.is_empty()).map(one).collect()
 }
 
-/// Goes on as another program with the same words, in the same process and with these sockets and
-/// the lock of the state; every other thread ends. Requests to read the configuration or to start
-/// again that come meanwhile count as done.
+/// Replaces this program by another with the same arguments, in the same process and with these
+/// sockets and the lock of the state; every other thread ends. Requests to reload the configuration
+/// or to restart that arrive meanwhile are satisfied by this restart.
 ///
-/// Returns only where that cannot be.
+/// Returns only if the replacement fails.
 #[must_use]
 pub fn go_on_as(program: &OsStr, sockets: &[(Purpose, OwnedFd)], state: &Ownership) -> io::Error {
     let (lock, number) = match state.hand_over() {
@@ -222,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_for_another_process_is_left_alone() {
+    fn sockets_for_another_process_are_ignored() {
         assert_eq!(handed_over("7:4=nfs", 8), None);
         assert_eq!(handed_over("", 8), None);
         assert_eq!(handed_over("8:", 8), Some(vec![]));
@@ -251,11 +256,11 @@ mod tests {
         let any_port = |ip: [u8; 4]| SocketAddr::from((ip, 0));
         assert!(given.listener(Purpose::Http, any_port([127, 0, 0, 2])).is_none());
         assert!(given.listener(Purpose::Http, any_port([127, 0, 0, 1])).is_some());
-        assert!(given.listener(Purpose::Http, address).is_none(), "it is given out once");
+        assert!(given.listener(Purpose::Http, address).is_none(), "each socket is returned once");
     }
 
     #[test]
-    fn what_is_of_no_use_is_refused() {
+    fn unusable_sockets_are_rejected() {
         let file = std::fs::File::open("/dev/null").expect("is there");
         let error = Socket::new(file.into(), Purpose::Nfs).expect_err("is no socket");
         assert!(error.to_string().ends_with("is no socket"), "{error}");

@@ -1,4 +1,4 @@
-//! What the loops ask of the service.
+//! The interface of the event loops to a service.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use leasehold_names::{self as names, Names};
 use leasehold_portmap::{Asked, Carrier, Portmapper};
 use leasehold_serve::{Arrival, Response, Service, Transport, Trust};
 
-/// Whoever answers messages; [`Service`], or a stand-in of a test.
+/// A handler of messages: [`Service`], or a substitute in a test.
 pub trait Handler: Send + Sync {
-    /// Answers one RPC message; with nothing, when there must be no reply.
+    /// Answers one RPC message; returns nothing if there must be no reply.
     fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response;
 
-    /// Is told that a stream is no more: once its client has ended it, which may still wait for
-    /// replies, again behind calls of it that are only read then, and again when it is closed.
+    /// Receives the end of a stream: when the client has ended it, although replies may still be
+    /// outstanding; again after later calls of that stream; and again when the connection is
+    /// closed.
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId);
 
-    /// Does what is due by now, and says when there is more to do; it is asked again then, and every
-    /// few seconds, because what comes in meanwhile may bring that forward.
+    /// Performs due work and returns the time of the next work. The loop calls again at that time,
+    /// and every few seconds, because new requests may make work due earlier.
     fn wake(&self, now: Time) -> Option<Time>;
 }
 
@@ -49,7 +50,7 @@ impl Handler for Portmapper {
         Answer::now(Self::answer(self, asked, &message, writer)).into()
     }
 
-    // It remembers nothing of anybody.
+    // The service keeps no state of clients.
     fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
 
     fn wake(&self, _: Time) -> Option<Time> {
@@ -68,10 +69,10 @@ impl Handler for Names {
         Answer::now(Self::answer(self, asked, &message, writer)).into()
     }
 
-    // Names outlive connections.
+    // Registered names outlive connections.
     fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
 
-    // What has run out is forgotten when somebody asks.
+    // Expired names are removed at the next lookup.
     fn wake(&self, _: Time) -> Option<Time> {
         None
     }

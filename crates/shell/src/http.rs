@@ -1,9 +1,11 @@
-//! A small server of pages: HTTP/1.1, one request a connection, a thread for each of a few.
+//! A small HTTP/1.1 server of read-only pages: one request for each connection, one thread for each
+//! of a few connections.
 //!
-//! For browsers and scrapers on the same machine or a trusted network: a reader can read pages, no
-//! more, and the server asks no reader for a credential. The server refuses a browser that a page
-//! of another site has call it: such a page can give this server a name of its own (DNS rebinding),
-//! so the server answers only requests to an address, or to a name that it knows for its own.
+//! It serves browsers and scrapers on the same machine or a trusted network: readers can only read
+//! pages, and the server requests no credentials. The server rejects requests that a page of
+//! another site makes through a browser: such a site can resolve its own name to the address of
+//! this server (DNS rebinding), so the server answers only requests to an address, or to one of its
+//! own names.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,26 +18,26 @@ use std::time::{Duration, Instant};
 
 use crate::own;
 
-/// Longer than any browser's head of a request.
+/// Longer than the request head of any browser.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The time for a whole request, and once more for its whole answer: a slow reader gets nothing.
+/// The timeout of a whole request, and of its whole reply: slow readers are disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The number of readers at once. A further reader takes the place of the reader that has been
-/// asking for the longest time.
+/// The maximum number of concurrent readers. A further reader displaces the one that has been
+/// sending its request for longest.
 const CONNECTIONS_MAX: usize = 32;
 
-/// The bytes of an answer that the server writes before it looks at the time.
+/// The number of bytes that the server writes before it checks the time.
 const PART_BYTES: usize = 64 * 1024;
 
-/// The type of a page for browsers.
+/// The content type of HTML pages.
 pub const HTML: &str = "text/html; charset=utf-8";
 
-/// The type of data for programs.
+/// The content type of JSON data.
 pub const JSON: &str = "application/json";
 
-/// What readers are told about a page besides its type and length.
+/// The headers of each reply besides type and length.
 const HEADERS: &str = "Cache-Control: no-cache\r\n\
      X-Content-Type-Options: nosniff\r\n\
      X-Frame-Options: DENY\r\n\
@@ -43,18 +45,18 @@ const HEADERS: &str = "Cache-Control: no-cache\r\n\
      Referrer-Policy: no-referrer\r\n\
      Connection: close\r\n";
 
-/// A page for browsers decides about the data that it loads, but no other page shows it in a frame.
+/// An HTML page may load any data, but no other page may embed it in a frame.
 const POLICY_HTML: &str = "frame-ancestors 'none'; base-uri 'none'; object-src 'none'";
 
-/// Any other answer is data.
+/// All other replies are data.
 const POLICY_DATA: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// A page: what is to be read at a path.
+/// A page.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its type.
+    /// Its content type.
     pub content_type: &'static str,
-    /// What is read.
+    /// Its contents.
     pub text: Cow<'static, str>,
 }
 
@@ -66,43 +68,43 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at an address; port 0 takes a free one.
+    /// Listens at an address; port 0 selects a free port.
     ///
     /// # Errors
-    /// The address cannot be had.
+    /// The address cannot be bound.
     pub fn new(address: SocketAddr) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address)?, names: Vec::new() })
     }
 
-    /// Goes on with a socket that listens already.
+    /// Continues with a socket that already listens.
     ///
     /// # Errors
-    /// It cannot be made to wait for readers.
+    /// The socket cannot be made blocking.
     pub fn of(listener: OwnedFd) -> io::Result<Self> {
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(false)?;
         Ok(Self { listener, names: Vec::new() })
     }
 
-    /// Answers requests to these names of the server, too, besides addresses and `localhost`.
+    /// Adds names of the server, besides addresses and `localhost`.
     #[must_use]
     pub fn named(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.names.extend(names.into_iter().map(|name| name.to_lowercase()));
         self
     }
 
-    /// The socket once more, for whoever goes on with it.
+    /// Duplicates the socket, for the next program of this server.
     ///
     /// # Errors
-    /// There are no descriptors.
+    /// The process is out of descriptors.
     pub fn socket(&self) -> io::Result<OwnedFd> {
         self.listener.try_clone().map(OwnedFd::from)
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     ///
     /// # Errors
-    /// The system does not know.
+    /// The system does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -116,12 +118,13 @@ impl Server {
         let seats = Arc::new(());
         for number in 0_u64.. {
             let Ok((stream, _)) = self.listener.accept() else {
-                // The client left before it was accepted, or there are no descriptors for now.
+                // The client left before it was accepted, or the process is out of descriptors for
+                // now.
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
             let taken = Arc::strong_count(&seats) - 1;
-            // The thread of a reader that is sent away takes a moment to end.
+            // The thread of a disconnected reader takes a moment to end.
             let is_full = taken >= CONNECTIONS_MAX && !desk.send_oldest_away();
             if is_full || taken >= 2 * CONNECTIONS_MAX {
                 continue;
@@ -129,9 +132,9 @@ impl Server {
             let Ok(other) = stream.try_clone() else { continue };
             desk.asking().insert(number, other);
             let (pages, seat, own) = (Arc::clone(pages), Arc::clone(&seats), Arc::clone(&desk));
-            // Where no thread is to be had, the reader notices by the end of the stream.
+            // If the system cannot start a thread, the stream ends, which the reader detects.
             let started = own::spawn("reader", move || {
-                // A reader that went away is nobody's fault.
+                // A reader may leave at any time; that is no error.
                 let _ = own.answer(number, stream, &*pages);
                 own.asking().remove(&number);
                 drop(seat);
@@ -146,7 +149,7 @@ impl Server {
 /// The part of the server that answers requests.
 struct Desk {
     names: Vec<String>,
-    /// The connections whose request is not whole yet, in the order that they came.
+    /// The connections with an incomplete request, in order of arrival.
     asking: Mutex<BTreeMap<u64, TcpStream>>,
 }
 
@@ -155,7 +158,7 @@ impl Desk {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection that has been asking for the longest time; returns true if there was
+    /// Ends the connection that has been sending its request for longest; returns true if there was
     /// such a connection.
     fn send_oldest_away(&self) -> bool {
         let oldest = self.asking().pop_first();
@@ -180,7 +183,7 @@ impl Desk {
                 Some(page) => ("200 OK", page),
                 None => ("404 Not Found", plain("There is no such page.\n")),
             },
-            _ => ("405 Method Not Allowed", plain("Pages can be read, no more.\n")),
+            _ => ("405 Method Not Allowed", plain("Only GET and HEAD are supported.\n")),
         };
         let (kind, length) = (page.content_type, page.text.len());
         let policy = if kind == HTML { POLICY_HTML } else { POLICY_DATA };
@@ -192,7 +195,8 @@ impl Desk {
         send(&mut stream, &[head.as_bytes(), body.as_bytes()])
     }
 
-    /// Returns true if a request means this server. A request without a name comes from no browser.
+    /// Returns true if a request is addressed to this server. A request without a host name does
+    /// not come from a browser.
     fn is_own(&self, head: &str) -> bool {
         let mut hosts = head.split("\r\n").skip(1).filter_map(|line| {
             let (name, value) = line.split_once(':')?;
@@ -216,17 +220,17 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-/// The answer to a request that means another server.
-const MISDIRECTED: &str = "This server does not know the name that it was asked by. Ask by its \
-                           address, or give it the name with --http-name.\n";
+/// The reply to a request for another host name.
+const MISDIRECTED: &str = "The request names an unknown host. Use the address of this server, \
+                           or configure the name with --http-name.\n";
 
-/// The time that is left until an end.
+/// Returns the time left until a deadline.
 fn left(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Writes an answer in its time.
+/// Writes a reply within the timeout.
 fn send(stream: &mut TcpStream, texts: &[&[u8]]) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     for part in texts.iter().flat_map(|text| text.chunks(PART_BYTES)) {
@@ -242,7 +246,7 @@ fn send(stream: &mut TcpStream, texts: &[&[u8]]) -> io::Result<()> {
     stream.flush()
 }
 
-/// The head of a request, up to its empty line, in its time.
+/// Reads the head of a request, up to its empty line, within the timeout.
 fn head(stream: &mut TcpStream) -> io::Result<String> {
     let end = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_there_and_nothing_else_is() {
+    fn only_known_pages_are_served() {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let page = |path: &str| {
             let page = Page { content_type: HTML, text: "<p>page</p>".into() };
@@ -292,7 +296,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("listening");
         stream.write_all(long.as_bytes()).expect("sent");
         let mut nothing = Vec::new();
-        // The end, or a reset for what was not read.
+        // The connection ends, or is reset because the server left data unread.
         let count = stream.read_to_end(&mut nothing).unwrap_or(0);
         assert_eq!(count, 0);
     }
@@ -307,9 +311,9 @@ mod tests {
         address
     }
 
-    /// A page of another site that gave this server's address to a name of its own reads nothing.
+    /// A page of another site whose name resolves to this server's address receives nothing.
     #[test]
-    fn a_name_of_others_is_not_answered() {
+    fn unknown_host_names_are_rejected() {
         let address = serving();
         let status = |host: &str| {
             let answer = get(address, &format!("GET / HTTP/1.1\r\n{host}\r\n"));
@@ -341,15 +345,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_shows_a_page_within_another() {
+    fn pages_refuse_to_be_framed() {
         let answer = get(serving(), "GET / HTTP/1.1\r\n\r\n");
         assert!(answer.contains("Content-Security-Policy: default-src 'none'; frame-ancestors"));
         assert!(answer.contains("X-Frame-Options: DENY\r\n"), "{answer}");
     }
 
-    /// Readers that never end their requests keep no other reader from the page.
+    /// Readers that never complete their requests do not block other readers.
     #[test]
-    fn slow_readers_keep_no_seat() {
+    fn slow_readers_do_not_block_others() {
         let address = serving();
         let mut slow = Vec::new();
         for _ in 0..3 * CONNECTIONS_MAX {
@@ -359,7 +363,7 @@ mod tests {
         }
         let start = Instant::now();
         let answered = || get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200");
-        // The threads of readers that the server sent away take a moment to end.
+        // The threads of disconnected readers take a moment to end.
         while !answered() {
             assert!(start.elapsed() < PATIENCE / 2, "the page is taken");
         }

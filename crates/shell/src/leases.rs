@@ -1,10 +1,9 @@
-//! What a server keeps of leases over restarts: the number of its start, and which clients may
-//! hold any.
+//! The persistent lease state of a server: its epoch, and the clients that may hold leases.
 //!
-//! The file `leases` has eight bytes that say what it is, the number of the start, and for each
-//! client its id and its instance, numbers in the order of the network. It is replaced in one step,
-//! and is on stable storage before a client on it is granted its first lease. A full disk has no
-//! room for a second file: a start then writes the number of the start over the number before.
+//! The file `leases` has eight bytes of magic number, the epoch, and for each client its id and its
+//! instance, in network byte order. The server replaces the file atomically, and it is on stable
+//! storage before a new client receives its first lease. A full disk has no room for a second file:
+//! a start then overwrites the epoch in place.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
@@ -47,16 +46,16 @@ struct Written {
 }
 
 impl LeaseLedger {
-    /// Begins a new epoch, which is on stable storage before a lease is granted in it; says what is
-    /// left of the one before. Lists are written where it may block.
+    /// Starts a new epoch, which is on stable storage before the server grants a lease in it, and
+    /// returns the state of the previous one. Lists are written by `blocking`.
     ///
-    /// A server that cannot write the file starts, and grants no lease until it can write the file.
-    /// Clients on the earlier list could not tell this start from the next start, so the server
-    /// lets none of these clients in before all their leases have ended: the list that the call
-    /// returns has one client, under a random name that no client has.
+    /// A server that cannot write the file starts all the same and grants no lease until it can
+    /// write the file. The clients on the earlier list could not distinguish this start from the
+    /// next start, so the server admits none of them before all their leases have ended: the
+    /// returned list then contains one client, under a random name that no client has.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no list of ours; when the system has no random numbers.
+    /// The file cannot be read or is not a list of leases, or the system has no random numbers.
     pub fn open(
         directory: &Path,
         blocking: Arc<dyn Blocking>,
@@ -90,7 +89,7 @@ impl Ledger for LeaseLedger {
         let (place, list) = (Arc::clone(&self.place), list.to_vec());
         self.blocking.run(Box::new(move || {
             let mut written = place.written.lock().unwrap_or_else(PoisonError::into_inner);
-            // A later list has all that this one has, but for who has gone since.
+            // A later list contains all clients of this one except clients that have left since.
             let is_written = number <= written.number || written.put(&place, number, &list);
             drop(written);
             done(is_written);
@@ -135,8 +134,8 @@ impl Place {
         state::put(&self.directory, NAME, &[&bytes])
     }
 
-    /// Puts the epoch in the present file, which takes no room on most file systems. Eight bytes of
-    /// one sector are written whole or not at all.
+    /// Writes the epoch into the existing file, which needs no space on most file systems. Eight
+    /// bytes in one sector are written completely or not at all.
     fn put_epoch(&self) -> io::Result<()> {
         let path = self.directory.join(NAME);
         let file = private::open(&path, OFlags::WRONLY, Secrecy::Readable)?;
@@ -165,8 +164,8 @@ fn parse(bytes: &[u8]) -> Option<Remembered> {
     Some(Remembered { epoch: u64::from_be_bytes(*epoch), list })
 }
 
-/// Hours since 1970: epochs of a server whose state directory was lost go on from there, so that
-/// clients of before see that theirs is over.
+/// Returns the hours since 1970: epochs continue from this number after a loss of the state
+/// directory, so that earlier clients detect the end of their epoch.
 fn this_hour() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 3600)
 }
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_has_a_greater_number_and_the_list_of_the_one_before() {
+    fn start_increases_the_epoch_and_keeps_the_list() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let (ledger, first) = open(home.path());
         assert_eq!(first.list, []);
@@ -193,7 +192,7 @@ mod tests {
         let list = [([1; 16], 7), ([2; 16], u64::MAX)];
         ledger.write(1, &list, Box::new(move |_| told.send(()).expect("it is waited for")));
         done.try_recv().expect("it is written");
-        // What was overtaken is not written over what came later, and is safe all the same.
+        // An overtaken list does not replace a later one, and still counts as written.
         ledger.write(3, &list, Box::new(|_| ()));
         ledger.write(2, &[], Box::new(|is_written| assert!(is_written)));
         let (_, second) = open(home.path());
@@ -222,7 +221,7 @@ mod tests {
 
     /// A full disk has no room for a second file.
     #[test]
-    fn the_number_of_a_start_is_written_over_the_number_before() {
+    fn epoch_is_overwritten_in_place() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let (ledger, first) = open(home.path());
         let list = [([1; 16], 7)];
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_not_taken_for_an_empty_one() {
+    fn damaged_list_is_not_an_empty_list() {
         let home = tempfile::tempdir().expect("a directory for the test");
         drop(open(home.path()));
         let path = home.path().join(NAME);

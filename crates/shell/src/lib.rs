@@ -1,12 +1,14 @@
-//! The only home of sockets, threads, clocks and signals: event loops around a pure service.
+//! The runtime: sockets, threads, clocks and signals around a pure service. Only the crates of this
+//! folder use them.
 //!
-//! One loop per core, non-blocking. Batching decides the speed, not the runtime: a loop receives
-//! once, answers every whole call of what came, and sends once. Criteria in order of weight: no
-//! client can stop or starve another; memory is bounded by limits of ours and not by what a client
-//! sends; file data is not copied; few system calls per call.
+//! There is one non-blocking loop for each core. Batching decides the speed, not the runtime: a
+//! loop receives once, answers every complete call in the received data, and sends once. Criteria
+//! in order of weight: no client can stop or starve another; memory is bounded by fixed limits and
+//! not by the clients' requests; file data is not copied; there are few system calls for each RPC
+//! call.
 //!
-//! What must wait is a future that is parked in its loop and costs no thread; what blocks runs on
-//! a small pool. See `docs/design/0002-runtime.md`.
+//! A waiting call is a future that is parked in its loop and needs no thread; blocking work runs on
+//! a small pool of threads. See `docs/design/0002-runtime.md`.
 
 mod bench;
 pub mod binding;

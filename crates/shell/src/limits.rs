@@ -1,11 +1,11 @@
-//! The shell's limits: what one client can make the server hold or do.
+//! The shell's limits: they bound the memory and the work that one client can cause.
 
 use core::time::Duration;
 
-/// Connections at one time, unless configured otherwise.
+/// The maximum number of connections, unless configured otherwise.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
-/// Connections above that limit for which others are about to be closed.
+/// The number of connections above that limit while other connections are about to be closed.
 pub(crate) const CROWDING_MAX: usize = 64;
 
 /// Bytes of replies that one turn of a connection collects before they are sent. A reply that
@@ -15,95 +15,96 @@ pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 /// Calls that one turn of a connection answers before another connection has its turn.
 pub(crate) const BATCH_CALLS_MAX: usize = 64;
 
-/// Rounds for which calls are put off that wait for others which came in together with them.
+/// The rounds for which the loop defers calls that wait for others received together with them.
 pub(crate) const PUT_OFF_MAX: u32 = 4;
 
 /// Datagrams that one turn of a socket answers.
 pub(crate) const BATCH_DATAGRAMS_MAX: usize = 64;
 
-/// Room that the kernel is asked to keep for datagrams that come faster than they are read.
+/// The size of the kernel's receive buffer for datagrams.
 pub(crate) const DATAGRAM_BACKLOG_BYTES: usize = 4 << 20;
 
 /// Connections that one turn of a listener accepts.
 pub(crate) const BATCH_ACCEPTS_MAX: usize = 64;
 
-/// Calls of one connection that wait at one time; no further one is read until one is answered.
+/// The maximum number of waiting calls of one connection; the loop then reads no further call of
+/// it.
 pub(crate) const CONNECTION_PARKED_MAX: u32 = 128;
 
-/// Calls of one socket for datagrams that wait at one time; no further one is read until one is
-/// answered.
+/// The maximum number of waiting calls of one datagram socket; the loop then reads no further call
+/// from it.
 pub(crate) const SOCKET_PARKED_MAX: u32 = 1024;
 
-/// Calls of one loop that wait at one time; no further one is read until one is answered.
+/// The maximum number of waiting calls of one loop; the loop then reads no further call.
 pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
 
-/// Bytes of memory that calls which wait hold at one time: the last of them may come on top. A
-/// call of `COPY_BYTES_MAX` or more counts with the buffer that it was received into.
+/// The maximum number of bytes of memory that waiting calls hold; the last call may exceed it. A
+/// call of `COPY_BYTES_MAX` or more counts with its whole receive buffer.
 pub(crate) const CONNECTION_PARKED_BYTES_MAX: usize = 32 << 20;
 pub(crate) const LOOP_PARKED_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of memory that the connections of one loop hold for replies that are not all sent: calls
-/// that waited may all be answered at once, and their client read nothing. Beyond, no more calls
-/// are taken on, and connections are closed that are blocked for longest.
+/// The maximum number of bytes of memory that the connections of one loop hold for unsent replies:
+/// many waiting calls may complete at once while their clients do not read. Beyond it, the loop
+/// accepts no more calls and closes the connections that have been blocked for longest.
 pub(crate) const LOOP_UNSENT_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes that one receive takes where nothing is known of what comes: few enough that the front
-/// of a large WRITE is cheap to move to a buffer of its size, enough for hundreds of small calls.
+/// The number of bytes of a receive of unknown size: small enough that the start of a large WRITE
+/// is cheap to move into a buffer of its size, and large enough for hundreds of small calls.
 pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
 
-/// How much memory is reserved for a record of which a part has come, as a multiple of that part:
-/// the first receive of a fast sender makes room for the largest record, while a slow sender
-/// holds little more than it sent.
+/// The memory reserved for a partly received record, as a multiple of the received part: the first
+/// receive of a fast sender makes room for the largest record, while a slow sender holds little
+/// more than it sent.
 pub(crate) const RESERVE_FACTOR: usize = 20;
 
-/// Large receive buffers that one loop keeps for the next connection that needs one, for as long as
-/// there is traffic: as many as large calls or replies are seldom on their way at once. The pages of
-/// a new one cost more than the copy into it.
+/// The number of large receive buffers that one loop keeps for reuse while there is traffic; more
+/// large calls or replies are seldom in progress at once. The page faults of a new buffer cost more
+/// than the copy into it.
 pub(crate) const LARGE_BUFFERS_MAX: usize = 32;
 
-/// Bytes of memory that the connections of one loop hold at one time for records of which a part
-/// has come: the last of them may come on top. Beyond, connections are closed that have been
-/// silent for longest: a client that was honest connects again and sends again. The process has up
-/// to a third more, as the allocator keeps what was freed a moment ago: 256 MiB in all.
+/// The maximum number of bytes of memory that the connections of one loop hold for partly received
+/// records; the last record may exceed it. Beyond it, the loop closes the connections that have
+/// been idle for longest: an honest client reconnects and retransmits. The process may use a third
+/// more, because the allocator keeps recently freed memory: 256 MiB in all.
 pub(crate) const LOOP_HELD_BYTES_MAX: usize = 192 << 20;
 
 /// Reply buffers that one loop keeps.
 pub(crate) const WRITERS_MAX: usize = 64;
 
-/// Pieces of memory in one send.
+/// The maximum number of memory pieces in one send.
 pub(crate) const SEND_PIECES_MAX: usize = 64;
 
-/// The longest time a connection may leave a record half sent, or a reply half received, unless
-/// configured otherwise.
+/// The longest time for which a connection may leave a record partly sent, or a reply partly
+/// received, unless configured otherwise.
 pub const STALL_MAX: Duration = Duration::from_secs(300);
 
-/// How often a loop looks for stalled connections, at least.
+/// The maximum interval between two checks for stalled connections.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Silence after which the kernel asks a peer whether it is still there, how often it asks
-/// again, and how many times before the connection is given up.
+/// TCP keepalive: the idle time before the first probe, the interval of probes, and the number of
+/// probes before the connection is closed.
 pub(crate) const KEEPALIVE: (Duration, Duration, u32) =
     (Duration::from_secs(60), Duration::from_secs(15), 6);
 
-/// How long a client tries one connection: what a server's machine takes to answer, thrice lost on
-/// the way.
+/// The timeout of a connection attempt, which permits three lost packets.
 pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long what a client sent may stay unacknowledged before its connection is taken for dead.
+/// The maximum time for which sent data may stay unacknowledged before the connection counts as
+/// dead.
 pub(crate) const USER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Addresses of which one loop remembers whether they are this machine's.
+/// The maximum number of addresses that one loop caches as local or not.
 pub(crate) const OWN_ADDRESSES_MAX: usize = 1024;
 
-/// Users whose groups are remembered.
+/// The maximum number of users whose groups are cached.
 pub(crate) const KNOWN_USERS_MAX: usize = 65_536;
 
-/// Bytes of the log that wait to be written; further lines are lost and counted. A start writes a
-/// few thousand bytes, and a MiB is hours of a busy server's log.
+/// The maximum number of bytes of queued log lines; further lines are lost and counted. A start
+/// writes a few thousand bytes, and a busy server takes hours for a MiB.
 pub(crate) const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// Threads for work that sleeps.
+/// The maximum number of threads for blocking work.
 pub(crate) const POOL_THREADS_MAX: usize = 8;
 
-/// Pieces of such work that wait for a thread; beyond, whoever asks does it.
+/// The maximum number of queued jobs of blocking work; beyond it, the caller does the work itself.
 pub(crate) const POOL_JOBS_MAX: usize = 16_384;

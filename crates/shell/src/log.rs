@@ -1,7 +1,7 @@
-//! The writer of the log, which neither fails nor waits.
+//! The writer of the log, which neither fails nor blocks its callers.
 //!
-//! Standard error may be a full disk, a pipe without a reader or a closed pipe. A server goes on
-//! with its work all the same.
+//! Standard error may be a full disk, a pipe without a reader or a closed pipe. The server
+//! continues in each case.
 //!
 //! Rules:
 //! 1. A thread that logs puts its line into a queue in memory. One thread, the writer, takes lines
@@ -41,7 +41,7 @@ pub enum Target {
     File(File),
 }
 
-/// The log's queue as a writer: each write is one line, and succeeds at once.
+/// The log's queue as a writer: each write is one line and succeeds at once.
 #[derive(Clone)]
 pub struct Lines(Arc<Shared>);
 
@@ -66,8 +66,8 @@ struct Queue {
 /// The log of the process.
 static LOG: OnceLock<Lines> = OnceLock::new();
 
-/// Starts the thread that writes the log of the process, and sends panics to the log. A second call
-/// gives the same log.
+/// Starts the thread that writes the log of the process, and directs panics to the log. A second
+/// call returns the same log.
 ///
 /// # Errors
 /// When the system has no thread left.
@@ -80,21 +80,21 @@ pub fn start(target: Target) -> io::Result<Lines> {
     Ok(LOG.get_or_init(|| lines).clone())
 }
 
-/// The number of lines of the log of the process that were lost so far.
+/// Returns the number of lost lines of the log so far.
 #[must_use]
 pub fn lost() -> u64 {
     LOG.get().map_or(0, Lines::lost)
 }
 
-/// Waits until the log of the process is written, for half a second at the longest. A program calls
-/// this function before its process ends.
+/// Waits until the log is written, for at most half a second. A program calls this function before
+/// its process ends.
 pub fn flush() {
     if let Some(lines) = LOG.get() {
         lines.flush(PATIENCE);
     }
 }
 
-/// Ends the process at once, as after a broken invariant, and logs the reason if the log can take
+/// Aborts the process, for example after a broken invariant, and logs the reason if the log accepts
 /// it.
 pub(crate) fn end_the_process(reason: &'static str) -> ! {
     // No failure of the log may keep the process alive.
@@ -110,7 +110,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let text = info.payload_as_str().unwrap_or("the panic has no text");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let thread = thread::current().name().unwrap_or("unnamed").to_owned();
-    // The environment decides if there is a backtrace (RUST_BACKTRACE).
+    // The environment decides whether there is a backtrace (RUST_BACKTRACE).
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
         tracing::error!(thread, place, "panic: {text}\n{trace}");
@@ -169,12 +169,12 @@ impl Write for Lines {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Each change of the queue is whole.
+        // Each change of the queue is complete.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next line to be written. The call signals before it waits that all other lines were
-    /// written or lost.
+    /// Returns the next line to write. Signals before it waits that all other lines were written or
+    /// lost.
     fn next(&self) -> Box<[u8]> {
         let mut queue = self.lock();
         queue.is_busy = false;
@@ -213,10 +213,10 @@ impl Writer {
             }
             let lost = shared.lost.load(Ordering::Relaxed);
             if lost != self.told {
-                // The log reports lost lines in a line of its own, behind the lines that wait. If
-                // the report is lost too, the next written line brings another report.
+                // The report of lost lines is a line of its own, behind the queued lines. If the
+                // report is lost too, the next written line causes another report.
                 let lines = lost - self.told;
-                let full = "they came faster than they could be written".to_owned();
+                let full = "lines arrived faster than they could be written".to_owned();
                 let reason = self.failure.take().map_or(full, |error| error.to_string());
                 tracing::warn!(lines, since_start = lost, reason, "lines of the log were lost");
                 self.told = lost;
@@ -232,7 +232,7 @@ impl Writer {
         self.put(line)
     }
 
-    /// Writes all of some bytes; waits for as long as it takes where there is no room yet.
+    /// Writes all bytes; waits without limit while there is no room.
     fn put(&self, mut bytes: &[u8]) -> Result<(), Unwritten> {
         let length = bytes.len();
         while !bytes.is_empty() {
@@ -263,7 +263,7 @@ impl Writer {
             Target::File(file) => file.as_fd(),
         };
         let mut ready = [PollFd::from_borrowed_fd(place, PollFlags::OUT)];
-        // The next write shows the outcome of the wait.
+        // The next write reports the outcome of the wait.
         let _ = poll(&mut ready, Some(&a_second));
     }
 }

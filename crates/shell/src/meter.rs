@@ -1,4 +1,4 @@
-//! What a loop counts, with the clock: the shell's side of an [`Account`].
+//! The counters of a loop, with the clock: the shell's side of an [`Account`].
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -10,55 +10,55 @@ use leasehold_serve::account::{Account, Begun, ClientId, Timing};
 
 use crate::clock;
 
-/// What one loop counts.
+/// The counters of one loop.
 #[derive(Default)]
 pub(crate) struct Meter {
     account: Account,
-    /// How long the loop had nothing to do.
+    /// The idle time of the loop.
     slept: Duration,
 }
 
-/// A call that is being served, as it is counted at its end.
+/// A call in progress, for the counters at its end.
 #[derive(Debug)]
 pub(crate) struct Metered {
     begun: Begun,
-    /// Of one that is timed; apart, because the others are passed on by the thousand.
+    /// The times of a timed call; boxed, because thousands of other calls carry none.
     times: Option<Box<Times>>,
 }
 
 #[derive(Debug)]
 struct Times {
-    /// When it could be taken up: the loop began the round in which it did.
+    /// The start of the round in which the loop received the call.
     came: Time,
     taken_up: Time,
-    /// How long the loop was busy with it before it was put aside to wait.
+    /// The time for which the loop worked on the call before it was parked.
     busy: Option<Duration>,
 }
 
 impl Meter {
-    /// A client is connected.
+    /// Records a new connection of a client.
     pub(crate) fn connected(&mut self, address: IpAddr, now: Time) -> ClientId {
         let client = self.client(address, now);
         self.account.connected(client);
         client
     }
 
-    /// A connection of a client is closed.
+    /// Records the close of a client's connection.
     pub(crate) fn disconnected(&mut self, client: ClientId) {
         self.account.disconnected(client);
     }
 
-    /// The client at an address, who is heard now.
+    /// Returns the client at an address and records its activity.
     pub(crate) fn client(&mut self, address: IpAddr, now: Time) -> ClientId {
         self.account.client(address, now)
     }
 
-    /// A client that is connected is heard.
+    /// Records activity of a connected client.
     pub(crate) fn heard(&mut self, client: ClientId, now: Time) {
         self.account.heard(client, now);
     }
 
-    /// A call is taken up, in a round that began at a moment.
+    /// Records the start of a call in the round that began at the given time.
     #[inline]
     pub(crate) fn begin(&mut self, call: &Bytes, client: ClientId, round: Time) -> Metered {
         let begun = self.account.begin(call, client);
@@ -66,7 +66,7 @@ impl Meter {
         Metered { begun, times: begun.timed.then(times) }
     }
 
-    /// A call has come to its end, perhaps with a reply.
+    /// Records the end of a call, with its reply if there is one.
     #[inline]
     pub(crate) fn end(&mut self, metered: Metered, reply: Option<&Message>) {
         let timing = metered.times.map(|times| {
@@ -80,19 +80,19 @@ impl Meter {
         self.account.end(metered.begun, reply, timing.as_ref());
     }
 
-    /// The loop had nothing to do for a while.
+    /// Records idle time.
     pub(crate) fn slept(&mut self, span: Duration) {
         self.slept += span;
     }
 
-    /// What was counted so far, and how long the loop had nothing to do.
+    /// Returns the counters and the idle time.
     pub(crate) fn told(&self) -> (Account, Duration) {
         (self.account.told(), self.slept)
     }
 }
 
 impl Metered {
-    /// The call is put aside to wait.
+    /// Records that the call is parked.
     pub(crate) fn put_aside(&mut self) {
         if let Some(times) = &mut self.times
             && times.busy.is_none()

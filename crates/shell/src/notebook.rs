@@ -1,32 +1,33 @@
-//! The file with the notes of kept replies.
+//! The reply journal: the file with the persistent entries of the duplicate request cache
+//! ("notes").
 //!
 //! Criteria in order of weight:
-//! - No note is taken for another, nor for one that was not written whole: a checksum covers each
+//! - No entry is mistaken for another or for a partly written one: a checksum covers each entry
 //!   with its slot.
-//! - A note that counts as written is in the kernel's hands, so it survives whatever ends the
-//!   process. Nothing is synced but at a clean end: the machine may lose what is not older than
-//!   the kernel lets unwritten data become, about half a minute.
-//! - No damaged file keeps a server from starting, and no disk keeps a server from serving. A file
-//!   that another user could have written, or that another server has, keeps a server from
-//!   starting: its notes would become answers of this server.
+//! - A written entry is in the kernel's page cache, so it survives any end of the process. Only a
+//!   clean end syncs the file: a crash of the machine may lose the entries of the kernel's
+//!   write-back delay, about half a minute.
+//! - A damaged file does not prevent a start, and a failing disk does not prevent service. A file
+//!   that another user could have written, or that another server uses, does prevent a start: its
+//!   entries would become replies of this server.
 //!
-//! The file has a slot for each note, and a slot is one sector: a write that was cut short costs
-//! one note, and nothing else in the file could be damaged. A slot holds a head (what it is, the
-//! note's length with a bit for what is in memory, the boot, the time, the checksum) and the note.
+//! The file has a slot for each entry, and a slot is one sector: a torn write loses one entry and
+//! damages nothing else. A slot holds a head (magic number, the entry's length with flags, the
+//! boot, the time, the checksum) and the entry.
 //!
-//! A note is true for as long as its change is there. So the note of a change that may be in memory
-//! only is void once the machine was started anew, and void to a server that syncs changes, which
-//! would note it anew as one on stable storage.
+//! An entry is valid while its change exists. So the entry of a change that may be in memory only
+//! is void after a reboot, and void to a server that syncs changes, which would otherwise record it
+//! as one on stable storage.
 //!
-//! A note of a change that the server has made and not synced carries a mark. The change survives a
-//! kill of the server, and may not survive a crash of the machine. So a start in another boot
-//! ignores marked notes. A start in the same boot removes marked notes from the file, syncs all
-//! earlier changes, and writes the notes back without the mark. A start whose sync fails, and a
-//! start that is killed during its sync, leave no such note: the kernel reports a lost write to one
-//! sync only, so a later sync that succeeds proves nothing.
+//! An entry is marked if the server has made its change and not synced it. The change survives a
+//! kill of the server, but perhaps not a crash of the machine. So a start in another boot ignores
+//! marked entries. A start in the same boot removes marked entries from the file, syncs all earlier
+//! changes, and writes the entries back without the mark. A start whose sync fails, and a start
+//! that is killed during its sync, leave no such entry: the kernel reports a lost write to one sync
+//! only, so a later successful sync proves nothing.
 //!
-//! The time is that of the clock of its boot. In a later boot a note is as old as it was when the
-//! newest one of its own boot was written: for how long the machine was off nobody knows.
+//! Times are by the clock of their boot. In a later boot an entry has the age that it had when the
+//! newest entry of its own boot was written, because the length of the downtime is unknown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -53,14 +54,14 @@ const NAME: &str = "replies";
 
 const SLOT_BYTES: usize = 512;
 
-/// What it is and how it is laid out; another layout takes another number.
+/// The magic number with the layout version; another layout has another number.
 const MAGIC: [u8; 4] = *b"LHN1";
 
 const LENGTH_AT: usize = 4;
-/// Stands in the length where the change may be in memory only.
+/// The flag in the length for a change that may be in memory only.
 const IN_MEMORY: u32 = 1 << 31;
-/// A bit in the length: the server has made the change and has not synced it. An earlier version of
-/// the server takes such a note for a damaged one, and runs the call again.
+/// The flag in the length for a change that the server has made and not synced. Earlier versions of
+/// the server take such an entry for a damaged one, and run the call again.
 const MADE: u32 = 1 << 30;
 const BOOT_AT: usize = 8;
 const GIVEN_AT: usize = 24;
@@ -69,29 +70,29 @@ const NOTE_AT: usize = 40;
 
 const _: () = assert!(NOTE_AT + NOTE_BYTES_MAX == SLOT_BYTES);
 
-/// How many slots are read at once.
+/// The number of slots in one read.
 const READ_SLOTS: usize = 128;
 
-/// Where a change is when it is answered.
+/// The location of a change at the time of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
     /// On stable storage.
     Stable,
-    /// In memory, perhaps: a crash of the machine may take it.
+    /// Perhaps in memory only: a crash of the machine may lose it.
     InMemory,
 }
 
-/// The file with the notes of kept replies, of which no other server can make use meanwhile.
+/// The reply journal, which no other server can use at the same time.
 #[derive(Debug)]
 pub struct Notebook {
     file: File,
     boot: u128,
     changes: Changes,
-    /// Notes that could not be written.
+    /// The number of entries that could not be written.
     lost: AtomicU64,
 }
 
-/// A note with what stands in its head.
+/// An entry with its head.
 struct Page {
     slot: u32,
     boot: u128,
@@ -102,12 +103,12 @@ struct Page {
 }
 
 impl Notebook {
-    /// Opens the notebook in a state directory, and reads it; makes it where there is none. The
-    /// notebook calls `sync` if it holds notes of changes that may be on no stable storage: `sync`
-    /// puts all earlier changes there, and returns true if it succeeded.
+    /// Opens or creates the journal in a state directory and reads it. Calls `sync` if the journal
+    /// holds entries of changes that may not be on stable storage: `sync` makes all earlier changes
+    /// stable, and returns true if it succeeded.
     ///
     /// # Errors
-    /// When it cannot be had, or another server has it.
+    /// The file cannot be opened, or another server uses it.
     pub fn open(
         directory: &Path,
         changes: Changes,
@@ -122,24 +123,24 @@ impl Notebook {
         };
         let file = private::open(&path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable);
         let file = file.map_err(failed("open the notes of replies"))?;
-        lock(&file, refusal).map_err(failed("have the notes of replies for itself"))?;
-        let boot = this_boot().map_err(failed("tell which boot this is for"))?;
+        lock(&file, refusal).map_err(failed("lock the notes of replies"))?;
+        let boot = this_boot().map_err(failed("read the id of this boot for"))?;
         let notebook = Self { file, boot, changes, lost: AtomicU64::new(0) };
         let (pages, damaged) = notebook.pages().map_err(failed("read the notes of replies"))?;
         if damaged != 0 {
             let path = path.display();
             tracing::warn!(
                 damaged,
-                "some notes of replies in {path} are no use: should one of \
-                those calls come again, it runs again"
+                "some notes of replies in {path} are damaged: the server runs \
+                their calls again if clients retransmit them"
             );
         }
         let mut pages: Vec<_> = pages.into_iter().filter(|page| notebook.counts(page)).collect();
         let needs_sync = changes == Changes::Stable && pages.iter().any(|page| page.is_made_only);
         if needs_sync && !(notebook.remove_made(&pages) && sync()) {
             tracing::warn!(
-                "changes of the server before could not be synced: should one of those calls come \
-                 again, it runs again"
+                "cannot sync changes of the previous server: the server runs their calls again \
+                 if clients retransmit them"
             );
             pages.retain(|page| !page.is_made_only);
         }
@@ -147,13 +148,13 @@ impl Notebook {
         Ok((notebook, noted))
     }
 
-    /// Removes marked notes from the file; returns false if the file does not take the change.
+    /// Removes marked entries from the file; returns false if a write fails.
     fn remove_made(&self, pages: &[Page]) -> bool {
         let mut made = pages.iter().filter(|page| page.is_made_only);
         made.all(|page| self.file.write_all_at(&[0; SLOT_BYTES], offset(page.slot)).is_ok())
     }
 
-    /// Whether the change of a note is as lasting as a note of this server will say.
+    /// Returns true if the change of an entry is as durable as the entries of this server claim.
     fn counts(&self, page: &Page) -> bool {
         match page.changes {
             Changes::Stable => !page.is_made_only || page.boot == self.boot,
@@ -161,19 +162,19 @@ impl Notebook {
         }
     }
 
-    /// Has all notes on stable storage.
+    /// Syncs all entries to stable storage.
     ///
     /// # Errors
-    /// When the disk did not take them.
+    /// The sync failed.
     pub fn close(&self) -> io::Result<()> {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost != 0 {
-            tracing::warn!(lost, "some replies are not known to the next start");
+            tracing::warn!(lost, "some replies are not in the reply journal for the next start");
         }
         self.file.sync_all()
     }
 
-    /// Every slot with a whole note, and how many hold something else.
+    /// Returns all valid entries, and the number of slots with invalid contents.
     fn pages(&self) -> io::Result<(Vec<Page>, usize)> {
         let (mut pages, mut damaged, mut slot) = (Vec::new(), 0, 0);
         let mut piece = vec![0; READ_SLOTS * SLOT_BYTES];
@@ -195,8 +196,8 @@ impl Notebook {
         }
     }
 
-    /// Brings the times of notes to the clock of this boot, in the file too: the next start could
-    /// not tell how much time passed since another.
+    /// Converts the times of entries to the clock of this boot, in the file as well: the next start
+    /// could not determine the time since an earlier boot.
     fn bring_up(&self, pages: Vec<Page>, now: Time) -> Vec<Noted> {
         let mut newest: BTreeMap<u128, Time> = BTreeMap::new();
         for page in &pages {
@@ -208,7 +209,7 @@ impl Notebook {
                 if boot == self.boot {
                     let given = given.min(now);
                     if is_made_only {
-                        // The sync of this start has put the change on stable storage.
+                        // The sync of this start has made the change stable.
                         leasehold_serve::Notebook::write(self, slot, given, &note);
                     }
                     return Noted { slot, given, note };
@@ -249,18 +250,18 @@ impl leasehold_serve::Notebook for Notebook {
 }
 
 impl Notebook {
-    /// Puts a note in a slot; counts a note that the file cannot take.
+    /// Writes an entry into a slot; counts a failure.
     fn note(&self, slot: u32, given: Time, note: &[u8], made: u32) {
         if let Err(error) = self.put(slot, given, note, made)
             && self.lost.fetch_add(1, Ordering::Relaxed) == 0
         {
-            tracing::warn!(%error, "a reply cannot be noted: the next start will not know of it");
+            tracing::warn!(%error, "cannot write a reply to the journal: the next start lacks it");
         }
     }
 }
 
 impl Page {
-    /// Reads what is in a slot, if that is a whole note.
+    /// Reads a slot; `None` if it has no valid entry.
     fn read(slot: u32, bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(NOTE_AT)?;
         let length = u32::from_be_bytes(head[LENGTH_AT..BOOT_AT].try_into().ok()?);
@@ -294,7 +295,7 @@ fn offset(slot: u32) -> u64 {
     u64::from(slot) * SLOT_BYTES as u64
 }
 
-/// Reads until the buffer is full or the file at its end.
+/// Reads until the buffer is full or the file ends.
 fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
@@ -308,9 +309,9 @@ fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(length)
 }
 
-/// The refusal of a server that finds the notes of another server.
+/// The error text if another server uses the journal.
 fn refusal(_: &File) -> String {
-    "another server has them, give this one a state directory of its own".to_owned()
+    "another server has them: give this server a state directory of its own".to_owned()
 }
 
 #[cfg(test)]

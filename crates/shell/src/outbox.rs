@@ -1,4 +1,4 @@
-//! Replies on their way to one stream.
+//! Replies to send on one stream.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,40 +12,41 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::limits::SEND_PIECES_MAX;
 
-/// Replies with their record marks, in the order in which they are sent.
+/// Replies with their record marks, in the order of sending.
 ///
-/// Small ones are copied together; a large one stays as it is, so that file data goes from the
-/// store to the socket without a copy. Who fills it looks at [`Outbox::len`] and stops in time.
+/// Small replies are copied into one buffer; a large reply keeps its memory, so that file data goes
+/// from the store to the socket without a copy. The caller that fills the outbox checks
+/// [`Outbox::len`] and stops in time.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pieces: VecDeque<Piece>,
     words: Vec<u8>,
-    /// Bytes at the front of `words` that are sent.
+    /// The number of sent bytes at the front of `words`.
     words_sent: usize,
     len: usize,
-    /// Bytes of large replies, with what is sent of the one that is being sent.
+    /// The size of large replies, including the sent part of the first one.
     large: usize,
 }
 
 #[derive(Debug)]
 enum Piece {
-    /// The next so many bytes of the words.
+    /// The given number of bytes from the buffer.
     Words(usize),
-    /// A large reply, and how much of it is sent; its mark stands in the words before it.
+    /// A large reply and the length of its sent part; its record mark precedes it in the buffer.
     Large(Message, usize),
 }
 
-/// What a send came to.
+/// The result of a send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// All is sent.
+    /// Everything was sent.
     All,
-    /// The socket takes no more for now.
+    /// The socket accepts no more for now.
     Blocked,
 }
 
 impl Outbox {
-    /// Bytes that are not sent yet.
+    /// Returns the number of unsent bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -54,12 +55,13 @@ impl Outbox {
         self.len == 0
     }
 
-    /// The memory that they take, in bytes: a reply takes all of its until its last byte is sent.
+    /// Returns the memory of the replies in bytes; a reply keeps all of its memory until its last
+    /// byte is sent.
     pub(crate) fn memory(&self) -> usize {
         self.words.len() + self.large
     }
 
-    /// Appends a reply; its memory comes back where it is not needed any more.
+    /// Appends a reply; returns its buffer if the reply was copied.
     pub(crate) fn push(&mut self, message: Message) -> Option<Writer> {
         self.push_words(&mark(message.len()));
         if message.len() >= COPY_BYTES_MAX {
@@ -75,7 +77,7 @@ impl Outbox {
     /// Appends a message that its sender may need again.
     pub(crate) fn push_copy(&mut self, message: &Message) {
         if message.len() >= COPY_BYTES_MAX {
-            // Its payload is shared, not copied.
+            // Clones share the payload.
             self.push(message.clone());
         } else {
             self.push_words(&mark(message.len()));
@@ -99,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Sends as much as the socket takes.
+    /// Sends as much as the socket accepts.
     pub(crate) fn send(&mut self, socket: &OwnedFd) -> Result<Sent, Errno> {
         while !self.is_empty() {
             let mut pieces = [IoSlice::new(&[]); SEND_PIECES_MAX];
@@ -120,7 +122,7 @@ impl Outbox {
         Ok(Sent::All)
     }
 
-    /// Fills in what is sent next; says how many slices and bytes that are.
+    /// Fills in the next slices to send; returns their number and their length in bytes.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SEND_PIECES_MAX]) -> (usize, usize) {
         let (mut count, mut length) = (0, 0);
         let mut words = &self.words[self.words_sent..];
@@ -192,7 +194,7 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    /// Everything that is left, by sends that take so many bytes each.
+    /// Returns the remaining bytes, sent in steps of the given size.
     fn drain(mut outbox: Outbox, step: usize) -> Vec<u8> {
         let mut sent = Vec::new();
         while !outbox.is_empty() {
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn all_bytes_go_out_in_order_however_few_are_taken() {
+    fn all_bytes_leave_in_order_for_each_step_size() {
         let sizes = [0, 5, COPY_BYTES_MAX - 60, COPY_BYTES_MAX, 3, 30_000, 30_001, 0, 1];
         let mut whole = Vec::new();
         let fill = |whole: &mut Vec<u8>| {
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_reply_takes_its_memory_until_all_is_sent() {
+    fn large_reply_keeps_its_memory_until_all_is_sent() {
         let mut outbox = Outbox::default();
         outbox.push(reply(0, 1 << 20));
         let whole = outbox.memory();
@@ -263,9 +265,9 @@ mod tests {
         assert_eq!(outbox.memory(), 0);
     }
 
-    /// A client that always leaves a little unsent must not make the words grow.
+    /// A client that always leaves a few bytes unread must not make the buffer grow.
     #[test]
-    fn words_that_are_sent_give_their_memory_back() {
+    fn sent_words_release_their_memory() {
         let mut outbox = Outbox::default();
         outbox.push(reply(0, 0));
         for number in 0..200 {
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_reply_gives_its_memory_back() {
+    fn small_reply_releases_its_memory() {
         let mut outbox = Outbox::default();
         assert!(outbox.push(reply(1, 100)).is_some_and(|writer| writer.is_empty()));
         assert!(outbox.push(reply(1, COPY_BYTES_MAX)).is_none());

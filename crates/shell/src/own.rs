@@ -1,20 +1,21 @@
-//! The identity of the server itself, and the threads that keep it.
+//! The identity of the server itself, and the threads that have it.
 //!
-//! The kernel keeps user, group, supplementary groups and capabilities of file access per thread,
-//! and a new thread inherits them from the thread that starts it. Threads that serve requests act
-//! as callers. A thread started from such a thread would open the server's own files as a caller.
+//! The kernel keeps user, group, supplementary groups and capabilities of file access for each
+//! thread, and a new thread inherits them from the thread that starts it. Threads that serve
+//! requests act as users. A thread started from such a thread would open the server's own files as
+//! that user.
 //!
 //! Rules:
 //! 1. One thread, the starter, starts every thread of the server. The starter touches no file and
-//!    serves no request, so it has the identity of the process for as long as the process lives.
+//!    serves no request, so it keeps the identity of the process.
 //! 2. File work of the server itself runs on threads that have the identity of the process. Each
 //!    piece of such work begins with [`must_be_own`], in release builds as well: a server that
-//!    opens its own files as a caller loses data that it has answered for.
-//! 3. A thread that has acted as a caller once does no file work of the server any more. Such a
-//!    thread has given up two capabilities, by which rule 2 knows the thread where the process had
-//!    one of them.
-//! 4. A thread that does file work of the server has work of a store done by [`aside`]: a store
-//!    acts as callers, also while it is opened.
+//!    opens its own files as a user loses data that it has reported as saved.
+//! 3. A thread that has acted as a user once does no more file work of the server. Such a thread
+//!    has given up two capabilities, by which rule 2 recognises the thread if the process had one
+//!    of them.
+//! 4. A thread that does file work of the server delegates work of a store to [`aside`]: a store
+//!    acts as users, also while it is opened.
 //!
 //! See `docs/design/0024-own-work.md`.
 
@@ -29,7 +30,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::sys;
 
-/// The properties by which the kernel decides a thread's file accesses.
+/// The properties by which the kernel decides file accesses of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     user: u32,
@@ -60,24 +61,24 @@ fn of_process() -> &'static Identity {
 /// An order to start one thread.
 type Order = Box<dyn FnOnce() + Send>;
 
-/// The way to the starter, once there is one.
+/// The channel to the starter, once it exists.
 static STARTER: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
-/// Notes the identity of the calling thread as the identity of the process, and starts the starter.
-/// A program calls this function before any thread acts as a caller, and after it has blocked the
-/// signals of the process, as the starter's threads inherit the blocked signals too. Without a call
-/// the first use of this module does the same.
+/// Records the identity of the calling thread as the identity of the process, and starts the
+/// starter. A program calls this function before any thread acts as a user, and after it has
+/// blocked the signals of the process, because the starter's threads inherit the signal mask.
+/// Without a call, the first use of this module does the same.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// The system cannot start a thread.
 pub fn begin() -> io::Result<()> {
     order(Box::new(|| ()))
 }
 
-/// Starts a thread that has the identity of the process, whichever thread asks for it.
+/// Starts a thread that has the identity of the process, regardless of the calling thread.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// The system cannot start a thread.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -85,17 +86,17 @@ pub fn spawn<T: Send + 'static>(
     let (sender, started) = mpsc::sync_channel(1);
     let name = name.to_owned();
     order(Box::new(move || {
-        // The thread that asks waits for the answer.
+        // The calling thread waits for the result.
         let _ = sender.send(thread::Builder::new().name(name).spawn(work));
     }))?;
     started.recv().unwrap_or_else(|_| Err(io::Error::other("the starter of threads has ended")))
 }
 
-/// Runs work of a store on a thread that ends with the work, so that the calling thread keeps its
-/// identity (rule 4). The caller waits for the end of the work; a panic of the work goes on here.
+/// Runs work of a store on a thread of its own, so that the calling thread keeps its identity (rule
+/// 4). The caller waits for the end of the work and propagates its panic.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// The system cannot start a thread.
 pub fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("aside".to_owned()).spawn_scoped(scope, work)?;
@@ -103,7 +104,7 @@ pub fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// Gives the starter an order.
+/// Sends an order to the starter.
 fn order(order: Order) -> io::Result<()> {
     let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
     if starter.is_none() {
@@ -126,11 +127,11 @@ pub fn is_own() -> bool {
     Identity::of_this_thread() == *of_process()
 }
 
-/// Makes sure that the calling thread has the identity of the process (rule 2). The four system
-/// calls take less than a microsecond, and the file work takes hundreds of microseconds.
+/// Checks that the calling thread has the identity of the process (rule 2). The four system calls
+/// take less than a microsecond, and the file work takes hundreds of microseconds.
 ///
 /// # Panics
-/// When the thread has another identity: a fault of this program.
+/// The thread has another identity: a fault of this program.
 #[track_caller]
 pub fn must_be_own() {
     let (now, own) = (Identity::of_this_thread(), of_process());
@@ -143,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes the calling thread act as an ordinary user, as a store does for a caller.
+    /// Makes the calling thread act as an ordinary user, as a store does for a request.
     pub(crate) fn act_as_a_caller() {
         assert!(geteuid().is_root(), "only the superuser can act as callers");
         of_process();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_the_identity_of_the_process_whoever_asks_for_it() {
+    fn spawned_thread_has_the_identity_of_the_process() {
         if !geteuid().is_root() {
             // An ordinary user's threads have one identity.
             assert!(is_own());
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_a_store_aside_leaves_the_identity_of_the_thread() {
+    fn store_work_aside_keeps_the_identity_of_the_thread() {
         if geteuid().is_root() {
             let is_own_aside = aside(|| {
                 act_as_a_caller();
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn file_work_as_a_caller_is_a_panic() {
+    fn file_work_as_a_user_panics() {
         must_be_own();
         if geteuid().is_root() {
             let work = thread::spawn(|| {

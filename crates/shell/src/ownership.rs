@@ -1,13 +1,13 @@
 //! The lock of a state directory: one server at a time keeps its state there.
 //!
 //! Two servers with one state would issue an epoch of leases twice, and each server would replace
-//! the list of lease holders of the other server. The lock is on the file `lock` and ends with the
-//! process, whatever ends the process. The file says in words which server has the lock; the words
-//! are for people, and no decision rests on them.
+//! the list of lease holders of the other. The lock is on the file `lock`, and the kernel releases
+//! it at any end of the process. The file contains text that describes the server; the text is for
+//! people, and no decision depends on it.
 //!
-//! A server that goes on as another program leaves the locked file open for the next program and
-//! gives the number of the descriptor in a variable of the environment, so that no other server can
-//! take the directory between both programs.
+//! A server that continues as another program leaves the locked file open for the next program and
+//! passes the descriptor number in an environment variable, so that no other server can take the
+//! directory in between.
 
 use std::env;
 use std::fs::File;
@@ -29,28 +29,29 @@ use crate::sys;
 /// The file in the state directory.
 const NAME: &str = "lock";
 
-/// How a server tells the next program in its process which descriptor has the lock: `PID:NUMBER`.
+/// The variable that passes the descriptor of the lock to the next program in the process:
+/// `PID:NUMBER`.
 pub(crate) const HANDED_OVER: &str = "LEASEHOLD_STATE_LOCK";
 
-/// How long a server that was just killed may take to be gone.
+/// The time that a killed server may take to release the lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bound that the words of an owner do not reach.
+/// The maximum length of the text in the lock file, above any real one.
 const WORDS_BYTES_MAX: u64 = 16 << 10;
 
-/// A state directory that no other server uses meanwhile.
+/// A state directory that no other server uses at the same time.
 #[derive(Debug)]
 pub struct Ownership {
     file: File,
     directory: PathBuf,
 }
 
-/// A lock that the process had when it was started as another program.
+/// The inherited lock of a process that continues as another program.
 #[derive(Debug, Default)]
 pub struct GivenLock(Option<OwnedFd>);
 
 impl GivenLock {
-    /// Takes the lock. A program calls this function once, before it opens any file.
+    /// Takes the inherited lock. A program calls this function once, before it opens any file.
     #[must_use]
     pub fn take() -> Self {
         let text = env::var(HANDED_OVER).unwrap_or_default();
@@ -62,13 +63,13 @@ impl GivenLock {
 }
 
 impl Ownership {
-    /// Takes a state directory for this process alone; makes the directory where there is none.
-    /// `served` says in words to which server the state belongs, for a process that is refused the
-    /// state meanwhile.
+    /// Takes a state directory for this process alone, and creates it if it does not exist.
+    /// `served` describes the server, for the error message of another process that needs the
+    /// directory meanwhile.
     ///
     /// # Errors
-    /// When another server has the directory, when another user could have written it, or when this
-    /// process cannot make or lock it.
+    /// Another server has the directory, another user could have written it, or this process cannot
+    /// create or lock it.
     pub fn take(directory: &Path, given: GivenLock, served: &str) -> Result<Self, StateError> {
         let failed = |task, path: &Path| {
             let path = path.to_path_buf();
@@ -85,24 +86,24 @@ impl Ownership {
             }
         };
         let owned = Self { file, directory: directory.to_path_buf() };
-        // A full or read-only disk takes no words, and the lock needs none.
+        // A full or read-only disk rejects the text, and the lock does not need it.
         if let Err(error) = owned.say(served) {
-            tracing::warn!(%error, "the lock of the state does not tell which server has it");
+            tracing::warn!(%error, "cannot write this server's description into the state lock");
         }
         Ok(owned)
     }
 
-    /// The state directory.
+    /// Returns the state directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Leaves the lock to the program that follows in this process; returns the variable that names
-    /// the lock.
+    /// Leaves the lock to the next program in this process; returns the environment variable that
+    /// passes it.
     ///
     /// # Errors
-    /// When the kernel does not keep the descriptor open.
+    /// The kernel does not keep the descriptor open.
     pub fn hand_over(&self) -> io::Result<(&'static str, String)> {
         rustix::io::fcntl_setfd(&self.file, FdFlags::empty())?;
         Ok((HANDED_OVER, format!("{}:{}", process::id(), self.file.as_raw_fd())))
@@ -116,9 +117,8 @@ impl Ownership {
     }
 }
 
-/// Opens the file of the lock, and makes the file where there is none. On a file system that became
-/// read-only the file that is there can still be locked: a server serves the files that can be
-/// read.
+/// Opens the lock file, and creates it if it does not exist. On a read-only file system an existing
+/// file can still be locked, so that a server can serve readable files.
 fn open(path: &Path) -> io::Result<File> {
     match private::open(path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
@@ -134,11 +134,11 @@ fn is_same(one: &File, other: &File) -> bool {
     number(one).is_some_and(|one| number(other) == Some(one))
 }
 
-/// Locks a file for this process until the process ends, whatever ends it. A server that was just
-/// killed may have the lock for a second longer.
+/// Locks a file until the end of the process, at which the kernel releases the lock. A killed
+/// server may keep the lock for another second.
 ///
 /// # Errors
-/// [`ErrorKind::WouldBlock`] with the text of `refusal` when another process has the lock.
+/// [`ErrorKind::WouldBlock`] with the text of `refusal` if another process has the lock.
 pub fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -156,7 +156,7 @@ pub fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Result<()
     }
 }
 
-/// The server that has the lock, in the words of the file.
+/// Describes the server that has the lock, by the text in the file.
 fn owner(mut file: &File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(WORDS_BYTES_MAX).read_to_string(&mut text));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_owner_is_refused_and_told_of_the_first() {
+    fn second_owner_receives_the_description_of_the_first() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let state = home.path().join("some/where");
         let first = take(&state, "/srv/a").expect("nobody has it");
@@ -190,11 +190,11 @@ mod tests {
             assert!(refused.contains(word), "{word}: {refused}");
         }
         drop(first);
-        take(&state, "/srv/b").expect("nobody has it any more");
+        take(&state, "/srv/b").expect("the lock is free again");
     }
 
     #[test]
-    fn a_lock_that_is_handed_over_is_never_free() {
+    fn handed_over_lock_is_never_free() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let first = take(home.path(), "/srv/a").expect("nobody has it");
         let (name, word) = first.hand_over().expect("it stays open");
@@ -206,7 +206,7 @@ mod tests {
         drop(first);
         take(home.path(), "/srv/b").expect_err("the next has it");
         drop(next);
-        // A lock of another directory is of no use.
+        // A lock of another directory has no effect.
         let other = tempfile::tempdir().expect("a directory for the test");
         let stranger = take(other.path(), "/srv/c").expect("nobody has it");
         let owner = take(home.path(), "/srv/a").expect("nobody has it");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_owner_cannot_make_a_line_of_their_own() {
+    fn owner_description_cannot_contain_line_breaks() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let _first = take(home.path(), "/srv/a\u{1b}[2J\nb").expect("nobody has it");
         let refused = take(home.path(), "/srv/b").expect_err("the first has it").to_string();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_a_link_is_refused() {
+    fn symbolic_link_as_lock_is_refused() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let victim = home.path().join("victim");
         fs::write(&victim, "kept").expect("there is room");

@@ -1,14 +1,15 @@
-//! Who a client is, as far as this machine can tell.
+//! The identity of a client, as far as this machine can determine it.
 //!
-//! An AUTH_SYS credential is the sender's own word. A server that acts as its callers must not
-//! take it from any program of this machine, or every local user would be everybody. So the
-//! kernel is asked who owns the sender's socket. Of other machines it knows nothing; there the old
-//! rule holds that a port below 1024 takes privilege over there.
+//! An AUTH_SYS credential is an unproven claim of its sender. A server that acts as its users must
+//! not trust the claims of all programs on its machine, or each local user could act as any other.
+//! So the server asks the kernel for the owner of the sender's socket. The kernel knows nothing of
+//! other machines; for them the traditional rule applies that a port below 1024 requires privilege
+//! there.
 //!
-//! Of a datagram the kernel tells who receives at its source, not who sent it: any program may send
-//! with any address of this machine as the source, from a port of its own that another program
-//! has too, under another address. So for datagrams the kernel's word counts only where the port
-//! takes privilege.
+//! For a datagram the kernel reports the receiver at the source address, not the sender: any
+//! program may send from any address of this machine, from a port of its own that another program
+//! uses under another address. So for datagrams the kernel's report counts only if the port
+//! requires privilege.
 
 mod kernel;
 
@@ -26,37 +27,37 @@ use crate::limits::OWN_ADDRESSES_MAX;
 use crate::peer::kernel::Kernel;
 use crate::rate::Rate;
 
-/// Whose word a server takes.
+/// Which AUTH_SYS credentials a server trusts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether the server can act as its callers.
+    /// True if the server can act as its users.
     pub privileged: bool,
     /// The user that runs the server.
     pub uid: u32,
-    /// The ports of this machine below this one take privilege.
+    /// The first local port that requires no privilege.
     pub reserved_ports_end: u16,
 }
 
-/// Who owns a client's socket.
+/// The owner of a client's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// A user of this machine.
     User(u32),
-    /// Somebody on this machine, or behind one of its addresses (a virtual machine, a
-    /// container): the socket is gone, it is not this kernel's, or it sent a datagram.
+    /// An unknown process on this machine or behind one of its addresses (a virtual machine, a
+    /// container): the socket is closed, belongs to another kernel, or sent a datagram.
     Unknown,
-    /// Somebody on this machine, whose kernel does not say who.
+    /// A process on this machine, whose kernel does not report socket owners.
     Unsaid,
-    /// Somebody on another machine.
+    /// A process on another machine.
     Elsewhere,
 }
 
 const ROOT: u32 = 0;
 
-/// Ports below this one take privilege, by custom and on most machines.
+/// The first port that requires no privilege, by convention and on most machines.
 const RESERVED_PORTS_END: u16 = 1024;
 
-/// The first port that takes no privilege on this machine, where that is below the custom's.
+/// Returns the first port of this machine that requires no privilege, at most the conventional one.
 #[must_use]
 pub fn reserved_ports_end() -> u16 {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start")
@@ -66,9 +67,9 @@ pub fn reserved_ports_end() -> u16 {
 }
 
 impl Policy {
-    /// What the word of a client would be worth that asks over TCP: on this machine by a socket of
-    /// root's, as the kernel's client has, or of that user's; on another from a port that takes
-    /// privilege, or not.
+    /// Returns the trust that a client over TCP would receive: on this machine from a socket of
+    /// root, like the kernel's client, or of the given user; on another machine from a privileged
+    /// port or not.
     #[must_use]
     pub fn supposed(&self, client: IpAddr, uid: u32, is_privileged: bool) -> Trust {
         let port = if is_privileged { RESERVED_PORTS_END - 1 } else { RESERVED_PORTS_END };
@@ -81,7 +82,7 @@ impl Policy {
         self.judge(owner, port)
     }
 
-    /// What a client's word is worth.
+    /// Returns the trust in a client's credential.
     fn judge(&self, owner: Owner, port: u16) -> Trust {
         let unproven = if self.privileged { Trust::Nobody } else { Trust::Refused };
         let unvouched = Trust::Unvouched { refuse: !self.privileged };
@@ -91,15 +92,16 @@ impl Policy {
             Owner::User(uid) if uid == self.uid => Trust::Claimed,
             Owner::User(_) => unvouched,
             Owner::Unknown | Owner::Unsaid if port < self.reserved_ports_end => Trust::Claimed,
-            // How many ports take privilege there is known there only.
+            // Only the other machine knows how many of its ports require privilege.
             Owner::Elsewhere if port < RESERVED_PORTS_END => Trust::Claimed,
             Owner::Unsaid | Owner::Elsewhere => unvouched,
-            // Whatever a rule says: a local user has but to close its socket to be unknown.
+            // No export rule can vouch here: a local user only has to close its socket to be
+            // unknown.
             Owner::Unknown => unproven,
         }
     }
 
-    /// Whether the owner of the socket at this port of this machine is who sent.
+    /// Returns true if the owner of the socket at this local port is the sender.
     fn tells_sender(&self, transport: Transport, port: u16) -> bool {
         match transport {
             Transport::Stream => true,
@@ -108,32 +110,32 @@ impl Policy {
     }
 }
 
-/// Judges the clients of one loop.
+/// Determines the trust in the clients of one loop.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    /// None where nothing depends on who asks.
+    /// `None` if no request depends on the caller's identity.
     policy: Option<Policy>,
-    /// What asks the kernel; none where it cannot be asked.
+    /// The query interface of the kernel; `None` if the kernel cannot answer.
     kernel: Option<Kernel>,
-    /// Whether addresses are this machine's, and when that was found out.
+    /// For each address, whether it is local, and the time of that check.
     own: BTreeMap<IpAddr, (bool, Time)>,
     complaints: Arc<Rate>,
 }
 
-/// How long it is taken as known whether an address is this machine's.
+/// The time for which the result of that check is valid.
 const OWN_VALID: Duration = Duration::from_secs(1);
 
 impl Judge {
-    /// A judge who shares with others how often complaints are logged.
+    /// Creates a judge that shares the rate limit of warnings with others.
     pub(crate) fn new(policy: Option<Policy>, complaints: Arc<Rate>) -> Self {
         let kernel = policy.map(|_| Kernel::open()).and_then(|kernel| {
-            let unsaid = "this system does not say which local users clients are";
+            let unsaid = "this system does not report the local users of clients";
             kernel.inspect_err(|error| tracing::warn!(%error, "{unsaid}")).ok()
         });
         Self { policy, kernel, own: BTreeMap::new(), complaints }
     }
 
-    /// What the word of the client at `from` is worth, which asked at `to`.
+    /// Returns the trust in the client at `from`, which sent its request to `to`.
     pub(crate) fn trust(
         &mut self,
         transport: Transport,
@@ -150,19 +152,19 @@ impl Judge {
             None => Owner::Unsaid,
         };
         let trust = policy.judge(owner, from.port());
-        // Of others a rule of an export decides, and whoever asks it complains.
+        // For other clients an export rule decides, and logs its own warning.
         if matches!(trust, Trust::Nobody | Trust::Refused)
             && let Some(held_back) = self.complaints.pass()
         {
-            let outcome = if trust == Trust::Nobody { "it is nobody" } else { "it is refused" };
-            let what = "a client's word about its user is not believed";
-            let advice = "ask over TCP, or from a port below 1024 (option resvport)";
+            let outcome = if trust == Trust::Nobody { "treated as anonymous" } else { "refused" };
+            let what = "the AUTH_SYS credential of a client is not trusted";
+            let advice = "use TCP, or a port below 1024 (option resvport)";
             tracing::warn!(client = %from, held_back, "{what}, {outcome}: {advice}");
         }
         trust
     }
 
-    /// Whether an address is this machine's: then a socket can be bound to it.
+    /// Returns true if an address is local, which means that a socket can be bound to it.
     fn is_own(&mut self, address: IpAddr, now: Time) -> bool {
         if address.is_loopback() {
             return true;
@@ -181,7 +183,7 @@ impl Judge {
     }
 }
 
-/// The group of a user by the machine's own list; users from elsewhere have none.
+/// Returns the group of a user in the local password file; users from elsewhere have none.
 fn primary_group(uid: u32) -> u32 {
     std::fs::read_to_string("/etc/passwd")
         .ok()

@@ -1,4 +1,4 @@
-//! Work that comes again and again.
+//! Periodic work.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::own;
 
-/// A piece of work that is done again and again until this is dropped.
+/// Work that is repeated until this value is dropped.
 pub struct Periodic {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Periodic {
-    /// Does the work every `interval`, for the first time after one, on a thread of its own.
+    /// Runs the work every `interval`, first after one interval, on a thread of its own.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// The system cannot start a thread.
     pub fn start(
         name: &str,
         interval: Duration,
@@ -37,7 +37,7 @@ impl Drop for Periodic {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the work has been reported where it happened.
+            // The panic of the work has already been logged.
             drop(thread.join());
         }
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn works_until_it_is_dropped() {
+    fn work_repeats_until_the_value_is_dropped() {
         let (sender, receiver) = mpsc::channel();
         let work = move || sender.send(()).expect("the test listens until it is dropped");
         let periodic = Periodic::start("test", Duration::from_millis(1), work).expect("a thread");

@@ -1,4 +1,4 @@
-//! Threads for work that sleeps: work of a store, and work of the server itself.
+//! Threads for blocking work: work of a store, and file work of the server itself.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,15 +14,16 @@ use crate::log::end_the_process;
 use crate::own;
 use crate::remote::told_at_the_end;
 
-/// A pool of a few threads, started as they are needed; idle ones stay.
+/// A pool of a few threads, started on demand; idle threads stay.
 ///
-/// Two threads suffice for the syncs of one file, which share; with many files eight were of use,
-/// and more only wait for the same disk. When the pool is dropped, its threads end what is queued. A job that finds the queue full is run in place: whoever
-/// asks for so much is slowed down, and nothing is lost. What a job itself asks for begins at its
-/// end, on its own thread if nothing else waits: no other has to be woken for it.
+/// Two threads suffice for the syncs of one file, which share; with many files up to eight threads
+/// help, and more of them only wait for the same disk. When the pool is dropped, its threads
+/// complete the queued jobs. A job that finds the queue full runs in place: this slows its caller
+/// down, and no work is lost. A job that another job submits starts at the end of that job, on the
+/// same thread if no other job is queued, so that no other thread must be woken.
 ///
-/// callers, and each job of a store takes the identity of its caller itself. [`Pool::own`] makes a
-/// pool for files of the server.
+/// Any thread may submit jobs, also one that acts as a user, and each job of a store takes the
+/// identity of its user itself. [`Pool::own`] creates a pool for files of the server.
 #[derive(Default)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -34,9 +35,9 @@ struct Shared {
     filled: Condvar,
     /// True if each job must have the identity of the process.
     is_own: bool,
-    /// Signals that a thread took a job from a full queue, where no job runs in place.
+    /// Signals that a thread took a job from a full queue, for pools whose jobs never run in place.
     room: Condvar,
-    /// How often the queue was full.
+    /// The number of times that the queue was full.
     full: AtomicU64,
 }
 
@@ -45,33 +46,33 @@ struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Whether nobody asks for work any more.
+    /// True once the pool is dropped and accepts no more jobs.
     closed: bool,
 }
 
 impl Pool {
-    /// Makes a pool without threads yet.
+    /// Creates a pool without threads.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a pool for file work of the server itself. No job of the pool runs on the thread that
-    /// asks, which may act as a caller: a thread that finds the queue full waits for room. A job
-    /// that panics ends the process, as no thread would learn that the work was not done.
+    /// Creates a pool for file work of the server itself. No job of the pool runs on the calling
+    /// thread, which may act as a user: a caller that finds the queue full waits for room. A job
+    /// that panics ends the process, because no thread would learn that the work was not done.
     ///
     /// # Errors
     /// When the system has no thread left.
     pub fn own() -> io::Result<Self> {
         let shared = Arc::new(Shared { is_own: true, ..Shared::default() });
-        // One thread is there for as long as the pool is, so that each job runs in the end.
+        // One thread lives as long as the pool, so that each job runs eventually.
         shared.lock().threads = 1;
         let first = Arc::clone(&shared);
         own::spawn("own", move || first.work())?;
         Ok(Self { shared })
     }
 
-    /// How often a job found the queue full.
+    /// Returns the number of times that a job found the queue full.
     #[must_use]
     pub fn full_count(&self) -> u64 {
         self.shared.full.load(Ordering::Relaxed)
@@ -93,17 +94,17 @@ impl Blocking for Pool {
     }
 }
 
-/// A thread that has a job for a pool.
+/// The thread that submits a job to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
-    /// A thread of the pool itself, whose job asked for another job: the thread must not wait for
+    /// A thread of the pool itself, whose job submits another job: the thread must not wait for
     /// itself.
     Inside,
     /// Any other thread.
     Outside,
 }
 
-/// What the job asks for that runs on this thread.
+/// The jobs that the running job of this thread has submitted.
 struct Asked {
     of: Arc<Shared>,
     jobs: Vec<Job>,
@@ -122,11 +123,11 @@ impl Drop for Pool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // No job runs while the queue is held: it is whole even after a panic.
+        // The lock is not held while a job runs, so the queue is consistent even after a panic.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a thread do a job.
+    /// Queues a job and wakes or starts a thread for it.
     fn take_on(self: &Arc<Self>, job: Job, asker: Asker) {
         let mut queue = self.lock();
         if queue.jobs.len() >= POOL_JOBS_MAX {
@@ -143,7 +144,7 @@ impl Shared {
         }
         queue.jobs.push_back(job);
         if queue.idle >= queue.jobs.len() {
-            // Who is woken wants the queue at once.
+            // The woken thread takes the lock at once.
             drop(queue);
             self.filled.notify_one();
         } else if queue.threads < POOL_THREADS_MAX {
@@ -153,7 +154,7 @@ impl Shared {
         }
     }
 
-    /// Starts a thread that was counted already.
+    /// Starts a thread that is already counted.
     fn start(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         let started = own::spawn("pool", move || shared.work());
@@ -168,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// The life of a thread.
+    /// Runs jobs until the pool is closed.
     fn work(self: &Arc<Self>) {
         let mut own = None;
         while let Some(job) = self.next(own.take()) {
@@ -177,7 +178,7 @@ impl Shared {
                 if self.is_own {
                     end_the_process("file work of the server panicked: the server ends");
                 }
-                // Whoever waits for its result sees that none comes.
+                // A waiter detects the loss of its result.
                 tracing::error!("work on the pool panicked");
             }
             let mut jobs = ASKED.take().map(|asked| asked.jobs).unwrap_or_default();
@@ -193,7 +194,8 @@ impl Shared {
         told_at_the_end(job);
     }
 
-    /// The next job, once one stands behind all others that the last one has asked for.
+    /// Returns the next job; queues first the last job that the previous job submitted, behind all
+    /// others.
     fn next(&self, own: Option<Job>) -> Option<Job> {
         let mut queue = self.lock();
         queue.jobs.extend(own);

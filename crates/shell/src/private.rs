@@ -1,19 +1,20 @@
 //! Files and directories that no other user may have written: the state of a server, and keys.
 //!
-//! A user who can write the state of a server can name every object of its exports: with the key of
-//! handles, with the list of clients that hold leases, or with a log of changes to be replayed. A
-//! server that runs as root is a deputy of such a user then. So the rules are the rules of ssh:
+//! A user who can write the state of a server can address every object of its exports: with the key
+//! of handles, with the list of clients that hold leases, or with a log of changes to replay. A
+//! server that runs as root would then be a confused deputy of that user. So the rules equal the
+//! rules of ssh:
 //!
 //! 1. A file or directory belongs to the user of the process, or to root.
 //! 2. Neither its group nor other users may write it.
 //! 3. A secret of the user of the process gives its group and other users no permission at all. A
 //!    secret of root may be readable by a group: root lends a key to a service in this way.
-//! 4. No symbolic link is followed in the place of a file, and nothing but a regular file is read.
-//! 5. A symbolic link in the place of a directory belongs to the user of the process, or to root:
-//!    another user could lead the process to a directory of root that is no state.
+//! 4. No symbolic link is followed in place of a file, and only regular files are read.
+//! 5. A symbolic link in place of a directory belongs to the user of the process, or to root:
+//!    another user could lead the process to a directory of root that is not a state directory.
 //!
-//! The rules do not judge the directories above a state directory: another user who can exchange
-//! the directory cannot make a directory that passes rule 1.
+//! The rules do not cover the directories above a state directory: another user who can exchange
+//! the directory cannot create a directory that satisfies rule 1.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
@@ -25,7 +26,7 @@ use rustix::io::Errno;
 
 use crate::own;
 
-/// More bytes than any file of the state that a server reads at once has.
+/// The maximum size of a file that a server reads at once, above any real one.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The secrecy of a file.
@@ -37,11 +38,11 @@ pub enum Secrecy {
     Secret,
 }
 
-/// Makes a directory for the user of the process alone where there is none; refuses a directory
+/// Creates a directory for the user of the process alone if it does not exist; rejects a directory
 /// that another user could have written.
 ///
 /// # Errors
-/// When it cannot be made, is no directory, or breaks a rule.
+/// The directory cannot be created, is not a directory, or breaks a rule.
 pub fn directory(path: &Path) -> io::Result<File> {
     own::must_be_own();
     judge_link(path)?;
@@ -52,9 +53,9 @@ pub fn directory(path: &Path) -> io::Result<File> {
     Ok(directory)
 }
 
-/// Refuses a link of another user in the place of a directory. Rule 5.
+/// Rejects a symbolic link of another user in place of a directory. Rule 5.
 fn judge_link(path: &Path) -> io::Result<()> {
-    // A path with a slash at its end leads to the target of a link.
+    // A path with a trailing slash leads to the target of a link.
     let place: PathBuf = path.components().collect();
     let own = rustix::process::geteuid().as_raw();
     match place.symlink_metadata() {
@@ -71,8 +72,8 @@ fn judge_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns true if a path is a directory of the user of the process, without a link in its place,
-/// that no other user may write.
+/// Returns true if a path is a directory of the user of the process, not a link, that no other user
+/// may write.
 #[must_use]
 pub fn is_own_directory(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -84,30 +85,29 @@ pub fn is_own_directory(path: &Path) -> bool {
 /// Reads a whole file that no other user can have written.
 ///
 /// # Errors
-/// When it cannot be read, breaks a rule, or has more than 64 MiB.
+/// The file cannot be read, breaks a rule, or is larger than 64 MiB.
 pub fn read(path: &Path, secrecy: Secrecy) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path, OFlags::RDONLY, secrecy)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     match u64::try_from(bytes.len()).is_ok_and(|length| length <= BYTES_MAX) {
         true => Ok(bytes),
-        false => Err(refused("is longer than any file of the state".to_owned())),
+        false => Err(refused("is larger than any file of the state".to_owned())),
     }
 }
 
-/// Opens a file that no other user can have written; a file that the call makes is its owner's
-/// alone.
+/// Opens a file that no other user can have written; a new file is accessible to its owner only.
 ///
 /// # Errors
-/// When it cannot be opened, or breaks a rule.
+/// The file cannot be opened or breaks a rule.
 pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
     let file = open_itself(path, flags)?;
     judge(&file.metadata()?, secrecy)?;
     Ok(file)
 }
 
-/// Opens a file in a directory that may be another user's, such as the metafiles of a volume, which
-/// root may move for the user of a metaserver: the owner of the directory counts as the user of the
-/// process does in rule 1. A file that the call makes is its owner's alone.
+/// Opens a file in a directory that may belong to another user, such as the metafiles of a volume,
+/// which root may move for the user of a metaserver: the owner of the directory counts like the
+/// user of the process in rule 1. A new file is accessible to its owner only.
 ///
 /// # Errors
 /// As [`open`].
@@ -126,7 +126,7 @@ pub fn open_beside(path: &Path, flags: OFlags) -> io::Result<File> {
 /// Opens a regular file. Rule 4.
 fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
     own::must_be_own();
-    // A pipe or a device may have the process wait.
+    // A pipe or a device could block the process.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
         Err(Errno::LOOP) => {
@@ -140,10 +140,10 @@ fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// Judges an open file or directory by rules 1 to 3.
+/// Checks an open file or directory against rules 1 to 3.
 ///
 /// # Errors
-/// The rule that the file breaks, and the command that mends the file.
+/// The broken rule, and the command that repairs the file.
 pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
     let (own, owner) = (rustix::process::geteuid().as_raw(), seen.uid());
     // Rule 1.
@@ -157,7 +157,7 @@ pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
     judge_mode(seen, secrecy, owner == own)
 }
 
-/// Judges the mode of an open file or directory. Rules 2 and 3.
+/// Checks the mode of an open file or directory. Rules 2 and 3.
 fn judge_mode(seen: &Metadata, secrecy: Secrecy, is_own: bool) -> io::Result<()> {
     let mode = seen.mode();
     let (forbidden, lacks) = match (secrecy, is_own) {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_write_is_refused() {
+    fn file_writable_by_others_is_refused() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let path = home.path().join("note");
         fs::write(&path, "text").expect("there is room");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_write_is_refused() {
+    fn directory_writable_by_others_is_refused() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let path = home.path().join("state");
         directory(&path).expect("it is made");
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn neither_links_nor_what_is_no_file_are_opened() {
+    fn links_and_irregular_files_are_refused() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let [real, link, pipe] = ["real", "link", "pipe"].map(|name| home.path().join(name));
         fs::write(&real, "text").expect("there is room");
         symlink(&real, &link).expect("there is room");
         let error = read(&link, Secrecy::Readable).expect_err("it is a link");
         assert!(error.to_string().contains("symbolic link"), "{error}");
-        // A link that leads nowhere makes no file at its target.
+        // A dangling link does not create its target.
         let nowhere = home.path().join("nowhere");
         symlink(home.path().join("made"), &nowhere).expect("there is room");
         open(&nowhere, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable).expect_err("a link");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_another_user_leads_to_no_directory() {
+    fn link_of_another_user_to_a_directory_is_refused() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let [real, link] = ["real", "link"].map(|name| home.path().join(name));
         directory(&real).expect("it is made");
@@ -271,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_user_is_refused() {
+    fn file_of_another_user_is_refused() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let path = home.path().join("note");
         fs::write(&path, "text").expect("there is room");
-        // Only root may give a file away; without root rule 1 cannot be broken here.
+        // Only root can give a file away; other users cannot break rule 1 here.
         if !rustix::process::geteuid().is_root() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The process: what it may do, what it is told.
+//! The process: its limits, its privileges, and requests by signals.
 
 use std::io;
 
@@ -8,11 +8,11 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::sys;
 
-/// Makes the process fit to serve, and returns how many descriptors it may have.
+/// Prepares the process to serve, and returns the maximum number of descriptors.
 ///
-/// Files get exactly the mode that a client asks for (no umask), as many descriptors are allowed
-/// as the system grants, and a file that grows beyond a limit of the process makes an error, not
-/// a signal that ends it.
+/// Files receive exactly the mode that a client requests (no umask), the limit of descriptors is
+/// raised as far as the system permits, and a write beyond the file size limit returns an error
+/// instead of ending the process by a signal.
 pub fn prepare() -> usize {
     umask(Mode::empty());
     sys::ignore_file_size_signal();
@@ -22,53 +22,53 @@ pub fn prepare() -> usize {
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// The number of descriptors that the process has open; none where the system does not tell the
-/// number.
+/// Returns the number of open descriptors; `None` if the system does not report it.
 #[must_use]
 pub fn open_descriptors() -> Option<usize> {
-    // One of the descriptors is for the directory itself.
+    // One of the descriptors belongs to this listing.
     std::fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1))
 }
 
-/// Whether the process may act as any user.
+/// Returns true if the process may act as any user.
 #[must_use]
 pub fn can_act_as_others() -> bool {
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
     capabilities(None).is_ok_and(|have| have.effective.contains(needed))
 }
 
-/// Whether the process may open what a handle names, wherever that lies.
+/// Returns true if the process may open objects by handle anywhere.
 #[must_use]
 pub fn can_open_handles() -> bool {
     capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::DAC_READ_SEARCH))
 }
 
-/// What a process is asked by a signal.
+/// A request to the process by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// To end: SIGINT or SIGTERM.
+    /// Stop: SIGINT or SIGTERM.
     End,
-    /// To read its configuration again: SIGHUP.
+    /// Reload the configuration: SIGHUP.
     Reload,
-    /// To start anew with what it has: SIGUSR2.
+    /// Restart with the present sockets: SIGUSR2.
     Restart,
 }
 
-/// The requests that come by signals.
+/// Requests to the process by signals.
 #[derive(Debug)]
 pub struct Termination {
     signals: &'static [i32],
 }
 
 impl Termination {
-    /// Keeps the signals that ask to end. To be called before any thread is started.
+    /// Blocks the signals that request an end. A program calls this function before it starts any
+    /// thread.
     #[must_use]
     pub fn prepare() -> Self {
         Self::of(&[libc::SIGINT, libc::SIGTERM])
     }
 
-    /// Keeps all signals of a server, with the one that asks to read the configuration again if
-    /// there is one. To be called before any thread is started.
+    /// Blocks all signals of a server, including SIGHUP if it reloads its configuration. A program
+    /// calls this function before it starts any thread.
     #[must_use]
     pub fn prepare_server(reloads: bool) -> Self {
         Self::of(match reloads {
@@ -77,16 +77,15 @@ impl Termination {
         })
     }
 
-    /// Keeps the signals that ask a program to end, where the program has nothing to reload: also
-    /// keeps the signal of a terminal that is gone. A program calls this function before it starts
-    /// any thread.
+    /// Blocks the signals that request the end of a program without configuration, including SIGHUP
+    /// of a closed terminal. A program calls this function before it starts any thread.
     #[must_use]
     pub fn prepare_program() -> Self {
         Self::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
     }
 
-    /// Waits until a signal asks a program to end, and returns in words the signal and the process
-    /// that sent it. A second signal ends the program at once.
+    /// Waits until a signal requests the end; returns a text with the signal and its sender. A
+    /// second signal ends the program at once.
     #[must_use]
     pub fn wait_told(self) -> String {
         let (signal, sender) = sys::wait_for_signal_of(self.signals);
@@ -104,7 +103,7 @@ impl Termination {
         Self { signals }
     }
 
-    /// Waits for the next request. Once that was to end, a second one ends the process at once.
+    /// Waits for the next request. After a request to end, a second one ends the process at once.
     #[must_use]
     pub fn next(&self) -> Asked {
         match sys::wait_for_signal(self.signals) {
@@ -117,16 +116,16 @@ impl Termination {
         }
     }
 
-    /// Waits until the process is asked to end.
+    /// Waits for a request to end.
     pub fn wait(self) {
         while self.next() != Asked::End {}
     }
 }
 
-/// Asks a server to start anew.
+/// Requests a restart of a server.
 ///
 /// # Errors
-/// When there is no such process, or it is another user's.
+/// The process does not exist, or it belongs to another user.
 pub fn request_restart(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     Ok(kill_process(pid, Signal::USR2)?)

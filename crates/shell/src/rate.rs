@@ -1,4 +1,4 @@
-//! Lines that must not fill a log.
+//! Rate limits for log lines.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -7,24 +7,25 @@ use leasehold_base::units::Time;
 
 use crate::clock;
 
-/// Lets one repeat through in an interval and counts the others.
+/// Permits one event in each interval and counts the suppressed ones.
 #[derive(Debug)]
 pub struct Rate {
     interval_ns: u64,
-    /// When the next one may pass, on the clock of the process.
+    /// The time at which the next event may pass, on the clock of the process.
     next_ns: AtomicU64,
     held_back: AtomicU64,
 }
 
 impl Rate {
-    /// One in `interval`, which is at most 584 years.
+    /// Permits one event in `interval`, which is at most 584 years.
     #[must_use]
     pub const fn one_in(interval: Duration) -> Self {
         let nanoseconds = interval.as_secs() * 1_000_000_000 + interval.subsec_nanos() as u64;
         Self { interval_ns: nanoseconds, next_ns: AtomicU64::new(0), held_back: AtomicU64::new(0) }
     }
 
-    /// Whether a repeat may pass now, and then how many were held back since the last one.
+    /// Returns the number of suppressed events since the last one if an event may pass now, and
+    /// `None` otherwise.
     #[must_use]
     pub fn pass(&self) -> Option<u64> {
         self.pass_at(clock::now())
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_repeats_back_and_counts_them() {
+    fn repeats_are_suppressed_and_counted() {
         let rate = Rate::one_in(Duration::from_secs(1));
         let at = |milliseconds: u64| Time::from_nanoseconds(milliseconds * 1_000_000);
         let passed: Vec<_> = [10, 20, 1009, 1010, 5000].map(|ms| rate.pass_at(at(ms))).into();

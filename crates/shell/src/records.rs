@@ -1,17 +1,20 @@
-//! A file of records: added in order, on stable storage before that is said, and read at a start.
+//! A file of records: append-only, reported as stored only when on stable storage, and read at a
+//! start.
 //!
 //! Criteria in order of weight:
-//! - A record that was said to be stored is read by every later start, and so are all before it.
-//! - What was not written whole ends the file: it was said to nobody. A checksum covers each record
-//!   with the place where it stands.
-//! - Who comes while others are written shares the next sync.
-//! - A full disk that gets room again takes records again. Records that the disk refused go before
-//!   the next records, since no record may follow a gap; their callers got a failure before. After
-//!   a failed sync the file takes no more records: the kernel may have dropped stored bytes.
-//! - A start rewrites the file with the records that still count, whole or not at all. On a full
-//!   disk the file stays as it is, and takes further records.
+//! - A record that was reported as stored is read by every later start, and so are all records
+//!   before it.
+//! - A partly written record ends the file: it was never reported as stored. A checksum covers each
+//!   record with its position.
+//! - Records that arrive during a write share the next sync.
+//! - A full disk that has space again accepts records again. Records that the disk refused go
+//!   before the next records, since no record may follow a gap; their callers received an error
+//!   before. After a failed sync the file accepts no more records: the kernel may have dropped
+//!   stored bytes.
+//! - A start rewrites the file with the current records, atomically. On a full disk the file stays
+//!   as it is, and accepts further records.
 //!
-//! It is a line that says what it is, and records: the length (4), the checksum (8), the bytes.
+//! The file is a magic line, followed by records: the length (4), the checksum (8), the bytes.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
@@ -35,37 +38,37 @@ pub const MAGIC: &[u8] = b"leasehold records 1\n";
 
 const HEAD_BYTES: usize = 12;
 
-/// The most bytes of refused records that wait in memory for room.
+/// The maximum number of bytes of refused records that wait in memory for space.
 const REFUSED_BYTES_MAX: usize = 1 << 20;
 
-/// How long a record waits that nobody waits for.
+/// The delay of a record without a waiting caller.
 const SOON: Duration = Duration::from_millis(100);
 
-/// A file of records that is open for more.
+/// A file of records, open for appending.
 pub struct Records {
-    /// None at the end.
+    /// `None` at the end.
     sender: Option<Sender<Added>>,
     writing: Option<JoinHandle<()>>,
-    /// Kept locked.
+    /// Holds the file lock.
     _lock: File,
 }
 
 struct Added {
     records: Vec<Vec<u8>>,
-    /// True where a caller waits.
+    /// True if a caller waits for the sync.
     now: bool,
     stored: oneshot::Sender<()>,
 }
 
 impl Records {
-    /// Opens a file, made where there is none, and gives what is in it after `compact` has made it
-    /// less. Without `sync` what is added counts as stored as soon as the kernel has it.
+    /// Opens or creates a file, and returns its records after `compact` has reduced them. Without
+    /// `sync`, records count as stored when the kernel has them.
     ///
-    /// A last record that is `passing` holds until this call alone: `compact` drops the record, and a
-    /// file that a full disk keeps from being rewritten is cut before the record.
+    /// A last record equal to `passing` is valid until this call only: `compact` drops it, and if a
+    /// full disk prevents the rewrite, the file is truncated before it.
     ///
     /// # Errors
-    /// When it cannot be had, another process has it, or it is no such file.
+    /// The file cannot be opened, another process has it, or it is not a file of records.
     pub fn open(
         path: &Path,
         sync: bool,
@@ -93,7 +96,7 @@ impl Records {
         let (file, position) = match (write_beside(path, &compacted), old) {
             (Err(error), Some((file, end))) if is_full(&error) => {
                 tracing::warn!(path = %path.display(), %error, "cannot compact the records");
-                // No caller was told that the bytes behind the last whole record are stored.
+                // The bytes behind the last complete record were never reported as stored.
                 file.set_len(end)?;
                 file.sync_data()?;
                 (file, end)
@@ -111,11 +114,11 @@ impl Records {
         Ok((Self { sender: Some(sender), writing, _lock: lock }, records))
     }
 
-    /// Adds records behind all earlier records; `now` where a caller waits for the sync. The caller
-    /// learns when the records are stored, and never if the disk refuses the records now.
+    /// Appends records; `now` is true if a caller waits for the sync. The receiver completes when
+    /// the records are stored, and is cancelled if the disk refuses them now.
     pub fn append(&self, records: Vec<Vec<u8>>, now: bool) -> oneshot::Receiver<()> {
         let (stored, receiver) = oneshot::channel();
-        // When the thread has ended, for a disk that failed, nobody is told.
+        // If the thread has ended because the disk failed, the receiver is cancelled.
         if let Some(sender) = &self.sender {
             drop(sender.send(Added { records, now, stored }));
         }
@@ -124,7 +127,7 @@ impl Records {
 }
 
 impl Drop for Records {
-    /// Writes all added records before another process can have the file.
+    /// Writes all appended records before another process can open the file.
     fn drop(&mut self) {
         self.sender = None;
         if let Some(writing) = self.writing.take() {
@@ -135,19 +138,19 @@ impl Drop for Records {
 
 struct Writer {
     file: File,
-    /// The end of the records that are written.
+    /// The end of the written records.
     position: u64,
-    /// Framed records for the place behind `position`, which the disk refused and whose callers do
-    /// not wait.
+    /// Framed records for the position `position`, which the disk refused and whose callers do not
+    /// wait.
     refused: Vec<u8>,
     sync: bool,
 }
 
-/// Why records are not stored.
+/// The reason why records are not stored.
 enum Trouble {
-    /// The disk takes no bytes now.
+    /// The disk accepts no bytes now.
     Refused(io::Error),
-    /// The bytes may be on stable storage or not.
+    /// The bytes may or may not be on stable storage.
     NotSynced(io::Error),
 }
 
@@ -170,13 +173,13 @@ impl Writer {
                         tracing::info!("the disk takes records again");
                     }
                     batch.into_iter().for_each(|added| {
-                        // The caller may have gone.
+                        // The caller may have dropped the receiver.
                         let _ = added.stored.send(());
                     });
                 }
                 Err(Trouble::Refused(error)) if self.refused.len() <= REFUSED_BYTES_MAX => {
                     if !core::mem::replace(&mut is_refused, true) {
-                        tracing::error!(%error, "cannot store records: the next write tries again");
+                        tracing::error!(%error, "cannot store records: the next write retries");
                     }
                 }
                 Err(Trouble::Refused(error) | Trouble::NotSynced(error)) => {
@@ -192,9 +195,9 @@ impl Writer {
         }
     }
 
-    /// Writes refused records and a batch. If the disk refuses the bytes, the records whose callers
-    /// do not wait are kept for the next write. A caller that waits learns of the refusal and acts
-    /// on it, so its records must not be stored later.
+    /// Writes refused records and a batch. If the disk refuses the bytes, records without a waiting
+    /// caller are kept for the next write. A waiting caller receives the error and acts on it, so
+    /// its records must not be stored later.
     fn write(&mut self, batch: &[Added]) -> Result<(), Trouble> {
         let position = self.position;
         let to = |bytes: &mut Vec<u8>, added: &Added| {
@@ -205,7 +208,7 @@ impl Writer {
         let mut bytes = self.refused.clone();
         batch.iter().for_each(|added| to(&mut bytes, added));
         if let Err(error) = self.file.write_all_at(&bytes, position) {
-            // A write that was cut short may have left whole records.
+            // A partial write may have left complete records.
             let _ = self.file.set_len(position);
             let kept = batch.iter().filter(|added| !added.now);
             kept.for_each(|added| to(&mut self.refused, added));
@@ -217,7 +220,7 @@ impl Writer {
     }
 }
 
-/// Returns true if an error says that the disk, or the share of its user, is full.
+/// Returns true if the error means a full disk or an exhausted quota.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
@@ -236,10 +239,10 @@ fn checksum(at: u64, record: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The records of a file up to the first record that is not whole, and the place of that record.
+/// Returns the records of a file up to the first incomplete one, and the position of that one.
 fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     if !file.starts_with(MAGIC) {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it holds no metadata of ours"));
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is not a file of records"));
     }
     let mut at = MAGIC.len();
     let mut records = Vec::new();
@@ -257,10 +260,10 @@ fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     Ok((records, at as u64))
 }
 
-/// Writes a new file beside the old file, and returns the new file with its length.
+/// Writes a new file beside the old file, and returns it with its length.
 fn write_beside(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
     let new: PathBuf = path.with_extension("new");
-    // A start that was cut off may have left such a file; the removal follows no link in its place.
+    // An interrupted start may have left such a file; the removal does not follow a link.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -271,14 +274,14 @@ fn write_beside(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
         frame(bytes.len() as u64, record, &mut bytes);
     }
     if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
-        // The rest of the start may need the room.
+        // The rest of the start may need the space.
         drop(fs::remove_file(&new));
         return Err(error);
     }
     Ok((file, bytes.len() as u64))
 }
 
-/// Puts the new file in the place of the old file.
+/// Renames the new file over the old file.
 fn take_the_place(path: &Path) -> io::Result<()> {
     fs::rename(path.with_extension("new"), path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_read() {
+    fn stored_records_are_read() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("names");
         let (records, found) = open(&path);
@@ -317,14 +320,14 @@ mod tests {
             .and_then(|file| file.set_len(last))
             .expect("cut");
         let (records, found) = open(&path);
-        assert_eq!(found, [&b"one"[..], b""], "what is not whole was said to nobody");
+        assert_eq!(found, [&b"one"[..], b""], "a partial record was never reported as stored");
         block_on(records.append(vec![b"four".to_vec()], true)).expect("it is stored");
         drop(records);
         assert_eq!(open(&path).1, [&b"one"[..], b"", b"four"]);
     }
 
     #[test]
-    fn links_and_files_that_others_may_write_are_refused() {
+    fn links_and_files_writable_by_others_are_refused() {
         let folder = tempfile::tempdir().expect("there is room");
         let victim = folder.path().join("victim");
         fs::write(&victim, MAGIC).expect("there is room");
@@ -336,7 +339,7 @@ mod tests {
             assert!(opened.is_err(), "{name}");
             fs::remove_file(&place).expect("it is there");
         }
-        // A link in the place of the new file is replaced.
+        // A link in place of the new file is replaced.
         let path = folder.path().join("names");
         std::os::unix::fs::symlink(&victim, path.with_extension("new")).expect("there is room");
         let (records, _) = open(&path);
@@ -349,10 +352,10 @@ mod tests {
         assert!(Records::open(&path, true, None, |_| Ok(Vec::new())).is_err());
     }
 
-    /// A full disk must lose no record that the server reported as stored, and the file must take
-    /// records again once the disk has room.
+    /// A full disk must lose no record that the server reported as stored, and the file must accept
+    /// records again once the disk has space.
     #[test]
-    fn a_full_disk_takes_records_again_once_there_is_room() {
+    fn full_disk_accepts_records_again_once_it_has_space() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("names");
         let (records, _) = open(&path);
@@ -366,22 +369,22 @@ mod tests {
             let (stored, _) = oneshot::channel();
             [Added { records: vec![record.to_vec()], now, stored }]
         };
-        // The caller of the second record waits, and learns that the record is not stored.
+        // The caller of the second record waits and receives the error.
         for (record, now) in [(b"two", false), (b"red", true), (b"six", false)] {
             let refused = writer.write(&batch(record, now));
             assert!(matches!(refused, Err(Trouble::Refused(error)) if is_full(&error)));
         }
         writer.file = file;
-        // A write that was cut short leaves a part of the bytes.
+        // A partial write leaves some of the bytes.
         writer.file.write_all_at(&writer.refused[..7], position).expect("there is room");
         assert!(writer.write(&batch(b"four", true)).is_ok(), "there is room");
         assert!(writer.refused.is_empty());
         assert_eq!(open(&path).1, [&b"one"[..], b"two", b"six", b"four"]);
     }
 
-    /// The writer goes on after a refusal, and gives up at a bound of memory.
+    /// The writer continues after a refusal, and gives up at a memory limit.
     #[test]
-    fn each_caller_learns_of_a_full_disk() {
+    fn each_caller_receives_the_error_of_a_full_disk() {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
         let writer = Writer { file: full, position: 0, refused: Vec::new(), sync: true };
         let folder = tempfile::tempdir().expect("there is room");

@@ -1,4 +1,4 @@
-//! How other threads reach a loop.
+//! The interface of a loop to other threads.
 
 use core::cell::RefCell;
 use core::net::{IpAddr, SocketAddr};
@@ -16,41 +16,42 @@ use crate::report::Told;
 use crate::slab::Key;
 use crate::sys::Route;
 
-/// A loop, as other threads see it: a list of what they want of it, and a bell.
+/// The interface of a loop to other threads: a list of requests, and a bell.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    /// The number of the loop.
+    /// The index of the loop.
     pub(crate) index: usize,
     bell: OwnedFd,
-    /// Whether the bell was rung and not yet heard: one system call for any number of requests.
+    /// True if the bell was rung and the loop has not yet reacted: one system call serves any
+    /// number of requests.
     rung: AtomicBool,
     requests: Mutex<Requests>,
 }
 
-/// What other threads want of a loop.
+/// The requests of other threads to a loop.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// Calls that can go on.
+    /// Calls to continue.
     pub(crate) woken: Vec<u32>,
-    /// Connections to be served.
+    /// New connections to serve.
     pub(crate) connections: Vec<Accepted>,
-    /// Addresses of which the connection that rested for longest makes room for another's.
+    /// Addresses whose longest idle connection the loop closes to make room for another address.
     pub(crate) crowding: Vec<IpAddr>,
-    /// Messages for clients that did not ask for them.
+    /// Unsolicited messages for clients.
     pub(crate) posted: Vec<(Key, Message)>,
-    /// The same by datagrams: to whom, and from which address of this machine.
+    /// Unsolicited datagrams, with their destination and local source address.
     pub(crate) datagrams: Vec<(Route, Message)>,
     /// Connections that have their turn to send a large reply.
     pub(crate) departing: Vec<Key>,
-    /// Whether the handler is to be woken now.
+    /// True if the loop wakes the handler now.
     pub(crate) hurried: bool,
-    /// Where to tell what was counted.
+    /// The receivers of the loop's counters.
     pub(crate) told: Vec<Sender<Box<Told>>>,
-    /// To end, at the latest at the moment given.
+    /// The request to stop, with its deadline.
     pub(crate) stop: Option<Time>,
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
@@ -63,12 +64,13 @@ impl Remote {
         Ok(Self { index, bell, rung: AtomicBool::new(false), requests: Mutex::default() })
     }
 
-    /// What becomes readable when there are requests. It stays so: only the edge means something.
+    /// Returns the descriptor that becomes readable with requests. It stays readable, so only its
+    /// edges count.
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell
     }
 
-    /// Tells the loop that a call of its can go on.
+    /// Informs the loop that one of its calls can continue.
     pub(crate) fn wake(self: &Arc<Self>, task: u32) {
         let kept = KEPT_BACK.try_with(|kept| match &mut *kept.borrow_mut() {
             KeptBack::OfLoop { remote, woken } if Arc::ptr_eq(remote, self) => {
@@ -87,62 +89,62 @@ impl Remote {
         }
     }
 
-    /// Has the wake-ups kept for the loop that come about on the calling thread, which is its own:
-    /// they cost no system call.
+    /// Collects the wake-ups of the calling thread, which must be the loop's own: they then need no
+    /// system call.
     pub(crate) fn keep_own(self: &Arc<Self>) {
         let own = KeptBack::OfLoop { remote: Arc::clone(self), woken: Vec::new() };
         KEPT_BACK.set(own);
     }
 
-    /// Hands a connection over.
+    /// Passes a connection to the loop.
     pub(crate) fn serve(&self, connection: Accepted) {
         self.requests().connections.push(connection);
         self.ring();
     }
 
-    /// Has the connection closed that rested for longest of those from an address.
+    /// Makes the loop close the longest idle connection from an address.
     pub(crate) fn crowd_out(&self, address: IpAddr) {
         self.requests().crowding.push(address);
         self.ring();
     }
 
-    /// Has a message sent to a client that did not ask for it.
+    /// Sends an unsolicited message to a client.
     pub(crate) fn post(&self, to: Key, message: Message) {
         self.requests().posted.push((to, message));
         self.ring();
     }
 
-    /// Has a datagram sent to a client that did not ask for it.
+    /// Sends an unsolicited datagram to a client.
     pub(crate) fn post_datagram(&self, route: Route, message: Message) {
         self.requests().datagrams.push((route, message));
         self.ring();
     }
 
-    /// Tells a connection that it has its turn to send a large reply.
+    /// Gives a connection its turn to send a large reply.
     pub(crate) fn depart(&self, connection: Key) {
         self.requests().departing.push(connection);
         self.ring();
     }
 
-    /// Has the handler woken.
+    /// Makes the loop wake the handler.
     pub(crate) fn hurry(&self) {
         self.requests().hurried = true;
         self.ring();
     }
 
-    /// Has the loop tell what it has counted.
+    /// Requests the counters of the loop.
     pub(crate) fn tell(&self, whom: Sender<Box<Told>>) {
         self.requests().told.push(whom);
         self.ring();
     }
 
-    /// Ends the loop, at the latest at `deadline`.
+    /// Stops the loop, at the latest at `deadline`.
     pub(crate) fn stop(&self, deadline: Time) {
         self.requests().stop = Some(deadline);
         self.ring();
     }
 
-    /// Takes all requests, into lists that are empty.
+    /// Moves all requests into empty lists.
     pub(crate) fn take(&self, into: &mut Requests) {
         if self.rung.swap(false, Ordering::AcqRel) {
             core::mem::swap(&mut *self.requests(), into);
@@ -157,20 +159,20 @@ impl Remote {
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        // The lists are whole whatever a thread that died was about to add.
+        // The lists are consistent even if a thread panicked before it added an entry.
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The wake-ups that a thread keeps back.
+/// The wake-ups that a thread defers.
 #[derive(Default)]
 enum KeptBack {
-    /// None: each is told at once.
+    /// None: each wake-up is delivered at once.
     #[default]
     Nothing,
-    /// Those that a loop gives itself.
+    /// The wake-ups of a loop for its own calls.
     OfLoop { remote: Arc<Remote>, woken: Vec<u32> },
-    /// Those of a piece of work, until its end.
+    /// The wake-ups of a job, until its end.
     OfJob(Vec<(Arc<Remote>, u32)>),
 }
 
@@ -178,13 +180,13 @@ thread_local! {
     static KEPT_BACK: RefCell<KeptBack> = const { RefCell::new(KeptBack::Nothing) };
 }
 
-/// Whether the loop of this thread has woken calls of its own.
+/// Returns true if the loop of this thread has woken calls of its own.
 pub(crate) fn has_own() -> bool {
     KEPT_BACK
         .with_borrow(|kept| matches!(kept, KeptBack::OfLoop { woken, .. } if !woken.is_empty()))
 }
 
-/// Takes the calls that the loop of this thread has woken itself, into a list that is empty.
+/// Moves the calls that the loop of this thread has woken itself into an empty list.
 pub(crate) fn take_own(into: &mut Vec<u32>) {
     KEPT_BACK.with_borrow_mut(|kept| {
         if let KeptBack::OfLoop { woken, .. } = kept {
@@ -193,9 +195,9 @@ pub(crate) fn take_own(into: &mut Vec<u32>) {
     });
 }
 
-/// Does a piece of work, and tells loops only at its end which calls can go on: those that waited
-/// for one thing are then answered together, and their clients go on together. A loop that does it
-/// itself keeps its own in any case.
+/// Runs a job and delivers its wake-ups at its end: calls that waited for one result are then
+/// answered together, and their clients continue together. On a loop's own thread, the wake-ups for
+/// its own calls stay with the loop.
 pub(crate) fn told_at_the_end(work: impl FnOnce()) {
     struct Telling;
 
@@ -214,7 +216,7 @@ pub(crate) fn told_at_the_end(work: impl FnOnce()) {
         return work();
     }
     KEPT_BACK.set(KeptBack::OfJob(Vec::new()));
-    // Told as well where the work panics.
+    // The guard delivers the wake-ups also if the job panics.
     let _telling = Telling;
     work();
 }
@@ -233,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn what_one_job_wakes_is_told_together_and_at_its_end() {
+    fn wakeups_of_a_job_are_delivered_together_at_its_end() {
         let remotes = [0, 1].map(|index| Arc::new(Remote::new(index).expect("an eventfd")));
         let work = || {
             for (task, remote) in [(1, 0), (2, 0), (3, 1), (4, 0)] {
                 remotes[remote].wake(task);
             }
             assert!(remotes.iter().all(|remote| told(remote).is_empty()));
-            panic!("told all the same");
+            panic!("the wake-ups are delivered all the same");
         };
         assert!(catch_unwind(AssertUnwindSafe(|| told_at_the_end(work))).is_err());
         assert_eq!(remotes.each_ref().map(|remote| told(remote)), [vec![1, 2, 4], vec![3]]);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_wakes_its_own_calls_without_the_bell() {
+    fn loop_wakes_its_own_calls_without_the_bell() {
         let [here, elsewhere] = [0, 1].map(|index| Arc::new(Remote::new(index).expect("one")));
         here.keep_own();
         here.wake(1);

@@ -1,4 +1,4 @@
-//! What the loops have counted, put together when somebody asks.
+//! Combined counters of all loops, on request.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -11,48 +11,48 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::server::Shared;
 
-/// How long a loop may take to answer. Nothing that it does takes long, but it may be kept from a
-/// processor.
+/// The timeout of a loop's reply. A loop does nothing that takes long, but it may have to wait for
+/// a processor.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How one loop is.
+/// The state of one loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopReport {
-    /// Its open connections.
+    /// The number of open connections.
     pub connections: usize,
-    /// Its calls that wait.
+    /// The number of waiting calls.
     pub parked: usize,
-    /// Bytes of memory that those hold.
+    /// The bytes of memory that waiting calls hold.
     pub parked_bytes: usize,
-    /// Bytes of memory for replies that are not all sent.
+    /// The bytes of memory for unsent replies.
     pub unsent_bytes: usize,
-    /// Bytes of memory for records of which a part has come.
+    /// The bytes of memory for partly received records.
     pub held_bytes: usize,
-    /// How long it had nothing to do since it was started.
+    /// The idle time since the start.
     pub slept: Duration,
 }
 
-/// What a loop tells.
+/// The reply of a loop.
 pub(crate) struct Told {
     pub(crate) report: LoopReport,
     pub(crate) account: Account,
 }
 
-/// What all loops tell.
+/// The combined replies of all loops.
 pub struct Report {
-    /// When they were asked, on the clock of the process.
+    /// The time of the request, on the clock of the process.
     pub at: Time,
-    /// How long the server runs.
+    /// The time since the server started.
     pub age: Duration,
-    /// What they have counted, together.
+    /// The combined counters.
     pub account: Account,
-    /// How each of those is that answered in time.
+    /// The states of the loops that replied in time.
     pub loops: Vec<LoopReport>,
-    /// How many did not.
+    /// The number of loops that did not reply in time.
     pub silent: usize,
 }
 
-/// Asks the loops of a server.
+/// Requests the counters of a server's loops.
 #[derive(Clone)]
 pub struct Reporter(Arc<Shared>);
 
@@ -61,7 +61,7 @@ impl Reporter {
         Self(shared)
     }
 
-    /// Asks all loops; each answers between two of its rounds.
+    /// Requests the counters of all loops; each replies between two of its rounds.
     #[must_use]
     pub fn report(&self) -> Report {
         let at = clock::now();
@@ -70,7 +70,7 @@ impl Reporter {
         self.0.remotes.iter().for_each(|remote| remote.tell(Sender::clone(&sender)));
         drop(sender);
         let (mut account, mut loops) = (Account::new(), Vec::new());
-        // A loop that has ended has dropped its way to answer.
+        // A loop that has ended has dropped its sender.
         while loops.len() < asked
             && let left = (at + PATIENCE).since(clock::now())
             && let Ok(told) = answers.recv_timeout(left)
@@ -82,7 +82,7 @@ impl Reporter {
         Report { at, age: at.since(self.0.started), account, loops, silent }
     }
 
-    /// How often what happened so far that seldom happens.
+    /// Returns the counters of rare events.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.0.counters

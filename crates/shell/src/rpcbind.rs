@@ -1,4 +1,4 @@
-//! Telling the rpcbind of this machine where our programs are, and taking it back.
+//! Registers and unregisters our programs at the local rpcbind.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -17,19 +17,19 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use crate::caller::{Caller, read};
 use crate::client::SourcePort;
 
-/// Where rpcbind listens for programs of its machine: there it knows their users.
+/// The socket of rpcbind for local programs, through which it knows their users.
 const SOCKET: &str = "/run/rpcbind.sock";
 
-/// How long it may take to answer.
+/// The timeout of a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What rpcbind was told; taken back when this is dropped.
+/// Registered programs, which are unregistered when the value is dropped.
 #[derive(Debug)]
 pub struct Registration {
     told: Vec<Entry>,
 }
 
-/// What rpcbind has one address of.
+/// The key of an entry: rpcbind has one address for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     program: u32,
@@ -37,18 +37,18 @@ struct Entry {
     network: &'static str,
 }
 
-/// Why rpcbind could not be told.
+/// The reason why a registration failed.
 #[derive(Debug)]
 pub enum RegisterError {
-    /// It does not run here.
+    /// rpcbind does not run here.
     NotThere(io::Error),
-    /// It did not answer as it should.
+    /// rpcbind returned an error or an invalid reply.
     Failed(io::Error),
-    /// It has another address already, or will not take ours.
+    /// rpcbind has another address already, or rejects ours.
     Refused {
-        /// What it was told: a program, its version and the network.
+        /// The rejected entry: a program, its version and the network.
         what: String,
-        /// Where that is already, and whose it is, as rpcbind has it.
+        /// The existing address and its owner, as rpcbind reports them.
         holder: Option<String>,
     },
 }
@@ -59,11 +59,11 @@ impl fmt::Display for RegisterError {
             Self::NotThere(error) => {
                 write!(f, "rpcbind answers neither at {SOCKET} nor at 127.0.0.1:{PORT}: {error}")
             }
-            Self::Failed(error) => write!(f, "rpcbind did not answer as it should: {error}"),
+            Self::Failed(error) => write!(f, "rpcbind returned an invalid reply or none: {error}"),
             Self::Refused { what, holder: Some(holder) } => {
                 write!(f, "rpcbind has {what} already, {holder}")
             }
-            Self::Refused { what, holder: None } => write!(f, "rpcbind does not take {what}"),
+            Self::Refused { what, holder: None } => write!(f, "rpcbind rejects {what}"),
         }
     }
 }
@@ -71,11 +71,11 @@ impl fmt::Display for RegisterError {
 impl std::error::Error for RegisterError {}
 
 impl Registration {
-    /// Tells rpcbind of these programs, all of them or none. It knows one address of a program in
-    /// each network: that is the first.
+    /// Registers these programs, all or none. rpcbind has one address of a program for each
+    /// network, so the first one is registered.
     ///
     /// # Errors
-    /// When rpcbind is not there, or will not have it.
+    /// rpcbind does not run, or rejects an entry.
     pub fn new(bindings: &[Binding]) -> Result<Self, RegisterError> {
         let mut first = BTreeMap::new();
         for binding in bindings {
@@ -114,7 +114,7 @@ impl Drop for Registration {
             self.told.iter().try_for_each(|entry| rpcbind.unset(*entry).map(drop))
         });
         if let Err(error) = taken_back {
-            tracing::warn!(%error, "rpcbind still tells of this server");
+            tracing::warn!(%error, "cannot remove this server from rpcbind");
         }
     }
 }
@@ -141,7 +141,7 @@ impl Rpcbind {
         read(&taken)
     }
 
-    /// Where a program is by its list, and whose it is.
+    /// Returns the registered address and owner of a program.
     fn holder(&mut self, entry: Entry) -> io::Result<Option<String>> {
         let results = self.0.call(dump::NUMBER, &())?;
         let list: dump::Reply<'_> = read(&results)?;
@@ -163,7 +163,7 @@ impl Entry {
             version: self.version,
             network: Text(self.network.as_bytes()),
             address: Text(address.as_bytes()),
-            // It finds out by itself.
+            // rpcbind determines the owner itself.
             owner: Text(b""),
         }
     }
@@ -175,9 +175,9 @@ fn local(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Over the loopback rpcbind takes a program's word only from a port that takes privilege.
+/// Over the loopback, rpcbind accepts registrations only from a privileged port.
 fn loopback() -> io::Result<TcpStream> {
-    // Without the privilege it will say no.
+    // Without the privilege, rpcbind rejects the call.
     let socket = SourcePort::PrivilegedIfPossible.open(|port| {
         let flags = SocketFlags::CLOEXEC;
         let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;

@@ -1,4 +1,4 @@
-//! The server: sockets that listen, and loops.
+//! The server: listening sockets and event loops.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -32,37 +32,40 @@ use crate::slab::Key;
 use crate::sockets::Sockets;
 use crate::sys::{Local, Route};
 
-/// How often the log tells at most of clients that are not believed.
+/// The minimum interval of log lines about untrusted clients.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often the log tells at most of connections that were closed for a fault of their clients.
+/// The minimum interval of log lines about connections closed for a fault of their clients.
 const FAULTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How a server is to be.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The addresses to serve on; a port of 0 has the system pick one.
+    /// The addresses to serve; for port 0 the system selects a port.
     pub listen: Vec<SocketAddr>,
     /// The number of loops, each on a thread of its own.
     pub loops: NonZeroUsize,
-    /// How many connections may be open at one time. A further one is closed at once, or takes
-    /// the place of one from an address that has more.
+    /// The maximum number of open connections. A further one is closed at once, or displaces one
+    /// from an address that has more.
     pub connections_max: usize,
-    /// How many of them one address may have; a further one is closed at once.
+    /// The maximum number of connections from one address; a further one is closed at once.
     pub connections_of_client_max: Option<usize>,
-    /// How long a connection may leave a record half sent, or a reply half received.
+    /// The maximum time for which a connection may leave a record partly sent, or a reply partly
+    /// received.
     pub stall_max: Duration,
-    /// Whose word about its user is taken; nobody's, where nothing depends on who asks.
+    /// Which AUTH_SYS credentials are trusted. `None` where no request depends on the caller's
+    /// identity.
     pub policy: Option<Policy>,
-    /// Whether large replies leave one after the other, first come, first served; else all that is
-    /// sent at one time shares the server's link.
+    /// True if large replies leave one after the other, first come, first served; otherwise
+    /// concurrent replies share the server's link.
     pub replies_in_turn: bool,
-    /// True if the server answers datagrams, too; else no socket takes them.
+    /// True if the server answers datagrams as well; otherwise it has no datagram sockets.
     pub datagrams: bool,
 }
 
 impl Options {
-    /// A server on these addresses with a loop for each processor, and the usual limits.
+    /// Returns the options for these addresses with one loop for each processor and the default
+    /// limits.
     #[must_use]
     pub fn new(listen: Vec<SocketAddr>, policy: Policy) -> Self {
         Self {
@@ -78,18 +81,18 @@ impl Options {
     }
 }
 
-/// A loop for each processor.
+/// Returns one loop for each processor.
 #[must_use]
 pub fn usual_loops() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Why an address cannot be served on.
+/// The reason why the server cannot listen on an address.
 #[derive(Debug)]
 pub struct BindError {
     /// The address.
     pub address: SocketAddr,
-    /// What the system said.
+    /// The error of the system.
     pub error: io::Error,
 }
 
@@ -101,7 +104,7 @@ impl fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// A server that has its addresses and does not answer yet.
+/// A server that has bound its addresses and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
     options: Options,
@@ -110,18 +113,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the addresses.
+    /// Binds the addresses.
     ///
     /// # Errors
-    /// Names the first address that cannot be had.
+    /// Returns the first address that cannot be bound.
     pub fn bind(options: Options) -> Result<Self, BindError> {
         Self::bind_given(options, Purpose::Nfs, &mut Given::default())
     }
 
-    /// Takes the addresses, with the sockets that the process was given for them.
+    /// Binds the addresses, or uses inherited sockets for them.
     ///
     /// # Errors
-    /// Names the first address that cannot be had.
+    /// Returns the first address that cannot be bound.
     pub fn bind_given(
         options: Options,
         purpose: Purpose,
@@ -136,7 +139,7 @@ impl Server {
         Ok(Self { options, sockets, addresses })
     }
 
-    /// The addresses in the order in which they were asked for, with their real ports.
+    /// Returns the addresses in the order of the options, with their real ports.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -145,7 +148,7 @@ impl Server {
     /// Starts to answer.
     ///
     /// # Errors
-    /// When the system has no descriptors or threads for it.
+    /// The system is out of descriptors or threads.
     pub fn start(self, handler: Arc<dyn Handler>) -> io::Result<Running> {
         let remotes: Vec<_> = (0..self.options.loops.get())
             .map(|index| Remote::new(index).map(Arc::new))
@@ -196,38 +199,38 @@ impl Server {
     }
 }
 
-/// Runs a loop. One that fails takes the server with it: its clients would wait for ever, while a
-/// server that is started again is one that they know how to wait for.
+/// Runs a loop. If a loop panics, the server ends: clients of the loop would otherwise wait without
+/// limit, whereas they handle a restart of the server.
 fn run(one: EventLoop) {
     if catch_unwind(AssertUnwindSafe(|| one.run())).is_err() {
         end_the_process("a loop failed: the server ends");
     }
 }
 
-/// What all loops share.
+/// The shared state of all loops.
 pub(crate) struct Shared {
     pub(crate) handler: Arc<dyn Handler>,
-    /// When the server was started.
+    /// The start time of the server.
     pub(crate) started: Time,
     pub(crate) remotes: Vec<Arc<Remote>>,
     pub(crate) counters: Counters,
-    /// The order of large replies, where they have one.
+    /// The order of large replies, if they leave in turn.
     pub(crate) departures: Option<Departures>,
     pub(crate) stall_max: Duration,
     connections_max: usize,
     connections_of_client_max: Option<usize>,
     refusals: Rate,
     pub(crate) faults: Rate,
-    /// Connections that are open.
+    /// The number of open connections.
     connections: AtomicUsize,
-    /// Whose they are.
+    /// The number of connections for each address.
     census: Census,
-    /// The loop that gets the next connection.
+    /// The loop that receives the next connection.
     turn: AtomicUsize,
 }
 
 impl Shared {
-    /// Gives a connection to the loop whose turn it is.
+    /// Passes a connection to the next loop.
     pub(crate) fn hand_out(&self, connection: Accepted) {
         let client = connection.from.ip();
         if let Some(limit) = self.connections_of_client_max
@@ -256,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// Has an address that has most connections give one up for another address, if it has more.
+    /// Makes an address with the most connections give one up for another address, if it has more.
     fn crowd_out(&self, count: usize, newcomer: IpAddr) -> bool {
         if count >= self.connections_max + CROWDING_MAX {
             return false;
@@ -266,7 +269,7 @@ impl Shared {
         true
     }
 
-    /// Notes that a connection of a loop is no more.
+    /// Records the end of a connection of a loop.
     pub(crate) fn connection_ended(&self, from: SocketAddr, at: usize) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
         self.census.remove(from.ip(), at);
@@ -300,39 +303,40 @@ impl Post for Shared {
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// The sockets once more, for whoever goes on with them.
+    /// Duplicates of the sockets, for the next program of this server.
     kept: Vec<OwnedFd>,
 }
 
 impl Running {
-    /// How often what happened so far that seldom happens.
+    /// Returns the counters of rare events.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// What asks the loops what they have counted.
+    /// Returns the interface to the counters of the loops.
     #[must_use]
     pub fn reporter(&self) -> Reporter {
         Reporter::new(Arc::clone(&self.shared))
     }
 
-    /// What sends messages to clients that did not ask for them.
+    /// Returns the interface for unsolicited messages to clients.
     #[must_use]
     pub fn post(&self) -> Arc<dyn Post> {
         Arc::clone(&self.shared) as Arc<dyn Post>
     }
 
-    /// Ends it: accepts and receives no more, answers and sends what was received, for `grace` at
-    /// the longest.
+    /// Stops the server: it accepts and receives no more, and answers and sends for at most
+    /// `grace`.
     pub fn stop(mut self, grace: Duration) {
-        // Before the loops close theirs, so that nobody waits at an address where nobody answers.
+        // Close these sockets before the loops close theirs, so that no client connects to an
+        // address without a server.
         self.kept.clear();
         self.end(grace);
     }
 
-    /// Ends it in the same way, and leaves its sockets open: connections and datagrams wait there
-    /// for whoever goes on with them.
+    /// Stops the server in the same way and leaves its sockets open: connections and datagrams wait
+    /// there for the next program.
     #[must_use]
     pub fn hand_over(mut self, grace: Duration) -> Vec<OwnedFd> {
         let kept = core::mem::take(&mut self.kept);

@@ -1,11 +1,11 @@
-//! Values under small numbers that are used again, with a generation to tell old from new.
+//! Values under small numbers that are reused, with a generation that distinguishes old from new.
 
-/// Names one value of a slab; no later value in the same place has the same key.
+/// Identifies a value of a slab; no later value in the same slot has the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The place.
+    /// The slot.
     pub(crate) index: u32,
-    /// How often the place was emptied before.
+    /// The number of times that the slot was emptied before.
     pub(crate) generation: u32,
 }
 
@@ -54,7 +54,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// All values with their keys.
+    /// Returns all values with their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..).zip(&self.slots).filter_map(|(index, (generation, slot))| {
             Some((Key { index, generation: *generation }, slot.as_ref()?))
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_dies_with_its_value() {
+    fn key_is_invalid_after_removal() {
         let mut slab = Slab::new();
         let (a, b) = (slab.insert('a'), slab.insert('b'));
         assert_eq!((slab.len(), slab.remove(a), slab.remove(a)), (2, Some('a'), None));

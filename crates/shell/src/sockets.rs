@@ -1,4 +1,4 @@
-//! The sockets of an address that is served on.
+//! The sockets of a served address.
 
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
@@ -10,14 +10,14 @@ use crate::given::{Given, Purpose};
 use crate::limits::DATAGRAM_BACKLOG_BYTES;
 use crate::sys;
 
-/// How many connections the kernel keeps ready to be accepted.
+/// The maximum number of connections that the kernel keeps ready to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// How often a port that the system picks for streams may be taken for datagrams.
+/// The number of attempts to find a port that is free for both streams and datagrams.
 const PICKS_MAX: usize = 32;
 
-/// The sockets of one address: streams, and datagrams on the same port if the server answers
-/// datagrams.
+/// The sockets of one address: a stream listener, and a datagram socket on the same port if the
+/// server answers datagrams.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) listener: OwnedFd,
@@ -26,7 +26,8 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Takes an address: what was given for it, or with port 0 one that is free for both.
+    /// Binds an address: uses an inherited socket, or with port 0 selects a port that is free for
+    /// both.
     pub(crate) fn bind(
         purpose: Purpose,
         address: SocketAddr,
@@ -39,7 +40,7 @@ impl Sockets {
         let mut picks = 0;
         loop {
             let listener = open(SocketType::STREAM, address)?;
-            // A server that was just stopped leaves connections behind that fade; no harm.
+            // Connections of a stopped server in TIME_WAIT do no harm.
             sockopt::set_socket_reuseaddr(&listener, true)?;
             net::bind(&listener, &address)?;
             net::listen(&listener, BACKLOG)?;
@@ -61,7 +62,7 @@ impl Sockets {
         }
     }
 
-    /// Goes on with a socket that listens already, and that for datagrams beside it if there is one.
+    /// Continues with a listening socket, and with its datagram socket if there is one.
     fn go_on_with(
         purpose: Purpose,
         listener: OwnedFd,
@@ -71,7 +72,7 @@ impl Sockets {
         let address: SocketAddr = net::getsockname(&listener)?.try_into()?;
         rustix::io::ioctl_fionbio(&listener, true)?;
         net::listen(&listener, BACKLOG)?;
-        // The server closes a given socket that it does not want any more.
+        // The server closes an inherited socket that it does not need.
         let datagrams = match given.datagrams(purpose, address) {
             _ if !with_datagrams => None,
             Some(socket) => {
@@ -94,7 +95,7 @@ fn bind_datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
 
 fn prepare_datagrams(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     sys::tell_local_address(socket, address.ip())?;
-    // What cannot be had of it costs replies under load, and clients ask again.
+    // A smaller buffer loses datagrams under load, and clients retransmit.
     let _ = sockopt::set_socket_recv_buffer_size(socket, DATAGRAM_BACKLOG_BYTES);
     Ok(())
 }
@@ -104,7 +105,7 @@ fn open(kind: SocketType, address: SocketAddr) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(family, kind, flags, None)?;
     if address.is_ipv6() {
-        // Each address serves its own family, so that both wildcards can be served on.
+        // Each address serves its own family, so that a server can use both wildcard addresses.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     Ok(socket)

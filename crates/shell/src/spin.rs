@@ -1,54 +1,56 @@
-//! Whether to look for events for a moment before sleeping.
+//! Decides whether to poll for events for a moment before sleeping.
 //!
-//! To sleep and be woken costs more than a short look, so where the next call comes within
-//! microseconds, looking more than doubles the rate of a client with one call in flight. Where
-//! other threads want the processor it takes it from them. So: only after recent traffic, only
-//! while it pays, and not while others wait to run.
+//! A sleep and a wake-up cost more than a short poll, so if the next call arrives within
+//! microseconds, polling more than doubles the rate of a client with one call in flight. If other
+//! threads need the processor, polling takes it from them. So a loop polls only after recent
+//! traffic, only while it pays, and only while no other threads wait to run.
 
 use core::time::Duration;
 
-/// How long a loop looks for events before it sleeps: as long as a close client takes.
+/// The maximum time of a poll before a sleep: the delay of a nearby client.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(25);
 
-/// A turn of the processor given away for longer than this was taken by somebody else.
+/// If a yield of the processor takes longer than this, another thread has used it.
 pub(crate) const CROWD_MIN: Duration = Duration::from_micros(5);
 
-/// A longer wait than this ends what counts as recent traffic.
+/// A wait longer than this ends recent traffic.
 const RECENT_MAX: Duration = Duration::from_micros(500);
 
 const CREDIT_MAX: u32 = 64;
-/// What a look that found nothing costs, in looks that found something.
+/// The cost of a poll without an event, in successful polls.
 const MISS_COST: u32 = 4;
-/// What it costs to meet others who want the processor.
+/// The cost of a poll during which other threads needed the processor.
 const CROWD_COST: u32 = 16;
-/// After how many waits it is tried again, and with which credit; after ever more, so many
-/// times double, while others want the processor: to find out gives it to them for a millisecond.
+/// The number of waits before another attempt, and its initial credit. While other threads need the
+/// processor, the number doubles each time up to a limit: an attempt gives the processor to them
+/// for a millisecond.
 const PAUSE: u32 = 512;
 const DOUBLINGS_MAX: u32 = 6;
 const CREDIT_ANEW: u32 = 16;
 
-/// What a look came to.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// An event came.
+    /// An event arrived.
     Found,
-    /// Nothing came.
+    /// No event arrived.
     Missed,
-    /// Others want the processor.
+    /// Other threads need the processor.
     Crowded,
 }
 
-/// Keeps account of whether looking pays.
+/// Records whether polling pays.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spin {
     credit: u32,
     pause: u32,
-    /// How often the next pause is doubled.
+    /// The number of doublings of the next pause.
     doublings: u32,
 }
 
 impl Spin {
-    /// Whether to look before the next sleep, where the last wait took so long.
+    /// Returns true if the loop should poll before the next sleep, given the length of the last
+    /// wait.
     pub(crate) fn should_look(&mut self, last_wait: Duration) -> bool {
         if last_wait > RECENT_MAX {
             return false;
@@ -63,7 +65,7 @@ impl Spin {
         true
     }
 
-    /// Takes what a look came to into account.
+    /// Records the result of a poll.
     pub(crate) fn looked(&mut self, look: Look) {
         self.credit = match look {
             Look::Found => CREDIT_MAX.min(self.credit + 1),
@@ -88,7 +90,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(20);
 
-    /// Of so many waits, how many begin with a look, when every look comes to this.
+    /// Returns how many of the given waits begin with a poll if every poll has this result.
     fn looks(spin: &mut Spin, waits: u32, look: Look) -> u32 {
         let mut count = 0;
         for _ in 0..waits {
@@ -101,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn looks_while_it_pays() {
+    fn polls_while_polling_pays() {
         let mut spin = Spin::default();
         assert_eq!(looks(&mut spin, 10_000, Look::Found), 10_000);
     }
 
     #[test]
-    fn ends_soon_when_it_does_not_pay_and_tries_again() {
+    fn stops_soon_without_success_and_retries() {
         let mut spin = Spin::default();
         looks(&mut spin, 1000, Look::Found);
         assert_eq!(looks(&mut spin, PAUSE, Look::Missed), CREDIT_MAX / MISS_COST);
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn never_looks_when_idle() {
+    fn never_polls_when_idle() {
         let mut spin = Spin::default();
         looks(&mut spin, 1000, Look::Found);
         assert!(!spin.should_look(Duration::from_millis(1)));

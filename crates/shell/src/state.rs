@@ -1,4 +1,4 @@
-//! What a server keeps over restarts.
+//! The persistent state of a server.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -12,20 +12,20 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::own;
 use crate::private::{self, Secrecy};
 
-/// The file with the key that handles are made with.
+/// The file with the key of file handles.
 const HANDLE_KEY: &str = "handle-key";
 
-/// The file with what tells the server from every other.
+/// The file with the unique identifier of the server.
 const IDENTIFIER: &str = "identifier";
 
-/// Why the state cannot be used.
+/// The reason why the state cannot be used.
 #[derive(Debug)]
 pub struct StateError {
-    /// What could not be done.
+    /// The failed task.
     pub task: &'static str,
-    /// With what.
+    /// The file or directory.
     pub path: PathBuf,
-    /// Why not.
+    /// The cause.
     pub error: io::Error,
 }
 
@@ -37,8 +37,8 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// Where a server of this user keeps its state, unless told otherwise; nowhere, when it is an
-/// ordinary user without a home.
+/// Returns the default state directory of the current user; `None` for an ordinary user without a
+/// home directory.
 #[must_use]
 pub fn default_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
@@ -52,19 +52,20 @@ pub fn default_directory() -> Option<PathBuf> {
     Some(base.join("leasehold"))
 }
 
-/// The key that handles are made with; made at the first start and the same from then on.
+/// Returns the key of file handles, which the first start creates and later starts keep.
 ///
-/// Two servers that start at once get the same key. It is on stable storage when this returns.
+/// Two servers that start at once receive the same key. It is on stable storage when this function
+/// returns.
 ///
 /// # Errors
-/// When the directory cannot be made or written, holds something that is no key, or could have been
-/// written by another user.
+/// The directory cannot be created or written, contains an invalid key, or could have been written
+/// by another user.
 pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
     kept(directory, HANDLE_KEY, Secrecy::Secret).map(HandleKey)
 }
 
-/// What tells the server from every other; made when it is first asked for and the same from then
-/// on, as the key of handles is. It is no secret.
+/// Returns the unique identifier of the server, which the first use creates, like the key of
+/// handles. It is not secret.
 ///
 /// # Errors
 /// As [`handle_key`].
@@ -72,7 +73,7 @@ pub fn identifier(directory: &Path) -> Result<[u8; 16], StateError> {
     kept(directory, IDENTIFIER, Secrecy::Readable)
 }
 
-/// Random bytes under a name, which are made at the first time.
+/// Returns random bytes under a name, and creates them at the first use.
 fn kept(directory: &Path, name: &str, secrecy: Secrecy) -> Result<[u8; 16], StateError> {
     own::must_be_own();
     let path = directory.join(name);
@@ -95,9 +96,9 @@ fn kept(directory: &Path, name: &str, secrecy: Secrecy) -> Result<[u8; 16], Stat
     }
 }
 
-/// Writes new random bytes under a name in one step, unless some are there by then.
+/// Writes new random bytes under a name atomically, unless the file exists.
 fn make(directory: &Path, name: &str) -> io::Result<()> {
-    // A name of its own, so that starters do not write into each other's file.
+    // Each starting server has a temporary file of its own.
     let temporary = own_name(directory, name)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(&random::<16>()?)?;
@@ -111,10 +112,10 @@ fn make(directory: &Path, name: &str) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Random bytes that nobody can guess.
+/// Returns unpredictable random bytes.
 ///
 /// # Errors
-/// When the system has none.
+/// The system has no random bytes.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut filled = 0;
@@ -124,14 +125,14 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Puts a file into a directory, or in place of what has the name there, in one step; nobody else
-/// may read it. It is on stable storage when this returns.
+/// Creates or replaces a file in a directory atomically; no other user may read it. It is on stable
+/// storage when this function returns.
 ///
 /// # Errors
-/// When it cannot be written; what had the name is as it was.
+/// The file cannot be written; an existing file is unchanged.
 ///
 /// # Panics
-/// When the calling thread acts as a caller of the server (see [`own`]).
+/// The calling thread acts as a user of the server (see [`own`]).
 pub fn put(directory: &Path, name: &str, parts: &[&[u8]]) -> io::Result<()> {
     own::must_be_own();
     let own = own_name(directory, name)?;
@@ -147,20 +148,20 @@ pub fn put(directory: &Path, name: &str, parts: &[&[u8]]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// A name like another, that no other server has.
+/// Returns a similar name that no other server uses.
 pub(crate) fn own_name(directory: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(directory.join(format!("{name}.{:016x}", u64::from_ne_bytes(random()?))))
 }
 
-/// What tells this boot of the machine from every other.
+/// Returns the unique id of this boot of the machine.
 ///
 /// # Errors
-/// When the system tells neither that nor has random numbers.
+/// The system reports neither an id nor random numbers.
 pub fn this_boot() -> io::Result<u128> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     match u128::from_str_radix(&id.trim().replace('-', ""), 16) {
         Ok(boot) => Ok(boot),
-        // Each start is a boot of its own, so ages are as good as after one.
+        // Each start then counts as a new boot, so ages are computed as after a reboot.
         Err(_) => random().map(u128::from_ne_bytes),
     }
 }
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_kept_to_oneself() {
+    fn key_is_created_once_with_private_mode() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let directory = home.path().join("some/where");
         let starters: Vec<_> = (0..8)
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_kept_to_oneself() {
+    fn put_files_are_private() {
         let home = tempfile::tempdir().expect("a directory for the test");
         for text in ["first", "second"] {
             put(home.path(), "note", &[text.as_bytes(), b"!"]).expect("it can be written");
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_named() {
+    fn error_names_the_unwritable_directory() {
         let error = handle_key(Path::new("/proc/none")).err().expect("nobody can write there");
         assert!(error.to_string().starts_with("cannot make the directory /proc/none: "));
     }

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-/// Receives into the free room of `buffer`; says how many bytes came.
+/// Receives into the free space of `buffer`; returns the number of bytes.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, Errno> {
     let ((received, _), _) = recv(socket, buffer.spare_capacity_mut(), RecvFlags::empty())?;
     let count = received.len();
@@ -23,17 +23,18 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, 
     Ok(count)
 }
 
-/// Has the socket of a stream become readable when so many bytes have come, or its end.
+/// Makes a stream socket readable only when the given number of bytes or the end of the stream has
+/// arrived.
 pub(crate) fn readable_from(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
     set_number(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes)
 }
 
-/// Has the socket of a stream take no more than so many bytes that it cannot send yet.
+/// Limits the unsent bytes that a stream socket accepts.
 pub(crate) fn hold_unsent(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
     set_number(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes)
 }
 
-/// Sets an option of a socket, by its level and name, that is a number.
+/// Sets a numeric socket option, given its level and name.
 fn set_number(
     socket: &OwnedFd,
     (level, name): (libc::c_int, libc::c_int),
@@ -46,7 +47,7 @@ fn set_number(
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// How many bytes a stream's socket has that the other end has not acknowledged.
+/// Returns the number of bytes in a stream socket that the peer has not acknowledged.
 pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the request fills in one integer, for which there is room.
@@ -54,12 +55,11 @@ pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
     if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
 }
 
-/// The number of no user and no group: the kernel sets neither to this number, and returns the
-/// present number.
+/// An invalid user or group number: the kernel keeps the present number and returns it.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
-/// Gives the process and the user at the other end of a Unix socket, as the kernel noted both when
-/// the peer connected or listened. The process is 0 where it lies in another namespace, for which
+/// Returns the process and the user at the other end of a Unix socket, as the kernel recorded them
+/// when the peer connected or listened. The process is 0 if it is in another namespace, for which
 /// the type of `rustix` has no value.
 pub(crate) fn peer_of(socket: &UnixStream) -> io::Result<(i32, u32)> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
@@ -77,19 +77,19 @@ pub(crate) fn peer_of(socket: &UnixStream) -> io::Result<(i32, u32)> {
     if result == 0 { Ok((peer.pid, peer.uid)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The file system user of this thread.
+/// Returns the file system user of this thread.
 pub(crate) fn file_system_user() -> u32 {
     // SAFETY: a plain system call without pointers.
     unsafe { libc::setfsuid(NOBODY_AT_ALL) }.cast_unsigned()
 }
 
-/// The file system group of this thread.
+/// Returns the file system group of this thread.
 pub(crate) fn file_system_group() -> u32 {
     // SAFETY: as above.
     unsafe { libc::setfsgid(NOBODY_AT_ALL) }.cast_unsigned()
 }
 
-/// Sets the file system user of this thread alone, as a store does that acts as a caller.
+/// Sets the file system user of this thread alone, like a store that acts as a user.
 #[cfg(test)]
 pub(crate) fn set_file_system_user(uid: u32) {
     // SAFETY: as above; the C library does not spread it over threads.
@@ -98,7 +98,7 @@ pub(crate) fn set_file_system_user(uid: u32) {
 
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: `sigemptyset` makes a whole set of the memory, and `sigaddset` gets one.
+    // SAFETY: `sigemptyset` initialises the whole set, and `sigaddset` receives an initialised set.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {
@@ -108,44 +108,43 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Has signals wait, or no longer wait, for this thread and those that it starts.
+/// Blocks or unblocks signals for this thread and the threads that it starts.
 pub(crate) fn block_signals(signals: &[i32], block: bool) {
     let how = if block { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
-    // SAFETY: the set is whole, and the old one is not asked for.
+    // SAFETY: the set is initialised, and no old set is requested.
     unsafe { libc::pthread_sigmask(how, &set_of(signals), core::ptr::null_mut()) };
 }
 
-/// Sleeps until one of some signals comes, which must be blocked, and takes it.
+/// Sleeps until one of the given blocked signals arrives, and takes it.
 pub(crate) fn wait_for_signal(signals: &[i32]) -> i32 {
     let mut signal = 0;
-    // SAFETY: the set is whole and the signal has room.
+    // SAFETY: the set is initialised, and there is room for the signal.
     unsafe { libc::sigwait(&set_of(signals), &raw mut signal) };
     signal
 }
 
-/// As [`wait_for_signal`], and returns the process that sent the signal; 0 where the kernel sent
-/// it.
+/// Like [`wait_for_signal`], and returns the process that sent the signal; 0 for the kernel.
 pub(crate) fn wait_for_signal_of(signals: &[i32]) -> (i32, i32) {
     loop {
         // SAFETY: all bytes zero are a value of the type.
         let mut about: libc::siginfo_t = unsafe { core::mem::zeroed() };
-        // SAFETY: the set is whole and the description of the signal has room.
+        // SAFETY: the set is initialised, and there is room for the description of the signal.
         let signal = unsafe { libc::sigwaitinfo(&set_of(signals), &raw mut about) };
         if signal > 0 {
-            // SAFETY: signals that ask a process to end are sent with their sender.
+            // SAFETY: signals that request the end of a process carry their sender.
             return (signal, unsafe { about.si_pid() });
         }
     }
 }
 
-/// Has a write beyond the limit of a file's size fail, rather than end the process.
+/// Makes a write beyond the file size limit fail instead of ending the process.
 pub(crate) fn ignore_file_size_signal() {
     // SAFETY: no handler is set, the signal is ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Has requests of [`crate::process::Termination`] that are no request to end come to nothing, in
-/// the program that follows as well until it keeps them for itself.
+/// Ignores the signals of [`crate::process::Termination`] that do not request an end, also in the
+/// next program until it blocks them itself.
 pub(crate) fn ignore_restart_signals() {
     for signal in [libc::SIGHUP, libc::SIGUSR2] {
         // SAFETY: no handler is set, the signal is ignored.
@@ -153,41 +152,41 @@ pub(crate) fn ignore_restart_signals() {
     }
 }
 
-/// Takes a descriptor that the process had when it was started.
+/// Takes an inherited descriptor of the process.
 pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the call only asks whether the number is a descriptor.
+    // SAFETY: the call only checks whether the number is an open descriptor.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         let what = format!("the given descriptor {number} is not open");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    // SAFETY: it is open, and by the protocol of whoever started us it is ours alone: this is
-    // called once, before anything else is opened.
+    // SAFETY: the descriptor is open, and by the protocol of the starting process it belongs to
+    // this process alone: this function runs once, before the process opens anything else.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The time since the machine was started, suspend included.
+/// Returns the time since boot, suspended time included.
 ///
-/// By the C library: rustix ends the process where the kernel's vDSO has no `getcpu`, as that of
-/// user-mode Linux 7 has not.
+/// Uses the C library: rustix aborts if the kernel's vDSO has no `getcpu`, as in user-mode Linux 7.
 pub(crate) fn time_since_boot() -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time has room. The call cannot fail: every kernel that we run on has the clock.
+    // SAFETY: there is room for the time. The call cannot fail: every supported kernel has the
+    // clock.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
     now
 }
 
-/// How the clock is kept, and the state that the kernel calls it by.
+/// Returns the clock's parameters and the kernel's synchronization state.
 pub(crate) fn clock_discipline() -> io::Result<(libc::timex, i32)> {
-    // SAFETY: it holds numbers alone, each of which may be nought.
+    // SAFETY: the structure holds numbers only, for which zero is valid.
     let mut kept: libc::timex = unsafe { core::mem::zeroed() };
-    // SAFETY: what is asked for has room; with no mode set nothing is changed.
+    // SAFETY: there is room for the result; without a mode the call changes nothing.
     match unsafe { libc::adjtimex(&raw mut kept) } {
         -1 => Err(io::Error::last_os_error()),
         state => Ok((kept, state)),
     }
 }
 
-/// The address of this machine that a datagram was sent to, and its interface.
+/// The local destination address of a datagram, and its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Local {
     pub(crate) address: IpAddr,
@@ -195,7 +194,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// An address of this machine that a client is reached from.
+    /// Creates the local address from which to reach a client.
     pub(crate) const fn towards(client: SocketAddr, address: IpAddr) -> Self {
         let interface = match client {
             SocketAddr::V4(_) => 0,
@@ -205,19 +204,19 @@ impl Local {
     }
 }
 
-/// Where a datagram came from and was sent to.
+/// The source and the destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) from: SocketAddr,
     pub(crate) to: Local,
 }
 
-/// Room for one control message about an address, aligned as the kernel wants it.
+/// Room for one control message with an address, aligned for the kernel.
 type Control = [u64; 8];
 
 const _: () = assert!(size_of::<Control>() >= 2 * size_of::<libc::in6_pktinfo>() + 16);
 
-/// Has the kernel say with every datagram which address it was sent to.
+/// Makes the kernel report the local destination address of each datagram.
 pub(crate) fn tell_local_address(socket: &OwnedFd, address: IpAddr) -> Result<(), Errno> {
     let option = match address {
         IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
@@ -226,9 +225,9 @@ pub(crate) fn tell_local_address(socket: &OwnedFd, address: IpAddr) -> Result<()
     set_number(socket, option, 1)
 }
 
-/// Receives one datagram into the free room of `buffer`.
+/// Receives one datagram into the free space of `buffer`.
 ///
-/// Answers without a route when the sender cannot be answered; the datagram is then of no use.
+/// Returns no route if a reply to the sender is impossible; the datagram is then useless.
 pub(crate) fn receive_datagram(
     socket: &OwnedFd,
     buffer: &mut BytesMut,
@@ -244,11 +243,11 @@ pub(crate) fn receive_datagram(
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>();
-    // SAFETY: name, data and control have the lengths that stand beside them.
+    // SAFETY: name, data and control have the lengths given beside them.
     let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, 0) };
     let count = usize::try_from(count).map_err(|_| last_error())?;
     // SAFETY: the spare room begins at the buffer's length, and `recvmsg` wrote its first `count`
-    // bytes: without MSG_TRUNC among the flags of the call, it says how many it wrote.
+    // bytes: without MSG_TRUNC in the flags of the call, it returns the number of written bytes.
     unsafe { buffer.set_len(buffer.len() + count) };
     let whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
     Ok(whole.then(|| Some(Route { from: read_name(&name)?, to: read_local(&header)? })).flatten())
@@ -256,8 +255,8 @@ pub(crate) fn receive_datagram(
 
 fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let name: *const libc::sockaddr_storage = name;
-    // SAFETY: the storage holds, and is aligned for, the address of every family; the family says
-    // which it is, and every pattern of bits is a value of it.
+    // SAFETY: the storage is large enough and aligned for the address of every family; the family
+    // selects the type, and every bit pattern is a valid value.
     unsafe {
         match libc::c_int::from((*name).ss_family) {
             libc::AF_INET => {
@@ -277,8 +276,8 @@ fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 }
 
 fn read_local(header: &libc::msghdr) -> Option<Local> {
-    // SAFETY: the header and its control data are as the kernel left them, and the walk is by its
-    // own macros; what is read has the length that the kernel gives messages of its kind.
+    // SAFETY: the header and its control data are as the kernel left them, and its own macros walk
+    // the messages; each value has the length that the kernel gives messages of its kind.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while let Some(message) = next.as_ref() {
@@ -301,7 +300,7 @@ fn read_local(header: &libc::msghdr) -> Option<Local> {
     None
 }
 
-/// Sends one datagram back to where one came from, from the address that was asked.
+/// Sends one datagram to the source of a route, from the route's local address.
 pub(crate) fn send_datagram(
     socket: &OwnedFd,
     parts: &mut [IoSlice<'_>],
@@ -318,7 +317,7 @@ pub(crate) fn send_datagram(
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>();
     write_local(&mut header, route.to);
-    // SAFETY: name, parts and control have the lengths that stand beside them.
+    // SAFETY: name, parts and control have the lengths given beside them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
     if sent >= 0 { Ok(()) } else { Err(last_error()) }
 }
@@ -335,7 +334,7 @@ fn write_name(to: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
                 sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
                 sin_zero: [0; 8],
             };
-            // SAFETY: the storage holds, and is aligned for, the address of every family.
+            // SAFETY: the storage is large enough and aligned for the address of every family.
             unsafe { storage.cast::<libc::sockaddr_in>().write(address) };
             length_of::<libc::sockaddr_in>()
         }
@@ -372,7 +371,7 @@ fn write_local(header: &mut libc::msghdr, local: Local) {
     }
 }
 
-/// Writes one control message, and makes the header's control data end behind it.
+/// Writes one control message and sets the length of the header's control data.
 fn write_control<T: Copy>(
     header: &mut libc::msghdr,
     level: libc::c_int,
@@ -403,12 +402,12 @@ fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The longest entry of a list of users or groups that is read: a group of many thousand members.
+/// The maximum size of an entry in the list of users or groups: a group of many thousand members.
 const ENTRY_BYTES_MAX: usize = 8 << 20;
 
-/// Asks the C library for an entry of one of the machine's lists, with room for its texts that
-/// grows until it fits; `ask` gives the library's error number, and a pointer that is null where
-/// there is no such entry.
+/// Requests an entry of a system list from the C library, with a text buffer that grows until the
+/// entry fits; `ask` returns the library's error number and sets a pointer, which is null if there
+/// is no such entry.
 fn entry<T, U>(
     mut ask: impl FnMut(*mut T, &mut [libc::c_char], *mut *mut T) -> i32,
     take: impl Fn(&T) -> U,
@@ -419,7 +418,7 @@ fn entry<T, U>(
         let mut found = core::ptr::null_mut();
         match ask(entry.as_mut_ptr(), &mut room, &raw mut found) {
             0 if found.is_null() => return None,
-            // SAFETY: the library has filled the entry, as it says by pointing to it, and the texts
+            // SAFETY: the library has filled the entry, which the pointer indicates, and the texts
             // that it points to are in `room`.
             0 => return Some(take(unsafe { entry.assume_init_ref() })),
             libc::ERANGE if room.len() < ENTRY_BYTES_MAX => room.resize(room.len() * 4, 0),
@@ -428,7 +427,7 @@ fn entry<T, U>(
     }
 }
 
-/// The number of a user by its name.
+/// Returns the number of a user with the given name.
 pub(crate) fn user_named(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     let ask = |entry, room: &mut [libc::c_char], found| {
@@ -438,7 +437,7 @@ pub(crate) fn user_named(name: &str) -> Option<u32> {
     entry(ask, |user: &libc::passwd| user.pw_uid)
 }
 
-/// The number of a group by its name.
+/// Returns the number of a group with the given name.
 pub(crate) fn group_named(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     let ask = |entry, room: &mut [libc::c_char], found| {
@@ -448,14 +447,14 @@ pub(crate) fn group_named(name: &str) -> Option<u32> {
     entry(ask, |group: &libc::group| group.gr_gid)
 }
 
-/// The groups of a user, its main one first.
+/// Returns the groups of a user, the primary one first.
 pub(crate) fn groups_of(uid: u32) -> Option<Vec<u32>> {
     let ask = |entry, room: &mut [libc::c_char], found| {
         // SAFETY: entry, room and pointer may be written for the call.
         unsafe { libc::getpwuid_r(uid, entry, room.as_mut_ptr(), room.len(), found) }
     };
     let (name, main) = entry(ask, |user: &libc::passwd| {
-        // SAFETY: a user that was found has a name, which ends with a NUL.
+        // SAFETY: a user entry has a name that ends with a NUL.
         (unsafe { CStr::from_ptr(user.pw_name) }.to_owned(), user.pw_gid)
     })?;
     let mut groups = vec![0; 64];
@@ -469,7 +468,7 @@ pub(crate) fn groups_of(uid: u32) -> Option<Vec<u32>> {
             groups.truncate(count);
             return Some(groups);
         }
-        // The kernel takes no more than 65,536.
+        // The kernel supports at most 65,536.
         if groups.len() > 1 << 16 {
             return None;
         }

@@ -1,5 +1,4 @@
-//! What systemd is told of a service, where it asks for it (`Type=notify`): when it is ready, that
-//! it is being started anew, that it ends, and that it is alive.
+//! Notifications to systemd for services of `Type=notify`: ready, restarting, stopping, and alive.
 
 use core::time::Duration;
 use std::env;
@@ -9,23 +8,23 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process;
 
-/// Where it wants to be told.
+/// The variable with the notification socket.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// A change of what a service does.
+/// The state of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It serves.
+    /// The service is ready.
     Ready,
-    /// It is being started anew, and will be ready in a moment.
+    /// The service restarts and will be ready in a moment.
     Restarting,
-    /// It ends.
+    /// The service stops.
     Stopping,
-    /// It is alive.
+    /// The service is alive (watchdog).
     Alive,
 }
 
-/// Says so, where somebody wants to know; nothing depends on it.
+/// Sends a notification if systemd requests them; failures have no effect.
 pub fn tell(state: State) {
     let text = match state {
         State::Ready => format!("READY=1\nMAINPID={}", process::id()),
@@ -37,11 +36,11 @@ pub fn tell(state: State) {
     let told = address(socket.as_bytes())
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
     if let Err(error) = told {
-        tracing::warn!(%error, ?state, "systemd cannot be told");
+        tracing::warn!(%error, ?state, "cannot notify systemd");
     }
 }
 
-/// How often it wants to hear at least that this process is alive.
+/// Returns the maximum interval of watchdog notifications, if systemd requests them.
 #[must_use]
 pub fn watchdog_interval() -> Option<Duration> {
     let number = |name| env::var(name).ok()?.parse::<u64>().ok();
@@ -49,7 +48,7 @@ pub fn watchdog_interval() -> Option<Duration> {
     number("WATCHDOG_USEC").filter(|_| is_ours).map(Duration::from_micros)
 }
 
-/// A path, or a name behind `@`.
+/// Parses a path, or an abstract name behind `@`.
 fn address(socket: &[u8]) -> io::Result<SocketAddr> {
     match socket.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name),

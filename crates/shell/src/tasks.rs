@@ -1,4 +1,4 @@
-//! Calls that could not be answered at once.
+//! Calls that wait for their result.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -15,22 +15,22 @@ use crate::remote::Remote;
 use crate::slab::Key;
 use crate::sys::Route;
 
-/// A reply that is on its way.
+/// The future of a reply.
 pub(crate) type Pending = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
 
-/// What became of a call: perhaps a reply, or a panic.
+/// The result of a call: a reply, no reply, or a panic.
 pub(crate) type Outcome = std::thread::Result<Option<Message>>;
 
-/// Where a reply goes to.
+/// The destination of a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// The connection that the call came on, if it is still there.
+    /// The connection of the call, if it still exists.
     Connection(Key),
-    /// The sender of a datagram, by the socket in that place of the loop.
+    /// The sender of a datagram, through the loop's socket with this index.
     Datagram(usize, Route),
 }
 
-/// A call that is done.
+/// A completed call.
 pub(crate) struct Done {
     pub(crate) origin: Origin,
     pub(crate) call_memory: usize,
@@ -38,10 +38,10 @@ pub(crate) struct Done {
     pub(crate) outcome: Outcome,
 }
 
-/// The calls of one loop that wait.
+/// The waiting calls of one loop.
 ///
-/// A place and its waker are used again: a waker that somebody kept for longer than its call then
-/// has a later call polled once too often, which futures allow.
+/// Slots and wakers are reused: a waker that outlives its call may cause an extra poll of a later
+/// call, which futures permit.
 #[derive(Default)]
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
@@ -55,23 +55,23 @@ struct Slot {
     parked: Option<Parked>,
 }
 
-/// A call that waits.
+/// A waiting call.
 pub(crate) struct Parked {
     pub(crate) pending: Pending,
-    /// Whether it must come to its end though nobody waits for the reply any more.
+    /// True if the call must complete even when its client no longer waits for the reply.
     pub(crate) must_end: bool,
     pub(crate) origin: Origin,
-    /// The memory that it holds, in bytes.
+    /// The memory that the call holds, in bytes.
     pub(crate) call_memory: usize,
-    /// How it is counted.
+    /// The data for the counters.
     pub(crate) metered: Metered,
 }
 
-/// Tells a loop that a call of its can go on.
+/// Informs a loop that one of its calls can continue.
 struct Bell {
     remote: Arc<Remote>,
     index: u32,
-    /// Whether the loop was told and has not looked yet.
+    /// True if the loop was informed and has not reacted yet.
     told: AtomicBool,
 }
 
@@ -88,17 +88,17 @@ impl Wake for Bell {
 }
 
 impl Tasks {
-    /// The number of calls that wait.
+    /// Returns the number of waiting calls.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The memory that those calls hold, in bytes.
+    /// Returns the memory that the waiting calls hold, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a call in, and answers it if that can be done at once.
+    /// Adds a call, and returns it if it completes at once.
     pub(crate) fn start(&mut self, remote: &Arc<Remote>, parked: Parked) -> Poll<Done> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
@@ -118,7 +118,7 @@ impl Tasks {
         Poll::Pending
     }
 
-    /// Drops the calls of a connection that is closed, but for those that must end.
+    /// Drops the calls of a closed connection, except calls that must complete.
     pub(crate) fn let_go(&mut self, connection: Key, meter: &mut Meter) {
         for (index, slot) in (0..).zip(&mut self.slots) {
             let is_let_go = |parked: &mut Parked| {
@@ -133,14 +133,14 @@ impl Tasks {
         }
     }
 
-    /// Goes on with a call that was woken; says what became of it when it is done.
+    /// Continues a call that was woken; returns it if it completes.
     pub(crate) fn poll(&mut self, index: u32) -> Option<Done> {
         let slot = self.slots.get_mut(index as usize)?;
-        // From here on a wake-up is news again.
+        // From here on, a wake-up notifies the loop again.
         slot.bell.told.store(false, Ordering::Release);
         let parked = slot.parked.as_mut()?;
         let mut context = Context::from_waker(&slot.waker);
-        // A call that panicked is dropped and never looked at again.
+        // A call that panicked is dropped and never polled again.
         let outcome = catch_unwind(AssertUnwindSafe(|| parked.pending.as_mut().poll(&mut context)));
         let outcome = match outcome {
             Ok(Poll::Pending) => return None,

@@ -1,31 +1,31 @@
-//! When a stream's socket becomes readable.
+//! The number of bytes at which a stream socket becomes readable.
 
 use std::os::fd::OwnedFd;
 
 use crate::limits::RECEIVE_BYTES;
 use crate::sys;
 
-/// A large message is received in parts of so many bytes: to be woken for each segment of it costs
-/// more than a tenth of a copy of it all.
+/// The size of the parts in which large messages are received: a wake-up for each segment costs
+/// more than a tenth of a copy of the whole message.
 const PART_BYTES: usize = 256 << 10;
 
-/// How many bytes must have come for a stream's socket to become readable; with zero, one. Its end
-/// makes it readable in any case.
+/// The number of bytes at which a stream socket becomes readable; zero means one byte. The end of
+/// the stream makes it readable in any case.
 #[derive(Debug, Default)]
 pub(crate) struct Threshold(usize);
 
 impl Threshold {
-    /// Has a socket that was read empty become readable not before a part of a large message has
-    /// come, where so many bytes are missing of one.
+    /// Defers the readability of an empty socket until a part of a large message has arrived, if
+    /// `missing` bytes of one are missing.
     pub(crate) fn expect(&mut self, socket: &OwnedFd, missing: usize) {
         let part = if missing > RECEIVE_BYTES { missing.min(PART_BYTES) } else { 0 };
-        // Where it cannot be had, more wake-ups are all that follows.
+        // A failure only causes more wake-ups.
         if part != self.0 && sys::readable_from(socket, part).is_ok() {
             self.0 = part;
         }
     }
 
-    /// Whether something may have come without making the socket readable.
+    /// Returns true if data may have arrived without making the socket readable.
     pub(crate) const fn hides(&self) -> bool {
         self.0 > 0
     }

@@ -1,4 +1,4 @@
-//! What this machine says of users and hosts, by its own lists and by those that it asks.
+//! The users, groups and hosts in the name services of this machine.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,32 +16,32 @@ use crate::limits::KNOWN_USERS_MAX;
 use crate::pool::Pool;
 use crate::{clock, sys};
 
-/// How long it is taken as known in which groups a user is.
+/// The time for which the groups of a user are cached.
 const GROUPS_VALID: Duration = Duration::from_secs(60);
 
-/// The number of a user of this machine.
+/// Returns the number of a user of this machine.
 #[must_use]
 pub fn user_named(name: &str) -> Option<u32> {
     sys::user_named(name)
 }
 
-/// The number of a group of this machine.
+/// Returns the number of a group of this machine.
 #[must_use]
 pub fn group_named(name: &str) -> Option<u32> {
     sys::group_named(name)
 }
 
-/// Every group that a user of this machine is in, the main one first; none for a number that has
-/// no user.
+/// Returns all groups of a user of this machine, the primary one first; `None` if there is no such
+/// user.
 #[must_use]
 pub fn groups_of(uid: u32) -> Option<Vec<u32>> {
     sys::groups_of(uid)
 }
 
-/// The addresses of a host; may take long.
+/// Returns the addresses of a host; may take long.
 ///
 /// # Errors
-/// When the name has none, or whoever knows cannot be asked.
+/// The name has no address, or the name service does not answer.
 pub fn addresses_of(host: &str) -> io::Result<Vec<IpAddr>> {
     let mut addresses: Vec<_> = (host, 0).to_socket_addrs()?.map(|one| one.ip()).collect();
     addresses.sort_unstable();
@@ -49,15 +49,14 @@ pub fn addresses_of(host: &str) -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// The groups of this machine's users, remembered for a minute; who is not known yet is looked up
-/// on a thread that may wait.
+/// The groups of this machine's users, cached for a minute; lookups run on a thread that may block.
 #[derive(Default)]
 pub struct ServerGroups {
     known: Arc<Mutex<BTreeMap<u32, Known>>>,
     pool: Pool,
 }
 
-/// The main group and all groups of a user, if there is one, and when that was found out.
+/// The primary group and all groups of a user, if the user exists, and the time of the lookup.
 type Known = (Option<(u32, Groups)>, Time);
 
 impl Users for ServerGroups {
@@ -92,7 +91,8 @@ fn look_up(uid: u32, now: Time, known: &Mutex<BTreeMap<u32, Known>>) -> Option<(
     found
 }
 
-/// The caller with those groups, or with none beside its own where this machine does not know it.
+/// Returns the caller with the found groups, or as a user without groups if this machine does not
+/// know it.
 fn replaced(caller: &Caller, found: Option<&(u32, Groups)>) -> Caller {
     match found {
         Some((gid, groups)) => Caller { gid: *gid, groups: groups.clone(), ..caller.clone() },
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_known_and_what_nobody_is_called_is_not() {
+    fn root_is_known_and_unused_names_are_not() {
         assert_eq!((user_named("root"), group_named("root")), (Some(0), Some(0)));
         assert_eq!(groups_of(0).and_then(|groups| groups.first().copied()), Some(0));
         let none = "no-such-name";
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_word_on_groups_replaces_the_clients() {
+    fn server_groups_replace_the_clients_groups() {
         let groups = Groups::of_server(&(1..=40).collect::<Vec<_>>());
         let claimed = Caller { uid: 7, gid: 8, groups: Groups::default() };
         let caller = replaced(&claimed, Some(&(1, groups)));

@@ -1,10 +1,10 @@
-//! The write verifier, from a server that came to its end to the one that is started after it.
+//! The write verifier that a stopped server leaves to the next one.
 //!
-//! A server leaves its verifier behind only when all that it ever called written is on stable
-//! storage. The next one takes it out of the directory before it answers anything, and that is on
-//! stable storage too: whatever ends that server then, nobody goes on with the verifier. So a
-//! verifier is good for one server at a time, and clients write nothing again that a clean stop
-//! has saved.
+//! A server leaves its verifier only when all data that it ever reported as written is on stable
+//! storage. The next server removes it from the directory before it answers anything, and the
+//! removal is on stable storage as well: if that server ends in any way, no later server uses the
+//! verifier. So one server at a time uses a verifier, and clients do not rewrite data that a clean
+//! stop has saved.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,24 +19,24 @@ use crate::state::{self, StateError};
 /// The file in the state directory.
 const NAME: &str = "verifier";
 
-/// Takes the verifier that the last server left in a state directory, if it left one.
+/// Takes the verifier that the last server left in a state directory, if there is one.
 ///
 /// # Errors
-/// When there is one that cannot be taken, or is none; it is not used later either, unless it could
+/// The verifier cannot be taken or is invalid; no later start uses it either, unless the file could
 /// not even be read.
 pub fn take_verifier(directory: &Path) -> Result<Option<[u8; 8]>, StateError> {
     let path = directory.join(NAME);
     taken(directory, &path).map_err(|error| StateError {
-        task: "go on with the write verifier",
+        task: "take over the write verifier",
         path,
         error,
     })
 }
 
-/// Leaves a verifier for the next server. It is on stable storage when this returns.
+/// Leaves a verifier for the next server. It is on stable storage when this function returns.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn leave_verifier(directory: &Path, verifier: [u8; 8]) -> Result<(), StateError> {
     state::put(directory, NAME, &[&verifier]).map_err(|error| StateError {
         task: "leave the write verifier",
@@ -47,7 +47,7 @@ pub fn leave_verifier(directory: &Path, verifier: [u8; 8]) -> Result<(), StateEr
 
 fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
     own::must_be_own();
-    // Of two servers that start at once one gets it: the name can be taken away once.
+    // If two servers start at once, only one of them can rename the file.
     let own = state::own_name(directory, NAME)?;
     match fs::rename(path, &own) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_gets_what_was_left() {
+    fn only_one_server_receives_the_verifier() {
         let home = Arc::new(tempfile::tempdir().expect("a directory for the test"));
         assert!(matches!(take_verifier(home.path()), Ok(None)));
         leave_verifier(home.path(), *b"no more.").expect("it can be written");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_verifier_is_taken_away() {
+    fn invalid_verifier_is_removed() {
         let home = tempfile::tempdir().expect("a directory for the test");
         for bytes in [&b""[..], b"7 bytes", b"too long.", &[0; 100_000]] {
             fs::write(home.path().join(NAME), bytes).expect("it can be written");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_named() {
+    fn error_names_the_unwritable_directory() {
         let error = leave_verifier(Path::new("/proc"), [0; 8]).expect_err("nobody writes there");
         assert!(error.to_string().starts_with("cannot leave the write verifier /proc/verifier: "));
         assert!(matches!(take_verifier(Path::new("/proc")), Ok(None)));

@@ -1,4 +1,4 @@
-//! A server whose loops call another server: what a loop asks is answered on it.
+//! A server whose loops call another server: each loop receives the replies to its own calls.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -29,7 +29,7 @@ const LOOPS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 const ASK: Procedure = Procedure { program: 1, version: 1, number: 1, weight: Weight::Light };
 
-/// The server behind: answers a call with its argument, when the gate is open.
+/// The back-end server: replies to a call with its argument when the gate is open.
 #[derive(Default)]
 struct Back {
     state: Mutex<BackState>,
@@ -94,17 +94,17 @@ impl Handler for Behind {
     }
 }
 
-/// The server in front: asks the one behind for each ECHO, and leaves what it asks for a PARK to
+/// The front-end server: calls the back-end server for each ECHO, and leaves the call of a PARK to
 /// the test.
 struct Front {
     session: Session,
-    /// On which threads each call began, and was woken.
+    /// The threads on which each call started and was woken.
     threads: Mutex<BTreeMap<u32, Vec<String>>>,
     left: Mutex<Option<Pin<Box<Call>>>>,
     changed: Condvar,
 }
 
-/// Takes note of where it is woken.
+/// Records the thread of a wake-up.
 struct Noted {
     front: Arc<Front>,
     number: u32,
@@ -194,7 +194,7 @@ impl Both {
         Self { back, behind: Some(behind), at, front, in_front: Some(in_front), address }
     }
 
-    /// A call that begins on a loop, and is the test's from then on.
+    /// Starts a call on a loop and passes it to the test.
     fn left(&self, client: &mut Client) -> Pin<Box<Call>> {
         client.send(PARK, 7);
         let left = self.front.left.lock().unwrap();
@@ -218,9 +218,9 @@ fn answer(call: Pin<Box<Call>>) -> Result<u32, Error> {
 }
 
 #[test]
-fn what_a_loop_asks_is_answered_on_it() {
+fn reply_to_a_loops_call_arrives_on_that_loop() {
     let both = Both::start();
-    // Connections go to the loops in turn.
+    // Connections are distributed over the loops in turn.
     let mut clients = [(); 2].map(|()| Client::connect(both.address));
     for round in 0..100_u32 {
         for (number, client) in (2 * round..).zip(&mut clients) {
@@ -237,32 +237,32 @@ fn what_a_loop_asks_is_answered_on_it() {
     drop(threads);
     let of_loops = both.back.state.lock().unwrap().connections.len();
     assert_eq!(of_loops, 2, "one of each loop");
-    // Others have one of their own.
+    // Other threads have a connection of their own.
     assert_eq!(answer(Box::pin(both.front.asks(1))), Ok(1));
     assert_eq!(both.back.state.lock().unwrap().connections.len(), 3);
 }
 
 #[test]
-fn what_a_loop_has_asked_is_answered_when_the_loop_has_ended() {
+fn runtime_completes_calls_of_an_ended_loop() {
     let mut both = Both::start();
     both.back.state.lock().unwrap().shut = true;
     let call = both.left(&mut Client::connect(both.address));
     both.back.wait(|state| state.calls == 1);
     both.in_front.take().unwrap().stop(Duration::ZERO);
-    // It is sent again on a connection that the runtime's own thread has.
+    // The runtime's thread retransmits the call on its own connection.
     both.back.wait(|state| state.calls == 2);
     both.back.open();
     assert_eq!(answer(call), Ok(7));
 }
 
 #[test]
-fn what_a_loop_has_asked_is_asked_again_where_the_server_comes_back() {
+fn loop_retransmits_its_calls_to_a_restarted_server() {
     let mut both = Both::start();
     both.back.state.lock().unwrap().shut = true;
     let mut client = Client::connect(both.address);
     let call = both.left(&mut client);
     both.back.wait(|state| state.calls == 1);
-    // The same address, once it is free again.
+    // The restarted server uses the same address once it is free.
     both.behind.take().unwrap().stop(Duration::ZERO);
     both.back.open();
     let policy = Policy { privileged: true, uid: 0, reserved_ports_end: 1024 };

@@ -1,4 +1,4 @@
-//! What clients with datagrams get.
+//! The service of datagram clients.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +13,7 @@ use common::{
 };
 use rustix::process::geteuid;
 
-/// A client that hears the address only that it asks.
+/// A client that accepts replies only from the address of its requests.
 struct Caller(UdpSocket);
 
 impl Caller {
@@ -43,7 +43,7 @@ impl Caller {
 }
 
 #[test]
-fn a_datagram_is_answered_by_one() {
+fn datagram_receives_one_reply() {
     let server = Fixture::start();
     let caller = Caller::of(server.address);
     for size in [0, 1, 4, 100, 8_191, 8_192, 33_000, 65_507] {
@@ -75,7 +75,7 @@ fn many_datagrams_are_answered() {
 }
 
 #[test]
-fn the_reply_comes_from_the_address_that_was_asked() {
+fn reply_comes_from_the_requested_address() {
     let server = Fixture::with(|options| options.listen = vec!["0.0.0.0:0".parse().unwrap()]);
     for host in ["127.0.0.1", "127.0.0.2", "127.9.9.9"] {
         Caller::of(SocketAddr::new(host.parse().unwrap(), server.address.port())).echo(1);
@@ -96,7 +96,7 @@ fn both_families_are_served_on_one_port() {
 }
 
 #[test]
-fn a_reply_larger_than_a_datagram_is_counted() {
+fn oversized_reply_is_counted() {
     let server = Fixture::start();
     let caller = Caller::of(server.address);
     caller.send(LARGE, 65_492);
@@ -107,7 +107,7 @@ fn a_reply_larger_than_a_datagram_is_counted() {
 }
 
 #[test]
-fn calls_that_wait_are_overtaken() {
+fn waiting_calls_are_overtaken() {
     let server = Fixture::start();
     let callers: Vec<Caller> = (0..5).map(|_| Caller::of(server.address)).collect();
     for (number, caller) in (0..).zip(&callers) {
@@ -121,7 +121,7 @@ fn calls_that_wait_are_overtaken() {
 }
 
 #[test]
-fn a_stop_answers_what_was_received() {
+fn stop_answers_received_calls() {
     let server = Fixture::start();
     let caller = Caller::of(server.address);
     caller.send(PARK, 1);
@@ -133,9 +133,9 @@ fn a_stop_answers_what_was_received() {
     assert_eq!(caller.reply(), message(PARK, 1));
 }
 
-/// Who sent a datagram is known only where its port takes privilege.
+/// The sender of a datagram is known only if its port requires privilege.
 #[test]
-fn a_local_user_is_nobody_but_from_a_reserved_port() {
+fn local_user_is_trusted_from_reserved_ports_only() {
     let server = Fixture::start();
     let address = server.address;
     let (_, user) = as_user(65_533, move || Caller::of(address));

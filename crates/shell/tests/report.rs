@@ -1,4 +1,4 @@
-//! What the loops say that they have counted.
+//! The counters of the loops.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,12 +11,12 @@ use common::{Client, Fixture, LARGE, PARK, PATIENCE, SILENT, record};
 use leasehold_shell::{LoopReport, Report};
 use rustix::net::sockopt;
 
-/// The sum of something over all loops.
+/// Sums a value over all loops.
 fn sum(report: &Report, of: fn(&LoopReport) -> usize) -> usize {
     report.loops.iter().map(of).sum()
 }
 
-/// The report in which something has come true.
+/// Waits for a report that satisfies a condition.
 fn report_when(server: &Fixture, is_so: impl Fn(&Report) -> bool) -> Report {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -24,7 +24,7 @@ fn report_when(server: &Fixture, is_so: impl Fn(&Report) -> bool) -> Report {
         if is_so(&report) {
             return report;
         }
-        assert!(Instant::now() < end, "does not come about");
+        assert!(Instant::now() < end, "the condition was not reached");
     }
 }
 
@@ -54,7 +54,7 @@ fn every_call_is_counted_once_and_at_its_end() {
     server.state.open(7);
     clients[0].reply();
     assert_eq!(server.report().account.total().calls, 13);
-    // A call that is let go with its connection is counted too.
+    // A call that is dropped with its connection is counted too.
     let stream = TcpStream::connect(server.address).unwrap();
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     let mut leaves = Client::over(stream);
@@ -66,10 +66,10 @@ fn every_call_is_counted_once_and_at_its_end() {
     assert!(report.account.clients().iter().all(|client| client.connections == 0));
 }
 
-/// The system tells of a large call in large parts. What is less is looked for every few seconds, so
-/// that a client which sends slowly is not taken for one that stopped.
+/// The system reports a large call in large parts. The server checks for smaller parts every few
+/// seconds, so that a client which sends slowly does not count as stalled.
 #[test]
-fn what_comes_slowly_of_a_large_call_is_received() {
+fn slowly_sent_large_call_is_received() {
     let server = Fixture::start();
     let mut client = server.client();
     let large = record(&vec![0; 1 << 20]);
@@ -83,7 +83,7 @@ fn what_comes_slowly_of_a_large_call_is_received() {
 }
 
 #[test]
-fn what_a_call_waits_for_is_in_its_time() {
+fn duration_of_a_call_includes_its_waits() {
     let server = Fixture::start();
     let mut client = server.client();
     // The first call of each loop is timed.
@@ -96,7 +96,7 @@ fn what_a_call_waits_for_is_in_its_time() {
     client.reply();
     let asked = Instant::now();
     let report = server.report();
-    // A loop tells what it has counted up to when it does, behind when it was asked.
+    // A loop reports its counters at the time of its reply, which is later than the request.
     let age = report.age + asked.elapsed();
     let total = report.account.total();
     assert!(total.timed > 0 && total.timed == total.latency.count());

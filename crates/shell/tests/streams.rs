@@ -1,4 +1,4 @@
-//! What clients on streams can do, and cannot do to each other.
+//! The behaviour of stream clients, and their isolation from each other.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -38,8 +38,8 @@ fn a_record_may_come_in_fragments() {
     }
 }
 
-/// The part before the cut comes with a call of its own, so that its reply proves that the part
-/// was received by itself.
+/// A complete call precedes the part before the cut, so that its reply proves that the server
+/// received the part separately.
 #[test]
 fn a_record_may_be_cut_anywhere() {
     let server = Fixture::start();
@@ -105,10 +105,10 @@ fn replies_of_all_sizes_keep_their_bytes() {
     }
 }
 
-/// A client that asks for 64 MiB and does not read: what is made for it stays within what the
-/// socket holds, and others are served meanwhile.
+/// A client requests 64 MiB and does not read: the server produces no more replies than the socket
+/// holds, and serves others meanwhile.
 #[test]
-fn a_slow_reader_is_waited_for() {
+fn slow_reader_delays_its_own_replies_only() {
     const REPLIES: usize = 64;
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut slow = server.client();
@@ -126,7 +126,7 @@ fn a_slow_reader_is_waited_for() {
 }
 
 #[test]
-fn a_half_sent_record_holds_up_nobody() {
+fn half_sent_record_delays_no_other_client() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut half: Vec<Client> = (0..100).map(|_| server.client()).collect();
     let large = record(&vec![0; MESSAGE_BYTES_MAX]);
@@ -141,7 +141,7 @@ fn a_half_sent_record_holds_up_nobody() {
     }
 }
 
-/// Clients that stop in the middle go; a client that rests stays.
+/// Clients that stop midway are disconnected; an idle client stays connected.
 #[test]
 fn a_stalled_connection_is_closed() {
     let server = Fixture::with(|options| options.stall_max = Duration::from_millis(100));
@@ -154,7 +154,7 @@ fn a_stalled_connection_is_closed() {
     silent.write(&[0, 0, 0, 1, 7]);
     assert!(silent.is_closed(), "between two fragments of a record");
     let mut deaf = server.client();
-    // All at once: it may be closed before the last is on its way.
+    // All at once, since the server may close the connection before the last one is sent.
     deaf.write(&record(&message(LARGE, 1 << 20)).repeat(32));
     server.state.wait_for_end(deaf.0.local_addr().unwrap());
     resting.echo(2);
@@ -163,7 +163,7 @@ fn a_stalled_connection_is_closed() {
 
 #[test]
 fn half_sent_large_records_hold_bounded_memory() {
-    // So many large buffers fit what one loop may hold.
+    // This many large buffers fit the limit of one loop.
     const LIMIT: u64 = 170;
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let large = record(&vec![0; MESSAGE_BYTES_MAX]);
@@ -173,7 +173,7 @@ fn half_sent_large_records_hold_bounded_memory() {
         client.write(&large[..400_000]);
         clients.push(client);
     }
-    // While the last one is received, which takes many turns, all others have theirs.
+    // While the last one is received, which takes many turns, all others have their turns.
     let mut last = server.client();
     last.write(&large);
     assert_eq!(last.reply().len(), MESSAGE_BYTES_MAX);
@@ -188,7 +188,7 @@ fn half_sent_large_records_hold_bounded_memory() {
     assert!(finished >= LIMIT - 1, "{finished} went on");
 }
 
-/// What came of a record in fragments was not counted.
+/// The bytes of a record in fragments were not counted.
 #[test]
 fn fragments_hold_bounded_memory() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
@@ -199,7 +199,7 @@ fn fragments_hold_bounded_memory() {
         client.write(&fragment);
         clients.push(client);
     }
-    // One that holds little is left alone, however long it is silent.
+    // A client that holds little memory stays connected, however long it is idle.
     let mut small = server.client();
     small.write(&fragment[..1000]);
     let mut last = server.client();
@@ -214,7 +214,7 @@ fn fragments_hold_bounded_memory() {
 }
 
 #[test]
-fn the_memory_of_calls_that_wait_is_bounded() {
+fn memory_of_waiting_calls_is_bounded() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut client = server.client();
     let writer = client.0.try_clone().unwrap();
@@ -226,7 +226,7 @@ fn the_memory_of_calls_that_wait_is_bounded() {
             client.write(&record(&call));
         }
     });
-    // Of 32 MiB each holds its buffer, which is a little larger than the call.
+    // Each of the calls, 32 MiB in all, holds its buffer, which is a little larger than the call.
     server.state.wait_for(28);
     server.client().echo(1);
     let waited = server.state.waited();
@@ -238,12 +238,13 @@ fn the_memory_of_calls_that_wait_is_bounded() {
     calls.join().unwrap();
 }
 
-/// It may wait for long, and a message is all that its client had to send for it.
+/// A call may wait long, and its client had to send only one message for it.
 #[test]
 fn a_small_call_holds_no_receive_buffer() {
     let server = Fixture::start();
     let mut client = server.client();
-    // The front of a large record has a large buffer made, in which the small call comes too.
+    // The start of a large record makes the server allocate a large buffer, which also receives the
+    // small call.
     let large = record(&vec![0; 1 << 20]);
     client.write(&large[..100_000]);
     client.write(&[&large[100_000..], &record(&message(ALONE, 0))].concat());
@@ -253,19 +254,19 @@ fn a_small_call_holds_no_receive_buffer() {
     assert_eq!(client.reply(), [1]);
 }
 
-/// Calls that waited are answered at once, and nobody reads the replies: those that are silent for
-/// longest go, until what is left is within the limit; and others are served.
+/// Many waiting calls complete at once, and their clients do not read: the connections that have
+/// been idle for longest are closed until the rest is within the limit, and others are served.
 #[test]
-fn replies_that_nobody_reads_are_bounded() {
+fn unread_replies_are_bounded() {
     are_bounded(false);
 }
 
 #[test]
-fn replies_in_turn_that_nobody_reads_are_bounded() {
+fn unread_replies_in_turn_are_bounded() {
     are_bounded(true);
 }
 
-/// Four clients ask for more than there is memory for, and do not read.
+/// Four clients request more data than the memory limit, and do not read.
 fn are_bounded(replies_in_turn: bool) {
     const CALLS: u32 = 128;
     let server = Fixture::with(|options| {
@@ -278,7 +279,7 @@ fn are_bounded(replies_in_turn: bool) {
         (0..CALLS).for_each(|call| one.send(PARK_LARGE, client * CALLS + call));
         deaf.push(one);
     }
-    // A client that is behind with its replies is not read from: all calls come first.
+    // The server does not read from a client with unsent replies, so all calls are sent first.
     (0..4 * CALLS).for_each(|number| server.state.wait_for(number));
     (0..4 * CALLS).for_each(|number| server.state.open(number));
     server.client().echo(1);
@@ -288,7 +289,7 @@ fn are_bounded(replies_in_turn: bool) {
         assert!(Instant::now() < end, "{} were closed", closed());
         thread::yield_now();
     }
-    // Four have 512 MiB to read, of which two are within 256 MiB.
+    // Four clients have 512 MiB to read; the replies of two are within 256 MiB.
     server.client().echo(2);
     assert!(closed() < 4, "all were closed");
     let last = deaf.last_mut().unwrap();
@@ -297,7 +298,7 @@ fn are_bounded(replies_in_turn: bool) {
     }
 }
 
-/// Waits until so many large replies were asked for.
+/// Waits until the given number of large replies was requested.
 fn wait_for_large(server: &Fixture, calls: usize) {
     let end = Instant::now() + PATIENCE;
     while server.state.large.load(Ordering::Relaxed) < calls {
@@ -306,9 +307,10 @@ fn wait_for_large(server: &Fixture, calls: usize) {
     }
 }
 
-/// Some read nothing, of which one has the turn and others wait for it; some of them come to an end so.
+/// Some clients read nothing: one of them has the turn and others wait for it; some of them
+/// disconnect.
 #[test]
-fn large_replies_in_turn_all_come() {
+fn large_replies_in_turn_are_complete() {
     const BYTES: u32 = 1 << 20;
     for loops in [1, 2] {
         let server = Fixture::with(|options| {
@@ -322,7 +324,7 @@ fn large_replies_in_turn_all_come() {
         wait_for_large(&server, deaf.len());
         let mut reader = server.client();
         (0..5).for_each(|_| reader.send(LARGE, BYTES));
-        // Among those that are no more is who came first.
+        // The first client is among the disconnected ones.
         deaf.drain(..2);
         for client in [&mut reader].into_iter().chain(&mut deaf[..3]) {
             for _ in 0..3 {
@@ -335,13 +337,13 @@ fn large_replies_in_turn_all_come() {
         }
         assert_eq!(reader.reply(), message(ECHO, 1));
         deaf.drain(..3);
-        // The last has its turn after all others.
+        // The last client has its turn after all others.
         assert!(deaf[0].reply()[12..] == pattern(BYTES), "it has its bytes");
     }
 }
 
 #[test]
-fn a_half_closed_connection_gets_all_its_replies() {
+fn half_closed_connection_receives_all_replies() {
     let server = Fixture::start();
     let mut client = server.client();
     client.send(PARK, 1);
@@ -355,9 +357,9 @@ fn a_half_closed_connection_gets_all_its_replies() {
     assert!(client.is_closed());
 }
 
-/// The end may come together with the last call, and then there is one event for both.
+/// The end may arrive together with the last call, in a single event.
 #[test]
-fn an_end_right_behind_a_call_is_seen() {
+fn end_right_after_a_call_is_detected() {
     let server = Fixture::start();
     for number in 0..500 {
         let mut client = server.client();
@@ -368,10 +370,11 @@ fn an_end_right_behind_a_call_is_seen() {
     }
 }
 
-/// The service was told only when the end was read, which is never while a client takes no replies
-/// or too many of its calls wait; so what it asked for again over another connection ran twice.
+/// The service learned of the end only when the loop read it, which never happens while a client
+/// reads no replies or too many of its calls wait; so a call that the client retransmitted over
+/// another connection ran twice.
 #[test]
-fn an_end_is_told_before_it_is_read() {
+fn end_of_stream_is_reported_before_it_is_read() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut deaf = server.client();
     (0..64).for_each(|_| deaf.send(LARGE, 1 << 20));
@@ -382,7 +385,7 @@ fn an_end_is_told_before_it_is_read() {
     (0..32).for_each(|_| assert_eq!(deaf.reply().len(), 12 + (1 << 20)));
     let told = server.state.times_ended(from);
     assert!(server.state.large.load(Ordering::SeqCst) < 64, "its calls are not all read");
-    assert!(told > 1, "it is told again behind calls that were read since");
+    assert!(told > 1, "the end is reported again after later calls");
     (32..64).for_each(|_| assert_eq!(deaf.reply().len(), 12 + (1 << 20)));
     assert!(deaf.is_closed());
 
@@ -400,7 +403,7 @@ fn an_end_is_told_before_it_is_read() {
 }
 
 #[test]
-fn a_hostile_mark_closes_just_its_connection() {
+fn invalid_record_mark_closes_only_its_connection() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut other = server.client();
     let too_long = u32::try_from(MESSAGE_BYTES_MAX + 1).unwrap();
@@ -418,7 +421,7 @@ fn a_hostile_mark_closes_just_its_connection() {
 }
 
 #[test]
-fn a_call_without_a_reply_is_passed_over() {
+fn call_without_a_reply_is_skipped() {
     let server = Fixture::start();
     let mut client = server.client();
     client.send(SILENT, 0);
@@ -426,7 +429,7 @@ fn a_call_without_a_reply_is_passed_over() {
 }
 
 #[test]
-fn calls_that_wait_are_overtaken() {
+fn waiting_calls_are_overtaken() {
     let server = Fixture::start();
     let mut client = server.client();
     for number in 0..10 {
@@ -440,7 +443,7 @@ fn calls_that_wait_are_overtaken() {
 }
 
 #[test]
-fn calls_that_wait_are_bounded_and_go_on() {
+fn waiting_calls_are_bounded_and_complete() {
     let server = Fixture::start();
     let mut client = server.client();
     for number in 0..200 {
@@ -456,10 +459,10 @@ fn calls_that_wait_are_bounded_and_go_on() {
     }
 }
 
-/// When all calls that a loop lets wait do, who asked first gets the first place that is free, and
-/// not who came first to the server.
+/// When a loop has reached its limit of waiting calls, the connection that has waited longest for
+/// room gets the first free place, not the oldest connection.
 #[test]
-fn a_place_goes_to_whom_waits_for_one_longest() {
+fn free_place_goes_to_the_longest_waiting_connection() {
     const LIMIT: u32 = 16_384;
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let [mut old, mut young] = [server.client(), server.client()];
@@ -492,17 +495,17 @@ fn a_place_goes_to_whom_waits_for_one_longest() {
 }
 
 #[test]
-fn the_reply_of_a_connection_that_is_gone_is_dropped() {
+fn reply_of_a_closed_connection_is_dropped() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut gone = server.client();
     gone.send(PARK, 1);
     server.state.wait_for(1);
     let from = gone.0.local_addr().unwrap();
-    // A reset: after a plain close the client might still read.
+    // A reset, because the client might still read after a plain close.
     sockopt::set_socket_linger(&gone.0, Some(Duration::ZERO)).unwrap();
     drop(gone);
     server.state.wait_for_end(from);
-    // Its successor in the same place must not get that reply.
+    // Its successor in the same slot must not receive that reply.
     let mut next = server.client();
     next.echo(1);
     server.state.open(1);
@@ -510,7 +513,7 @@ fn the_reply_of_a_connection_that_is_gone_is_dropped() {
 }
 
 #[test]
-fn a_connection_has_a_name_that_no_other_gets() {
+fn connection_ids_are_unique() {
     let server = Fixture::start();
     let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
     let names: Vec<ConnectionId> = clients.iter_mut().map(Client::name).collect();
@@ -520,7 +523,7 @@ fn a_connection_has_a_name_that_no_other_gets() {
     let from = gone.0.local_addr().unwrap();
     drop(gone);
     assert_eq!(server.state.wait_for_end(from), names[0]);
-    // The place is used again.
+    // The slot is reused.
     let mut next = [server.client(), server.client()];
     let is_there = |client: &mut Client| {
         let name = client.name();
@@ -530,9 +533,10 @@ fn a_connection_has_a_name_that_no_other_gets() {
     assert!(next.iter_mut().any(is_there));
 }
 
-/// Whoever closed many connections with calls that wait had all places, until the calls were done.
+/// A client that closed many connections with waiting calls occupied all places until the calls
+/// completed.
 #[test]
-fn calls_of_a_connection_that_is_gone_are_let_go_unless_they_must_end() {
+fn calls_of_a_closed_connection_are_dropped_unless_they_must_complete() {
     let server = Fixture::start();
     let mut gone = server.client();
     gone.send(PARK, 1);
@@ -542,7 +546,7 @@ fn calls_of_a_connection_that_is_gone_are_let_go_unless_they_must_end() {
     let mut other = server.client();
     other.send(PARK, 4);
     server.state.wait_for(4);
-    // A reset: after a plain close the client might still read.
+    // A reset, because the client might still read after a plain close.
     sockopt::set_socket_linger(&gone.0, Some(Duration::ZERO)).unwrap();
     drop(gone);
     assert_eq!([1, 3].map(|number| server.state.end_of(number)), [End::LetGo; 2]);
@@ -553,8 +557,8 @@ fn calls_of_a_connection_that_is_gone_are_let_go_unless_they_must_end() {
 }
 
 #[test]
-fn the_service_is_woken_when_it_asks_for_it() {
-    // Every few seconds it is woken in any case.
+fn service_is_woken_at_the_requested_time() {
+    // The service is also woken every few seconds in any case.
     let server = Fixture::with(|options| options.stall_max = Duration::from_secs(1));
     let woken = server.state.wait_for_wakes();
     let spans: Vec<Duration> = woken.windows(2).map(|two| two[1].since(two[0])).collect();
@@ -562,10 +566,10 @@ fn the_service_is_woken_when_it_asks_for_it() {
     assert!(spans.iter().min() < Some(&Duration::from_millis(900)), "{spans:?}");
 }
 
-/// A client that gave up a connection and comes back by another one asks again for what still runs
-/// for it: by then the service must know that the first one is no more.
+/// A client that reconnects after a failure retransmits its running calls: by then the service must
+/// know that the first connection has ended.
 #[test]
-fn the_end_of_a_stream_is_told_while_its_calls_wait() {
+fn end_of_stream_is_reported_while_its_calls_wait() {
     let server = Fixture::start();
     let mut gone = server.client();
     gone.send(PARK, 1);
@@ -578,7 +582,7 @@ fn the_end_of_a_stream_is_told_while_its_calls_wait() {
 }
 
 #[test]
-fn a_panic_closes_just_its_connection() {
+fn panic_closes_only_its_connection() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let mut other = server.client();
     let mut client = server.client();
@@ -618,16 +622,16 @@ fn connections_beyond_the_limit_are_refused_until_one_ends() {
     two.echo(4);
 }
 
-/// One address takes all connections: another one gets in, for the one that rested for longest.
+/// One address has all connections: another address gets one in place of the longest idle one.
 #[test]
-fn one_address_cannot_have_all_connections() {
+fn one_address_cannot_keep_all_connections() {
     let any = "0.0.0.0:0".parse().unwrap();
     let server = Fixture::with(|options| {
         (options.listen, options.connections_max) = (vec![any], 8);
     });
     let [greedy, other] = [1, 2].map(|last| SocketAddr::from(([127, 0, 0, last], 0)));
     let connect = |host: SocketAddr| {
-        // A client that asks an address of the loopback has the same one.
+        // A client that connects to a loopback address has the same source address.
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         net::bind(&socket, &host).unwrap();
         let to = SocketAddr::new(host.ip(), server.address.port());
@@ -658,7 +662,7 @@ fn one_address_cannot_have_all_connections() {
 }
 
 #[test]
-fn a_local_user_is_whom_the_kernel_says() {
+fn local_user_is_the_socket_owner_in_the_kernel() {
     let server = Fixture::start();
     let mut root = server.client();
     root.send(WHO, 0);
@@ -673,7 +677,7 @@ fn a_local_user_is_whom_the_kernel_says() {
 }
 
 #[test]
-fn a_stop_answers_what_was_received() {
+fn stop_answers_received_calls() {
     let server = Fixture::start();
     let mut client = server.client();
     client.send(PARK, 1);
@@ -686,9 +690,9 @@ fn a_stop_answers_what_was_received() {
     assert!(client.is_closed());
 }
 
-/// One that reads nothing has the turn, and those that wait for it behind it read what they asked for.
+/// A client that reads nothing has the turn, and the clients that wait for it read their replies.
 #[test]
-fn a_stop_answers_those_that_wait_for_their_turn() {
+fn stop_answers_connections_that_wait_for_their_turn() {
     const BYTES: u32 = 1 << 20;
     let server = Fixture::with(|options| {
         options.loops = 1.try_into().unwrap();
@@ -709,7 +713,7 @@ fn a_stop_answers_those_that_wait_for_their_turn() {
 }
 
 #[test]
-fn a_stop_waits_no_longer_than_told() {
+fn stop_waits_at_most_the_grace() {
     let server = Fixture::start();
     let mut client = server.client();
     client.send(PARK, 1);

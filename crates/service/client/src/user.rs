@@ -26,7 +26,6 @@ const PIECE_BYTES: u32 = 1 << 20;
 ///
 /// If the server reports that an object on the path is stale, because it was replaced, the client
 /// resolves the path again. An open [`File`] keeps its object.
-/// looked up again. A [`File`] that is open stays with its object.
 #[derive(Clone)]
 pub struct User {
     client: Client,

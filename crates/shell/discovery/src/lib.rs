@@ -1,10 +1,10 @@
-//! Servers that are found by DNS-SD on the local network, and announced there.
+//! Discovery and announcement of servers by DNS-SD on the local network.
 //!
-//! By RFC 6763 over multicast DNS (RFC 6762): each export is an instance of `_nfs._tcp` with its path
-//! in the property `path`, as other programs have it, and in `server` the name of ours. One of several
-//! that serve the same says in `load` how busy it is, and is found by the name of its export as well,
-//! the least busy first. What comes from the network is anybody's word: it is bounded, and has no
-//! control characters.
+//! Follows RFC 6763 over multicast DNS (RFC 6762): each export is an instance of `_nfs._tcp` with
+//! its path in the property `path`, like in other programs, and the name of our server in `server`.
+//! One of several servers with the same files announces its load in `load`, and clients also find
+//! it by the name of its export, the least busy server first. Data from the network is untrusted:
+//! its size is limited, and it contains no control characters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,30 +20,30 @@ const PATH: &str = "path";
 const SERVER: &str = "server";
 const LOAD: &str = "load";
 
-/// The exports of a server that are announced: more than fits on a screen.
+/// The maximum number of announced exports of a server: more than fits on a screen.
 const EXPORTS_MAX: usize = 64;
 
-/// The exports of all servers that are listed: whoever floods the network gets no more memory.
+/// The maximum number of listed exports of all servers, so that a flood uses bounded memory.
 const FOUND_MAX: usize = 1024;
 
-/// The addresses of one of them.
+/// The maximum number of addresses of one export.
 const ADDRESSES_MAX: usize = 16;
 
-/// The longest name of a server and the longest path that are taken.
+/// The maximum length of a server's name and of a path.
 const NAME_BYTES_MAX: usize = 255;
 const PATH_BYTES_MAX: usize = 1024;
 
-/// The longest label of DNS.
+/// The maximum length of a DNS label.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// How long others are heard of after the first of several: RFC 6762 has them wait for up to 120 ms
-/// with each of two answers.
+/// The time to wait for other instances after the first of several: by RFC 6762 responders delay
+/// each of two answers by up to 120 ms.
 const OTHERS: Duration = Duration::from_millis(500);
 
-/// How long leaving the network may take.
+/// The timeout of the withdrawal of an announcement.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why the network cannot be asked or told.
+/// The reason why a query or an announcement failed.
 #[derive(Debug)]
 pub struct Failed(String);
 
@@ -61,12 +61,12 @@ impl From<mdns_sd::Error> for Failed {
     }
 }
 
-/// How busy one of several servers is that serve the same; the less busy comes first.
+/// The load of one of several servers with the same files; the less busy one orders first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
-    /// How much of its time it had something to do lately, in tenths.
+    /// The recent busy time of the server, in tenths.
     pub busy_tenths: u32,
-    /// Its open connections.
+    /// The number of open connections of the server.
     pub connections: u32,
 }
 
@@ -81,53 +81,53 @@ impl Load {
     }
 }
 
-/// An export of a server that was found.
+/// An export of a discovered server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     /// The server's name.
     pub server: String,
     /// The path to mount.
     pub path: String,
-    /// Where the server is, the most usual address first.
+    /// The addresses of the server, the most usual one first.
     pub addresses: Vec<SocketAddr>,
-    /// How busy it is, where it is one of several that serve the same.
+    /// The load of the server, if it is one of several with the same files.
     pub load: Option<Load>,
 }
 
 impl Found {
-    /// Whether it is one of several that serve what has this name.
+    /// Returns true if the server is one of several with the files of this name.
     fn is_one_of(&self, name: &str) -> bool {
         self.load.is_some() && self.path.trim_start_matches('/').eq_ignore_ascii_case(name)
     }
 }
 
-/// A server that is announced; taken back when this is dropped.
+/// The announcement of a server, which is withdrawn when the value is dropped.
 pub struct Announcement {
     daemon: ServiceDaemon,
     server: String,
     host: String,
     port: u16,
-    /// None where the server is on every address that the machine has.
+    /// The addresses of the server; `None` if it serves every address of the machine.
     addresses: Option<Vec<IpAddr>>,
-    /// What each export is called.
+    /// The instance name of each export.
     names: BTreeMap<String, String>,
     load: Option<Load>,
 }
 
 impl Announcement {
-    /// Announces the exports of a server with a name, on the networks of the addresses that it
-    /// serves on: what serves this machine only is announced on its loopback only. One of several
-    /// that serve the same says how busy it is.
+    /// Announces the exports of a server under a name, on the networks of the addresses that it
+    /// serves: a server on the loopback is announced there only. One of several servers with the
+    /// same files announces its load.
     ///
     /// # Errors
-    /// When there is no network, or no room for a name.
+    /// There is no network, or no room for a name.
     pub fn new(
         server: &str,
         exports: &[&str],
         addresses: &[SocketAddr],
         load: Option<Load>,
     ) -> Result<Self, Failed> {
-        let port = addresses.first().ok_or(Failed("no address is served on".into()))?.port();
+        let port = addresses.first().ok_or(Failed("the server serves no address".into()))?.port();
         let daemon = ServiceDaemon::new()?;
         let ips: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
         let everywhere = ips.iter().any(IpAddr::is_unspecified);
@@ -137,7 +137,8 @@ impl Announcement {
             daemon.disable_interface(IfKind::All)?;
             daemon.enable_interface(ips.iter().copied().map(IfKind::Addr).collect::<Vec<_>>())?;
         }
-        // The name of the host is ours alone: another responder of this machine may have its own.
+        // The host name is unique to this server: another responder of this machine may announce
+        // its own.
         let host = format!("{}-nfs-{port}.local.", plain(server));
         let addresses = (!everywhere).then_some(ips);
         let (server, names) = (server.to_owned(), BTreeMap::new());
@@ -146,10 +147,10 @@ impl Announcement {
         Ok(announced)
     }
 
-    /// Announces these exports from now on, and takes back what is not among them.
+    /// Announces these exports from now on, and withdraws all others.
     ///
     /// # Errors
-    /// When there is no room for a name: those before it are announced.
+    /// There is no room for a name; the exports before it are announced.
     pub fn follow(&mut self, exports: &[&str]) -> Result<(), Failed> {
         let wanted = &exports[..exports.len().min(EXPORTS_MAX)];
         let gone = |export: &String, _: &mut String| !wanted.contains(&export.as_str());
@@ -164,10 +165,10 @@ impl Announcement {
         Ok(())
     }
 
-    /// Announces that it is so busy now, if it was not before.
+    /// Announces a changed load.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// There is no room for the announcement.
     pub fn is_busy(&mut self, load: Load) -> Result<(), Failed> {
         if self.load != Some(load) {
             self.load = Some(load);
@@ -201,7 +202,7 @@ impl Drop for Announcement {
     fn drop(&mut self) {
         let end = Instant::now() + PATIENCE;
         let left = || end.saturating_duration_since(Instant::now());
-        // Who does not hear the goodbye forgets it by itself, in time.
+        // Other hosts that miss the goodbye forget the instance at the end of its lifetime.
         let told: Vec<_> =
             self.names.values().filter_map(|name| self.daemon.unregister(name).ok()).collect();
         told.iter().for_each(|told| drop(told.recv_timeout(left())));
@@ -211,10 +212,10 @@ impl Drop for Announcement {
     }
 }
 
-/// All exports that are announced on the networks of this machine, as far as they answer in time.
+/// Returns all exports that servers on the networks of this machine announce within the timeout.
 ///
 /// # Errors
-/// When there is no network.
+/// There is no network.
 pub fn browse(patience: Duration) -> Result<Vec<Found>, Failed> {
     let mut found = BTreeMap::new();
     listen(patience, |name, one| {
@@ -226,11 +227,11 @@ pub fn browse(patience: Duration) -> Result<Vec<Found>, Failed> {
     Ok(found.into_values().collect::<BTreeSet<_>>().into_iter().collect())
 }
 
-/// The first export that is heard of from a server with this name, or of several that serve what has
-/// this name the least busy.
+/// Returns the first announced export of the server with this name, or of the least busy of several
+/// servers with the files of this name.
 ///
 /// # Errors
-/// When there is no network.
+/// There is no network.
 pub fn resolve(name: &str, patience: Duration) -> Result<Option<Found>, Failed> {
     let mut found: Vec<(String, Found)> = Vec::new();
     listen(patience, |instance, one| {
@@ -239,7 +240,7 @@ pub fn resolve(name: &str, patience: Duration) -> Result<Option<Found>, Failed> 
             found.clear();
         }
         if is_it || (one.is_one_of(name) && found.len() < FOUND_MAX) {
-            // What is heard again is as it is now.
+            // A repeated answer replaces the earlier one.
             found.retain(|(known, _)| known != instance);
             found.push((instance.to_owned(), one));
             return Some(if is_it { Duration::ZERO } else { OTHERS });
@@ -249,13 +250,13 @@ pub fn resolve(name: &str, patience: Duration) -> Result<Option<Found>, Failed> 
     Ok(least_busy(found.into_iter().map(|(_, one)| one)))
 }
 
-/// The least busy, and of those that are as busy the first: they answer after times at random.
+/// Returns the least busy server, and the first among equals: their answers arrive in random order.
 fn least_busy(found: impl Iterator<Item = Found>) -> Option<Found> {
     found.min_by_key(|one| one.load)
 }
 
-/// Hears of instances until the time is over, or what is left of it when one says that; all of that
-/// is over with none left.
+/// Receives instances until the timeout. If `hear` returns a shorter time, that is the rest; zero
+/// ends the function.
 fn listen(
     patience: Duration,
     mut hear: impl FnMut(&str, Found) -> Option<Duration>,
@@ -280,12 +281,12 @@ fn listen(
     Ok(())
 }
 
-/// What an instance says, if it makes sense.
+/// Converts an instance if it is valid.
 fn taken(service: &ResolvedService) -> Option<Found> {
     let property = |name| service.txt_properties.get_property_val_str(name);
     let host = || service.host.trim_end_matches('.').trim_end_matches(".local");
     let server = property(SERVER).unwrap_or_else(host);
-    // One that says no path exports its root.
+    // An instance without a path exports its root.
     let path = property(PATH).filter(|path| !path.is_empty()).unwrap_or("/");
     let ips: BTreeSet<IpAddr> =
         service.addresses.iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
@@ -300,7 +301,7 @@ fn found(server: &str, path: &str, ips: BTreeSet<IpAddr>, port: u16) -> Option<F
     if !is_text(server, NAME_BYTES_MAX) || !is_text(path, PATH_BYTES_MAX) || port == 0 {
         return None;
     }
-    // An address of a link is of no use without the link.
+    // A link-local address is useless without its link.
     let useful = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_unspecified() && !ip.is_multicast(),
         IpAddr::V6(ip) => !ip.is_unspecified() && !ip.is_multicast() && !ip.is_unicast_link_local(),
@@ -312,15 +313,15 @@ fn found(server: &str, path: &str, ips: BTreeSet<IpAddr>, port: u16) -> Option<F
     (!addresses.is_empty()).then_some(Found { server, path, addresses, load: None })
 }
 
-/// As much of a text as a label has room for.
+/// Shortens a text to the length of a label.
 fn label(text: &str) -> String {
     text[..text.floor_char_boundary(LABEL_BYTES_MAX)].to_owned()
 }
 
-/// A name as a label of a host.
+/// Converts a name to a label of a host.
 fn plain(name: &str) -> String {
     let plain = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-    // With room for what follows it.
+    // Leaves room for the suffix.
     plain.take(LABEL_BYTES_MAX - 16).collect()
 }
 
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_taken() {
+    fn invalid_instances_are_rejected() {
         let good = found("box", "/data", at(&["192.0.2.1", "2001:db8::1"]), 2049).expect("is good");
         assert_eq!(good.addresses[0], "192.0.2.1:2049".parse().expect("an address"));
         let long = "a".repeat(NAME_BYTES_MAX + 1);
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_least_busy_is_taken() {
+    fn least_busy_of_several_servers_is_selected() {
         let one = |server: &str, load| {
             let found = found(server, "/files", at(&["192.0.2.1"]), 2049).expect("is good");
             Found { load, ..found }

@@ -1,4 +1,4 @@
-//! Attributes as the kernel takes them.
+//! Attributes in the kernel's format.
 
 /// A time of day: seconds since 1970, negative before, and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,32 +9,32 @@ pub struct Moment {
     pub nanoseconds: u32,
 }
 
-/// What `stat` shows of an object.
+/// The attributes of an object for `stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// The number of the file, `st_ino`: apart from the number of the node.
+    /// The file number, `st_ino`, which differs from the node number.
     pub file: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Room on the disk, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
-    /// Last read.
+    /// The time of the last read.
     pub accessed: Moment,
-    /// Last change of the data.
+    /// The time of the last change of the data.
     pub modified: Moment,
-    /// Last change of the attributes.
+    /// The time of the last change of the attributes.
     pub changed: Moment,
     /// Type and permissions, `st_mode`.
     pub mode: u32,
-    /// How many names it has.
+    /// The number of names.
     pub links: u32,
     /// The owner.
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The device that a special file stands for, as the kernel encodes it.
+    /// The device number of a special file, in the kernel's encoding.
     pub device: u32,
-    /// The unit in which it is best read and written.
+    /// The preferred unit of reads and writes, in bytes.
     pub block_bytes: u32,
 }
 

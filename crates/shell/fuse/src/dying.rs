@@ -1,8 +1,8 @@
-//! Whether a thread of another process is about to die.
+//! Detects whether a thread of another process is about to die.
 //!
-//! The kernel sends an INTERRUPT for any signal, also for one that the program handles, and sends
-//! it once. What counts here is only a signal that ends the process: the kernel turns each of those
-//! into a SIGKILL that is pending for every thread, which shows.
+//! The kernel sends one INTERRUPT for any signal, also for one that the program handles. Only a
+//! signal that ends the process counts here: the kernel converts each of these into a SIGKILL that
+//! is pending for every thread, which `/proc` shows.
 
 use std::fs;
 
@@ -11,12 +11,12 @@ const KILL: u64 = 1 << 8;
 /// The flag of a process that a signal has ended, in the ninth field of its `stat`.
 const SIGNALED: u32 = 0x400;
 
-/// Whether a thread is about to die by a signal, or is gone. One that cannot be seen from here, 0,
-/// is taken for one.
+/// Returns true if a thread is about to die by a signal, or is gone. A thread that is invisible
+/// from here (0) counts as dying.
 ///
-/// `stat` is read only of a process that has no memory any more: while one executes a program the
-/// kernel keeps readers of its `stat` waiting, and that may be for the very request that is looked
-/// into here, the FLUSH of a descriptor that is closed on the way.
+/// Reads `stat` only of a process without memory: while a process executes a program, the kernel
+/// blocks readers of its `stat`, and the execution may wait for the very request under examination,
+/// the FLUSH of a descriptor that it closes.
 pub(crate) fn is_dying(thread: u32) -> bool {
     if thread == 0 {
         return true;
@@ -29,7 +29,7 @@ pub(crate) fn is_dying(thread: u32) -> bool {
     has_been_signaled(&stat)
 }
 
-/// A process that ends gives up its memory before it closes its files.
+/// A process that ends releases its memory before it closes its files.
 fn has_memory(status: &str) -> bool {
     status.lines().any(|line| line.starts_with("VmSize:"))
 }
@@ -42,7 +42,7 @@ fn is_kill_pending(status: &str) -> bool {
 }
 
 fn has_been_signaled(stat: &str) -> bool {
-    // The second field, the name, may hold anything; it ends with the last parenthesis.
+    // The second field, the name, may contain any characters; it ends with the last parenthesis.
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
     flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & SIGNALED != 0)
 }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn we_live() {
+    fn running_process_is_not_dying() {
         assert!(!is_dying(std::process::id()));
         assert!(is_dying(0));
         assert!(is_dying(u32::MAX));

@@ -1,21 +1,21 @@
-//! What is agreed with the kernel when the session begins.
+//! The negotiation with the kernel at the start of a session.
 
 use rustix::io::Errno;
 
 use crate::TRANSFER_BYTES_MAX;
 use crate::request::Hello;
 
-/// The only major version there is.
+/// The only supported major version.
 const MAJOR: u32 = 7;
-/// The oldest minor version: Linux 5.4. Older ones have other lengths of messages.
+/// The oldest supported minor version: Linux 5.4. Older ones have messages of other lengths.
 const MINOR_MIN: u32 = 31;
-/// The newest whose messages are the ones written here.
+/// The newest minor version whose messages have the lengths used here.
 const MINOR_MAX: u32 = 41;
 
-/// The minor version from which on names can be taken back without waiting: Linux 6.16.
+/// The minor version from which names can be invalidated without waiting: Linux 6.16.
 const MINOR_OF_EPOCHS: u32 = 44;
 
-/// How many requests that nobody waits for, read-ahead and direct parts, are under way at most.
+/// The maximum number of background requests in progress (read-ahead and parts of direct I/O).
 const BACKGROUND_MAX: u16 = 64;
 
 mod flag {
@@ -34,8 +34,9 @@ mod flag {
     pub(super) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }
 
-/// What is wanted, as far as the kernel has it. Not wanted: WRITEBACK_CACHE, which takes size and
-/// times out of our hands; POSIX_LOCKS and FLOCK_LOCKS, for locks are the machine's own here.
+/// The requested features, as far as the kernel supports them. Not requested: WRITEBACK_CACHE,
+/// which moves the control of size and times to the kernel; POSIX_LOCKS and FLOCK_LOCKS, because
+/// locks are local to the machine.
 const WANTED: u64 = flag::ASYNC_READ
     | flag::BIG_WRITES
     | flag::DO_READDIRPLUS
@@ -49,12 +50,12 @@ const WANTED: u64 = flag::ASYNC_READ
     | flag::HAS_EXPIRE_ONLY
     | flag::DIRECT_IO_ALLOW_MMAP;
 
-/// What the kernel can do, as far as somebody asks.
+/// The kernel's features that other code queries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kernel {
-    /// It counts epochs of names.
+    /// The kernel counts epochs of names.
     pub(crate) has_epochs: bool,
-    /// It maps files that are open past its page cache.
+    /// The kernel can map files that are open for direct I/O.
     pub(crate) maps_direct: bool,
 }
 
@@ -67,8 +68,8 @@ impl Kernel {
     }
 }
 
-/// The answer to what the kernel offers, behind the head of a reply. With `checks_pages` it uses
-/// pages while the attributes are valid, and no longer.
+/// Encodes the reply to INIT, after the reply head. With `checks_pages`, the kernel uses pages only
+/// while the attributes are valid.
 pub(crate) fn answer(hello: &Hello, checks_pages: bool) -> Result<Vec<u8>, Errno> {
     if hello.major != MAJOR || hello.minor < MINOR_MIN {
         return Err(Errno::PROTO);
@@ -83,7 +84,7 @@ pub(crate) fn answer(hello: &Hello, checks_pages: bool) -> Result<Vec<u8>, Errno
     body.extend(BACKGROUND_MAX.to_ne_bytes());
     body.extend((BACKGROUND_MAX * 3 / 4).to_ne_bytes());
     body.extend(TRANSFER_BYTES_MAX.to_ne_bytes());
-    // Times are kept to the nanosecond.
+    // Times have nanosecond resolution.
     body.extend(1_u32.to_ne_bytes());
     let pages = u16::try_from(TRANSFER_BYTES_MAX / 4096).expect("a constant");
     body.extend(pages.to_ne_bytes());

@@ -1,14 +1,14 @@
-//! A session with the kernel's FUSE: requests in, answers when they are there.
+//! A session with the kernel's FUSE: receives requests and replies when the results are ready.
 //!
-//! Criteria in order of weight: a process that waits for an answer can be killed; the threads that
-//! read the device never wait for anything else; an answer that is there at once costs no change of
-//! thread; file data is copied as rarely as can be.
+//! Criteria in order of weight: a process that waits for a reply can be killed; the threads that
+//! read the device never block on anything else; an immediate reply costs no thread switch; file
+//! data is copied as rarely as possible.
 //!
-//! [`mount()`] makes the mount and gives the device, [`Session`] speaks on it for a [`FileSystem`].
-//! A request is a future: it is polled once where it was read, and parked if it must wait; when it
-//! is woken it goes on where that comes about, unless its answer may be long. An
-//! INTERRUPT ends a parked request only when its process is about to die, as a hard mount of the
-//! kernel's own client has it; see `docs/design/0015-fuse.md`.
+//! [`mount()`] creates the mount and returns the device; [`Session`] serves it for a
+//! [`FileSystem`]. A request is a future: the reading thread polls it once, and parks it if it must
+//! wait; the thread that wakes it continues it, unless its reply may be long. An INTERRUPT ends a
+//! parked request only if its process is about to die, as on a hard mount of the kernel's own
+//! client; see `docs/design/0015-fuse.md`.
 
 mod attributes;
 mod dying;
@@ -34,25 +34,25 @@ pub use request::{AttributeChanges, CallerId, NodeId, Operation, Request, Reques
 pub use rustix::io::Errno;
 pub use session::{End, InFlight, Session};
 
-/// The largest READ and WRITE that the kernel is asked for, in bytes.
+/// The largest READ and WRITE to request from the kernel, in bytes.
 pub const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
 
-/// What an operation will come to.
+/// The future result of an operation.
 pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Errno>> + Send>>;
 
-/// What the requests of a mount are about.
+/// The file system behind a mount.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers one request. The future is polled by any thread of the session, or by the one that
-    /// wakes it, before `wake` returns: whoever wakes it holds no lock that it takes. It is dropped
-    /// unfinished when the process that asked dies.
+    /// Handles one request. Any thread of the session may poll the future, or the thread that wakes
+    /// it, before `wake` returns: the waking thread must not hold a lock that the future takes. The
+    /// session drops the future unfinished if the requesting process dies.
     fn call(self: Arc<Self>, request: Request) -> Answer;
 
-    /// Whether the kernel is to use the pages that it has of a file only while the attributes that
-    /// it was told of are valid, and to drop them when it is then told of others.
+    /// Returns true if the kernel must use its pages of a file only while the file's attributes are
+    /// valid, and drop the pages when it then receives other attributes.
     fn checks_pages(&self) -> bool {
         false
     }
 
-    /// Takes back that the kernel was told of a node so many times; never waits.
+    /// Removes the given number of the kernel's references to a node; must not block.
     fn forget(&self, node: NodeId, lookups: u64);
 }

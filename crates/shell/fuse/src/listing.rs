@@ -1,50 +1,50 @@
-//! A part of a directory, as the kernel takes it.
+//! A part of a directory in the kernel's format.
 
 use bytes::Bytes;
 
 use crate::{Entry, Reply};
 
-/// A name for a [`Listing`].
+/// An entry of a [`Listing`].
 #[derive(Clone, Copy, Debug)]
 pub struct ListingEntry<'a> {
     /// The name.
     pub name: &'a [u8],
     /// The number of the file.
     pub file: u64,
-    /// Where the listing goes on behind it.
+    /// The position after this entry.
     pub next: u64,
-    /// Type and permissions, of which only the type counts here; 0 when it is not known.
+    /// Type and permissions, of which only the type is used; 0 if unknown.
     pub mode: u32,
 }
 
-/// A part of a directory while it is put together.
+/// A part of a directory under construction.
 #[derive(Debug)]
 pub struct Listing {
     bytes: Vec<u8>,
     room: usize,
 }
 
-/// The length of `struct fuse_entry_out` and of a name's head.
+/// The lengths of `struct fuse_entry_out` and of the head of an entry.
 const ENTRY: usize = 128;
 const HEAD: usize = 24;
 
 impl Listing {
-    /// Begins a listing for a request that has so much room.
+    /// Starts a listing with room for the given number of bytes.
     #[must_use]
     pub fn new(room: u32) -> Self {
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         Self { bytes: Vec::with_capacity(room.min(65_536)), room }
     }
 
-    /// Whether another name of this length still fits.
+    /// Returns true if another name of this length fits.
     #[must_use]
     pub fn fits(&self, name_bytes: usize, plus: bool) -> bool {
         let head = if plus { ENTRY + HEAD } else { HEAD };
         self.bytes.len() + (head + name_bytes).next_multiple_of(8) <= self.room
     }
 
-    /// Adds a name; of READDIRPLUS with its object, where that is known and the kernel is to
-    /// remember it. Says whether it fitted.
+    /// Adds an entry; for READDIRPLUS with its object, if that is known and the kernel should
+    /// record it. Returns true if the entry fitted.
     pub fn push(&mut self, entry: ListingEntry<'_>, plus: Option<Option<&Entry>>) -> bool {
         if !self.fits(entry.name.len(), plus.is_some()) {
             return false;
@@ -64,7 +64,7 @@ impl Listing {
         true
     }
 
-    /// The finished listing; an empty one says that the directory ends.
+    /// Returns the finished listing; an empty one means the end of the directory.
     #[must_use]
     pub fn reply(self) -> Reply {
         Reply::Data(Bytes::from(self.bytes))

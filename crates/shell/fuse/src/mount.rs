@@ -1,4 +1,4 @@
-//! The mount itself: made and taken away by the kernel's calls, or by `fusermount3`.
+//! Mounting and unmounting, by system calls or by `fusermount3`.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -15,50 +15,49 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-/// The type that the mount has in the table of mounts.
+/// The type of the mount in the mount table.
 const TYPE: &str = "fuse.leasehold";
-/// Who mounts for ordinary users.
+/// The program that mounts for ordinary users.
 const HELPER: &str = "fusermount3";
 
-/// How the kernel is to treat the mount.
+/// The mount options for the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of mount(8)")]
 pub struct MountOptions {
-    /// What stands in the table of mounts as its source.
+    /// The source in the mount table.
     pub source: String,
-    /// Nothing can be changed.
+    /// The mount is read-only.
     pub read_only: bool,
-    /// Other users than the one who mounts may use it.
+    /// Users other than the mounting user may use the mount.
     pub allow_other: bool,
-    /// Programs there cannot be run.
+    /// Programs on the mount cannot be executed.
     pub no_exec: bool,
-    /// Set-user-id there means nothing.
+    /// Set-user-id bits have no effect.
     pub no_suid: bool,
-    /// Device files there mean nothing.
+    /// Device files have no effect.
     pub no_dev: bool,
-    /// Reading does not count as access.
+    /// Reads do not update access times.
     pub no_atime: bool,
-    /// Each write is followed by an fsync.
+    /// An fsync follows each write.
     pub synchronous: bool,
-    /// Symbolic links there lead nowhere.
+    /// Symbolic links cannot be followed.
     pub no_symlinks: bool,
-    /// The file system decides the access of each user, in the place of the kernel, which would
-    /// judge by mode bits.
+    /// The file system decides the access of each user, instead of the kernel with its mode bits.
     pub decides_itself: bool,
 }
 
-/// Why there is no mount.
+/// The reason why a mount failed.
 #[derive(Debug)]
 pub enum MountError {
-    /// The kernel has no FUSE, or keeps it from us.
+    /// The kernel has no FUSE or denies access to it.
     Device(io::Error),
     /// There is no `fusermount3`, which an ordinary user needs.
     NoHelper(io::Error),
-    /// `fusermount3` said so.
+    /// The error text of `fusermount3`.
     Helper(String),
-    /// The directory cannot be mounted on.
+    /// The directory cannot be a mount point.
     Directory(io::Error),
-    /// The kernel refuses the mount.
+    /// The kernel rejects the mount.
     Refused(Errno),
 }
 
@@ -76,17 +75,17 @@ impl fmt::Display for MountError {
             ),
             Self::Helper(text) => f.write_str(text),
             Self::Directory(error) => write!(f, "{error}"),
-            Self::Refused(errno) => write!(f, "the kernel refuses: {errno}"),
+            Self::Refused(errno) => write!(f, "the kernel rejects the mount: {errno}"),
         }
     }
 }
 
 impl std::error::Error for MountError {}
 
-/// Mounts on a directory, and gives the device by which the kernel asks.
+/// Mounts on a directory, and returns the FUSE device of the mount.
 ///
 /// # Errors
-/// When that cannot be done; nothing is mounted then.
+/// The mount failed; nothing is mounted.
 pub fn mount(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let about = fs::metadata(directory).map_err(MountError::Directory)?;
     if !about.is_dir() {
@@ -99,10 +98,10 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountE
     }
 }
 
-/// Takes the mount away; with `detach`, also when it is in use: it goes when the last user has.
+/// Unmounts; with `detach`, also a mount in use, which disappears after its last use.
 ///
 /// # Errors
-/// When it is in use, or not ours to take away.
+/// The mount is in use, or this user may not unmount it.
 pub fn unmount(directory: &Path, detach: bool) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         let how = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -120,19 +119,19 @@ pub fn unmount(directory: &Path, detach: bool) -> io::Result<()> {
     Err(io::Error::other(said(&done.stderr)))
 }
 
-/// Sets how far the kernel reads ahead on a mount. A file system alone can only have that made less
-/// than 128 KiB, of which a fast network carries too little; root can have more.
+/// Sets the read-ahead of the kernel on a mount. A file system alone can only reduce it below 128
+/// KiB, which is too little for a fast network; root can increase it.
 ///
 /// # Errors
-/// When it may not be set, or there is no such mount.
+/// The value may not be set, or there is no such mount.
 pub fn set_read_ahead(directory: &Path, bytes: u32) -> io::Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     let device = device_of(&table, directory).ok_or(ErrorKind::NotFound)?;
     fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), (bytes / 1024).to_string())
 }
 
-/// The device that tells the mount on a directory from every other mount; none where nothing is
-/// mounted.
+/// Returns the unique device number of the mount on a directory; `None` if nothing is mounted
+/// there.
 #[must_use]
 pub fn device(directory: &Path) -> Option<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -146,7 +145,7 @@ pub fn is_mounted(directory: &Path, device: &str) -> bool {
     device_of(&table, directory) == Some(device)
 }
 
-/// The device number of what is mounted on a directory last, by a table of mounts.
+/// Returns the device number of the topmost mount on a directory, from a mount table.
 fn device_of<'a>(table: &'a str, directory: &Path) -> Option<&'a str> {
     let wanted = escape(directory.as_os_str().as_encoded_bytes());
     table.lines().rev().find_map(|line| {
@@ -156,7 +155,7 @@ fn device_of<'a>(table: &'a str, directory: &Path) -> Option<&'a str> {
     })
 }
 
-/// As tables of mounts have a path.
+/// Escapes a path as in a mount table.
 fn escape(path: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::new();
     for byte in path {
@@ -200,7 +199,7 @@ fn mount_ourselves(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
     Ok(device)
 }
 
-/// The options as `fusermount3` takes them.
+/// Returns the options in the syntax of `fusermount3`.
 fn words(options: &MountOptions) -> String {
     let source = options.source.replace('\\', "\\\\").replace(',', "\\,");
     let mut words = format!("fsname={source},subtype=leasehold");
@@ -222,8 +221,9 @@ fn words(options: &MountOptions) -> String {
 }
 
 fn mount_by_helper(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
-    let failed = |errno: Errno| MountError::Helper(format!("cannot speak to {HELPER}: {errno}"));
-    // The helper's end must outlive its start, so it is not closed by it.
+    let failed =
+        |errno: Errno| MountError::Helper(format!("cannot communicate with {HELPER}: {errno}"));
+    // The helper's end must survive the helper's start, so it has no close-on-exec flag.
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)
             .map_err(failed)?;
@@ -246,7 +246,7 @@ fn mount_by_helper(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
     }
 }
 
-/// The device that the helper sends; nothing if it ends without.
+/// Receives the device from the helper; `None` if the helper ends without sending it.
 fn receive(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -260,11 +260,11 @@ fn receive(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     Ok(device)
 }
 
-/// What a helper complained of, on one line.
+/// Returns the error output of a helper as one line.
 fn said(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let text = text.trim().lines().collect::<Vec<_>>().join("; ");
-    if text.is_empty() { format!("{HELPER} failed and did not say why") } else { text }
+    if text.is_empty() { format!("{HELPER} failed without an error message") } else { text }
 }
 
 #[cfg(test)]
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_found_in_the_table() {
+    fn device_is_found_in_the_mount_table() {
         let table = "21 1 0:5 / /mnt rw - tmpfs none rw\n\
                      22 1 0:48 / /mnt/a\\040b rw - fuse.leasehold host:/ rw\n\
                      23 1 0:49 / /mnt rw - fuse.leasehold host:/ rw\n";
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_cannot_smuggle_options() {
+    fn source_cannot_inject_options() {
         let options = MountOptions {
             source: "host:/a,suid\\".to_owned(),
             read_only: true,

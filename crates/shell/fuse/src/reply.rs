@@ -1,4 +1,4 @@
-//! Replies as the kernel takes them.
+//! Replies in the kernel's format.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -9,67 +9,67 @@ use rustix::io::{Errno, writev};
 
 use crate::{Attributes, NodeId, RequestId};
 
-/// What an operation came to.
+/// The result of an operation.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Attributes, good for so long.
+    /// Attributes, with the time for which they are valid.
     Attributes(Attributes, Duration),
-    /// A file that was made and opened.
+    /// A created and opened file.
     Created(Created),
     /// File data, the target of a symbolic link, or a [`crate::Listing`].
     Data(Bytes),
-    /// Done.
+    /// Success without data.
     Done,
-    /// An object that a name led to, or that was made.
+    /// An object from a lookup or a creation.
     Entry(Entry),
     /// An open file or directory.
     Opened(Opened),
-    /// Room on the file system.
+    /// The space of the file system.
     Space(Space),
-    /// So many bytes were written.
+    /// The number of written bytes.
     Written(u32),
 }
 
-/// An object of a name. The kernel remembers having been told of it until FORGET.
+/// A named object. The kernel holds a reference to it until FORGET.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The object; none where it is known that there is no such name.
+    /// The object; `None` if the name does not exist.
     pub node: Option<NodeId>,
-    /// Tells objects apart that have had one number after another.
+    /// Distinguishes objects that had the same number one after another.
     pub generation: u64,
-    /// How long the name is good.
+    /// The time for which the name is valid.
     pub name_valid: Duration,
-    /// How long the attributes are good.
+    /// The time for which the attributes are valid.
     pub attributes_valid: Duration,
     /// The attributes.
     pub attributes: Attributes,
 }
 
-/// What OPEN says.
+/// The result of OPEN.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opened {
-    /// The number that the kernel is to name this opening by.
+    /// The number by which the kernel refers to this open file.
     pub handle: u64,
-    /// Reads and writes go past the kernel's cache.
+    /// Reads and writes bypass the kernel's cache.
     pub direct: bool,
-    /// What the kernel has in its cache is still good.
+    /// The cached data of the kernel is still valid.
     pub keep_cache: bool,
-    /// A listing may be kept in the kernel's cache.
+    /// The kernel may cache the listing.
     pub cache_listing: bool,
-    /// A close has nothing to say: FLUSH is not asked for. Kernels before 5.16 ask all the same.
+    /// A close needs no FLUSH. Kernels before 5.16 send one all the same.
     pub no_flush: bool,
 }
 
-/// What CREATE says.
+/// The result of CREATE.
 #[derive(Clone, Copy, Debug)]
 pub struct Created {
     /// The new file.
     pub entry: Entry,
-    /// The opening of it.
+    /// The open file.
     pub opened: Opened,
 }
 
-/// What STATFS says.
+/// The result of STATFS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Space {
     /// Size in blocks.
@@ -78,17 +78,17 @@ pub struct Space {
     pub free: u64,
     /// Free blocks for ordinary users.
     pub available: u64,
-    /// How many files there can be.
+    /// The maximum number of files.
     pub files: u64,
-    /// How many can still be made.
+    /// The number of files that can still be created.
     pub free_files: u64,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// The longest name, in bytes.
+    /// The maximum length of a name, in bytes.
     pub name_bytes_max: u32,
 }
 
-/// The length of the head of a reply.
+/// The length of the reply head.
 const HEAD: usize = 16;
 
 impl Entry {
@@ -133,7 +133,7 @@ impl Space {
 }
 
 impl Reply {
-    /// The part that is copied; file data is not.
+    /// Encodes the copied part of a reply, which excludes file data.
     fn encode(&self, to: &mut Vec<u8>) {
         match self {
             Self::Attributes(attributes, valid) => {
@@ -158,7 +158,7 @@ impl Reply {
     }
 }
 
-/// Sends an answer. The kernel takes a message whole or not at all.
+/// Sends a reply. The kernel accepts a message completely or not at all.
 pub(crate) fn send(
     device: impl AsFd,
     id: RequestId,
@@ -176,7 +176,7 @@ pub(crate) fn send(
     send_raw(device, id.0, error, body, data)
 }
 
-/// Sends a message: `body` has room for the head.
+/// Sends a message; `body` includes space for the head.
 pub(crate) fn send_raw(
     device: impl AsFd,
     id: u64,

@@ -1,14 +1,13 @@
-//! Requests as the kernel sends them.
+//! Requests in the kernel's format.
 //!
-//! The layout is that of `linux/fuse.h`, in the byte order of the machine. What the kernel sends is
-//! checked all the same: a request that is too short is an error, never a panic.
+//! The layout is that of `linux/fuse.h`, in the byte order of the machine. The messages are checked
+//! all the same: a request that is too short is an error, never a panic.
 
 use bytes::Bytes;
 
 use crate::Moment;
 
-/// Names an object towards the kernel. 1 is the root; all others are given out by LOOKUP and its
-/// like.
+/// The kernel's name of an object. 1 is the root; LOOKUP and similar requests assign all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -17,57 +16,57 @@ impl NodeId {
     pub const ROOT: Self = Self(1);
 }
 
-/// Names a request until it is answered.
+/// Identifies a request until its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Who asks.
+/// The identity of the requesting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerId {
     /// The user.
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The thread; 0 when it is not to be seen from here.
+    /// The thread; 0 if it is invisible from here.
     pub thread: u32,
 }
 
 /// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// Its name.
+    /// The id of the request.
     pub id: RequestId,
-    /// The object that it is about.
+    /// The object of the request.
     pub node: NodeId,
-    /// Who asks.
+    /// The requesting thread.
     pub caller: CallerId,
-    /// What for.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// What is asked for. Handles are those that OPEN, CREATE and OPENDIR gave.
+/// An operation. Handles are results of OPEN, CREATE and OPENDIR.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are those of linux/fuse.h")]
+#[allow(missing_docs, reason = "linux/fuse.h describes the fields")]
 pub enum Operation {
-    /// Whether a name may be used as the mask of `access(2)` says.
+    /// Checks an access like `access(2)`.
     Access { mask: u32 },
-    /// Makes a file and opens it.
+    /// Creates a file and opens it.
     Create { name: Vec<u8>, mode: u32, flags: u32 },
-    /// A descriptor is being closed; an error reaches `close(2)`.
+    /// Handles the close of a descriptor; `close(2)` returns an error.
     Flush { handle: u64 },
     /// Makes data durable.
     Fsync { handle: u64, data_only: bool },
-    /// Makes a directory's names durable.
+    /// Makes the names of a directory durable.
     Fsyncdir,
-    /// The attributes.
+    /// Returns the attributes.
     Getattr { handle: Option<u64> },
-    /// One more name, `name` in this directory, for `object`.
+    /// Adds the name `name` in this directory to `object`.
     Link { object: NodeId, name: Vec<u8> },
-    /// The object of a name.
+    /// Looks up a name.
     Lookup { name: Vec<u8> },
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir { name: Vec<u8>, mode: u32 },
-    /// Makes anything else but a symbolic link.
+    /// Creates an object other than a directory or a symbolic link.
     Mknod { name: Vec<u8>, mode: u32, device: u32 },
     /// Opens a file.
     Open { flags: u32 },
@@ -77,27 +76,28 @@ pub enum Operation {
     Read { handle: u64, offset: u64, size: u32 },
     /// Reads a part of a directory, with attributes if `plus`.
     Readdir { handle: u64, offset: u64, size: u32, plus: bool },
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     Readlink,
-    /// Nothing refers to this opening of a file any more.
+    /// Releases an open file after its last use.
     Release { handle: u64 },
-    /// Nothing refers to this opening of a directory any more.
+    /// Releases an open directory after its last use.
     Releasedir { handle: u64 },
-    /// Gives an object another name; `flags` are those of `renameat2(2)`.
+    /// Renames an object; `flags` are the flags of `renameat2(2)`.
     Rename { name: Vec<u8>, to: NodeId, new_name: Vec<u8>, flags: u32 },
     /// Removes an empty directory.
     Rmdir { name: Vec<u8> },
     /// Changes attributes.
     Setattr(AttributeChanges),
-    /// Room on the file system.
+    /// Returns the space of the file system.
     Statfs,
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     Symlink { name: Vec<u8>, target: Vec<u8> },
     /// Removes a name.
     Unlink { name: Vec<u8> },
-    /// Writes data. `cached` if it comes from the kernel's page cache: it must not fail, for the
-    /// kernel then has it no more. `append` if it belongs at the end, wherever that is by now.
-    /// `kill_privileges` if set-user-id and set-group-id must go.
+    /// Writes data. `cached` is true for data from the kernel's page cache, whose write must not
+    /// fail, because the kernel then has no other copy. `append` is true for data that belongs at
+    /// the current end of the file. `kill_privileges` is true if the set-user-id and set-group-id
+    /// bits must be cleared.
     Write {
         handle: u64,
         offset: u64,
@@ -108,10 +108,10 @@ pub enum Operation {
     },
 }
 
-/// What SETATTR changes.
+/// The attribute changes of SETATTR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChanges {
-    /// The open file, where it is changed by one.
+    /// The open file, if the change refers to one.
     pub handle: Option<u64>,
     /// The permissions.
     pub mode: Option<u32>,
@@ -121,54 +121,54 @@ pub struct AttributeChanges {
     pub gid: Option<u32>,
     /// The size.
     pub size: Option<u64>,
-    /// The time of last reading.
+    /// The access time.
     pub accessed: Option<TimeChange>,
-    /// The time of last change.
+    /// The modification time.
     pub modified: Option<TimeChange>,
 }
 
-/// What a time is set to.
+/// A new value of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeChange {
-    /// Now.
+    /// The current time.
     Now,
-    /// This.
+    /// The given time.
     To(Moment),
 }
 
-/// What comes from the device: mostly requests.
+/// A message from the device, usually a request.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Request(Request),
-    /// A WRITE, whose data is the last part of the message, so long.
+    /// A WRITE without its data, which is the last `size` bytes of the message.
     Write {
         request: Request,
         size: usize,
     },
-    /// The kernel forgets nodes; there is no answer.
+    /// References to nodes that the kernel drops; there is no reply.
     Forget(Vec<(NodeId, u64)>),
-    /// The process of a request got a signal.
+    /// A signal for the process of a request.
     Interrupt {
         id: RequestId,
         of: RequestId,
     },
-    /// Nothing that we have; the kernel is told so and asks no more, or goes another way.
+    /// An unsupported operation; after the reply the kernel stops sending it or uses another one.
     Unknown {
         id: RequestId,
         code: u32,
     },
-    /// The session begins.
+    /// The start of the session.
     Init {
         id: RequestId,
         hello: Hello,
     },
-    /// Too short for what it says it is.
+    /// A message that is too short for its operation.
     Damaged {
         id: RequestId,
     },
 }
 
-/// What the kernel offers at the beginning.
+/// The kernel's offer at the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello {
     pub(crate) major: u32,
@@ -210,11 +210,11 @@ mod code {
     pub(super) const RENAME2: u32 = 45;
 }
 
-/// Why a request cannot be understood: it ends too early.
+/// The error of a request that ends too early.
 #[derive(Debug)]
 struct TooShort;
 
-/// What is left of a request.
+/// The rest of a request.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -232,7 +232,7 @@ impl<'a> Rest<'a> {
         Ok(u64::from_ne_bytes(self.take(8)?.try_into().map_err(|_| TooShort)?))
     }
 
-    /// Bytes up to a zero, as names are sent.
+    /// Reads a name, which ends with a zero byte.
     fn name(&mut self) -> Result<Vec<u8>, TooShort> {
         let end = self.0.iter().position(|byte| *byte == 0).ok_or(TooShort)?;
         let name = self.take(end)?.to_vec();
@@ -242,7 +242,7 @@ impl<'a> Rest<'a> {
 }
 
 impl Incoming {
-    /// Understands what was read from the device; nothing if it has not even a head.
+    /// Decodes a message from the device; `None` if it is shorter than a head.
     pub(crate) fn decode(message: &[u8]) -> Option<Self> {
         let mut rest = Rest(message);
         let head = Head::take(&mut rest).ok()?;
@@ -299,16 +299,16 @@ impl Head {
 fn hello(rest: &mut Rest<'_>) -> Result<Hello, TooShort> {
     let (major, minor, read_ahead) = (rest.u32()?, rest.u32()?, rest.u32()?);
     let low = u64::from(rest.u32()?);
-    // Kernels before 5.17 end here.
+    // The message of kernels before 5.17 ends here.
     let high = u64::from(rest.u32().unwrap_or(0));
     Ok(Hello { major, minor, read_ahead, flags: low | high << 32 })
 }
 
-/// A WRITE still without its data, and how long that is.
+/// Decodes a WRITE without its data, and the length of its data.
 fn write(rest: &mut Rest<'_>) -> Result<(Operation, usize), TooShort> {
     const CACHED: u32 = 1;
     const KILL_PRIVILEGES: u32 = 4;
-    /// Of `open(2)`.
+    /// The flag of `open(2)`.
     const APPEND: u32 = 0o2000;
     let (handle, offset, size) = (rest.u64()?, rest.u64()?, rest.u32()?);
     let flags = rest.u32()?;
@@ -324,7 +324,7 @@ fn write(rest: &mut Rest<'_>) -> Result<(Operation, usize), TooShort> {
     Ok((Operation::Write { handle, offset, data, cached, append, kill_privileges }, size))
 }
 
-/// The operation of a code; nothing for a code that we do not have.
+/// Decodes the operation of a code; `None` for an unsupported code.
 fn operation(code: u32, rest: &mut Rest<'_>) -> Result<Option<Operation>, TooShort> {
     let operation = match code {
         code::SYMLINK => Operation::Symlink { name: rest.name()?, target: rest.name()? },
@@ -368,7 +368,7 @@ fn operation(code: u32, rest: &mut Rest<'_>) -> Result<Option<Operation>, TooSho
     Ok(Some(operation))
 }
 
-/// Operations that open, or use what is open.
+/// Decodes operations that open a file or use an open one.
 fn opened(code: u32, rest: &mut Rest<'_>) -> Result<Option<Operation>, TooShort> {
     Ok(Some(match code {
         code::GETATTR => {
@@ -432,7 +432,7 @@ fn changes(rest: &mut Rest<'_>) -> Result<AttributeChanges, TooShort> {
 }
 
 impl Operation {
-    /// Its name, for people.
+    /// Returns the name of the operation for people.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The session: who reads the device, and what becomes of what is read.
+//! The session: the threads that read the device and dispatch its messages.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,22 +16,23 @@ use crate::request::Incoming;
 use crate::tasks::{Begun, Hub};
 use crate::{FileSystem, Notifier, Operation, RequestId, TRANSFER_BYTES_MAX, init};
 
-/// Threads that read the device: one is best for one process, two for liveness.
+/// The number of threads that read the device: one is best for a single process, and two prevent
+/// stalls.
 const READERS: usize = 2;
-/// Threads that go on with what had to wait, where it cannot go on on the thread that wakes it.
+/// The number of threads that continue parked requests which the waking thread cannot continue.
 const WORKERS: usize = 2;
 
 /// Room for the largest message: a WRITE with its head.
 const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 
-/// Data of at least this length is handed on in the buffer that it was read into; less is copied,
-/// so that a small write does not hold a large buffer.
+/// The minimum length of data that is passed on in its receive buffer. Shorter data is copied, so
+/// that a small write does not hold a large buffer.
 const HANDED_ON_MIN: usize = 64 * 1024;
 
-/// How often it is looked whether what is under way at the end has ended.
+/// The interval of checks for requests in progress at the end.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// A mount that is being served.
+/// A mount in service.
 pub struct Session {
     hub: Arc<Hub>,
     readers: Mutex<Vec<JoinHandle<Errno>>>,
@@ -57,30 +58,30 @@ impl fmt::Display for End {
             Self::Unmounted => f.write_str("it was unmounted"),
             Self::CutOff => f.write_str("it was cut off, as by umount --force"),
             Self::Failed(errno) => write!(f, "the device cannot be read: {errno}"),
-            Self::Panicked => f.write_str("what reads the device has panicked"),
+            Self::Panicked => f.write_str("a thread that reads the device has panicked"),
         }
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Debug)]
 pub struct InFlight {
-    /// Its name.
+    /// The id of the request.
     pub id: RequestId,
     /// The operation.
     pub operation: &'static str,
-    /// The thread that asked.
+    /// The requesting thread.
     pub thread: u32,
-    /// How long it has been waiting.
+    /// The time since the request arrived.
     pub age: Duration,
 }
 
 impl Session {
-    /// Agrees with the kernel on how to speak, and serves from then on. `make_files` gets what
-    /// tells the kernel of changes.
+    /// Negotiates with the kernel, then serves requests. `make_files` receives the interface for
+    /// notifications to the kernel.
     ///
     /// # Errors
-    /// When the kernel is too old, or no thread can be started.
+    /// The kernel is too old, or the system cannot start a thread.
     pub fn start<F: FileSystem>(
         device: OwnedFd,
         make_files: impl FnOnce(Notifier) -> Arc<F>,
@@ -101,13 +102,13 @@ impl Session {
         let hub = Arc::clone(&session.hub);
         session.helpers.push(start("fuse-watch", move || hub.watch())?);
         let hub = Arc::clone(&session.hub);
-        // Nobody waits for its end: it may wait for a read that will not be answered any more.
+        // No one joins this thread: it may wait for a read that never completes.
         drop(start("fuse-notify", move || hub.tell())?);
         session.readers = Mutex::new(readers);
         Ok(session)
     }
 
-    /// The requests that wait, oldest first.
+    /// Returns the waiting requests, oldest first.
     #[must_use]
     pub fn in_flight(&self) -> Vec<InFlight> {
         let mut waiting: Vec<_> = self
@@ -125,8 +126,8 @@ impl Session {
         waiting
     }
 
-    /// Waits until the mount is gone, and then at most `patience` for requests that are still under
-    /// way. Returns the reason why the mount is gone.
+    /// Waits until the mount is gone, and then at most `patience` for requests in progress. Returns
+    /// the reason why the mount is gone.
     pub fn wait(&self, patience: Duration) -> End {
         let readers =
             std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -163,12 +164,12 @@ fn start<T: Send + 'static>(
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// Reads the first message, which the kernel sends as soon as the mount is made.
+/// Reads the first message, which the kernel sends right after the mount.
 fn greet(hub: &Hub, checks_pages: bool) -> io::Result<()> {
     let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
     next(hub, &mut message)?;
     let Some(Incoming::Init { id, hello }) = Incoming::decode(&message) else {
-        return Err(io::Error::other("the kernel does not begin as FUSE does"));
+        return Err(io::Error::other("the first message of the kernel is not FUSE INIT"));
     };
     hub.agree(Kernel::of(&hello));
     match init::answer(&hello, checks_pages) {
@@ -187,15 +188,15 @@ fn next(hub: &Hub, message: &mut Vec<u8>) -> Result<(), Errno> {
         message.clear();
         match read(&hub.device, spare_capacity(message)) {
             Ok(_) => return Ok(()),
-            // A signal, or a request that was taken back while it was being read.
+            // A signal, or a request that was withdrawn during the read.
             Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
             Err(errno) => return Err(errno),
         }
     }
 }
 
-/// Reads and begins requests until the mount is gone; returns the error by which the kernel says
-/// so.
+/// Reads and starts requests until the mount is gone; returns the error by which the kernel reports
+/// that.
 fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
     let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
     loop {
@@ -230,7 +231,8 @@ fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
                     files.forget(node, lookups);
                 }
             }
-            // Sent again until it is here, or answered.
+            // The kernel repeats an INTERRUPT that receives EAGAIN until its request is parked or
+            // answered.
             Some(Incoming::Interrupt { id, of }) => {
                 if !hub.interrupt(of) {
                     hub.answer(id, &Err(Errno::AGAIN));
@@ -240,12 +242,12 @@ fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
             Some(Incoming::Damaged { id } | Incoming::Init { id, .. }) => {
                 hub.answer(id, &Err(Errno::IO));
             }
-            None => tracing::error!("the kernel sent less than a head"),
+            None => tracing::error!("the kernel sent a message shorter than its head"),
         }
     }
 }
 
-/// The data of a WRITE: the last so many bytes of its message.
+/// Takes the data of a WRITE, the last `size` bytes of its message.
 fn take(message: &mut Vec<u8>, size: usize) -> Bytes {
     let start = message.len() - size;
     if size < HANDED_ON_MIN {
@@ -255,8 +257,8 @@ fn take(message: &mut Vec<u8>, size: usize) -> Bytes {
     Bytes::from(whole).slice(start..)
 }
 
-/// What is said of an operation that we do not have. ENOSYS has the kernel ask no more and say
-/// EOPNOTSUPP, or do without.
+/// Returns the error for an unsupported operation. After ENOSYS the kernel stops sending the
+/// operation and returns EOPNOTSUPP or does without it.
 fn refusal(code: u32) -> Errno {
     const IOCTL: u32 = 39;
     if code == IOCTL { Errno::NOTTY } else { Errno::NOSYS }

@@ -1,9 +1,10 @@
-//! Requests that wait, and who goes on with them.
+//! Waiting requests, and the threads that continue them.
 //!
-//! A request is polled where it was read; if it must wait it is parked here. When it is woken it
-//! goes on where that comes about, on the thread that hears the server say, which saves a change of
-//! threads; what brings much data, or is woken by another request, goes on on one of a few workers.
-//! A request that waits can be ended: it is then answered EINTR and its future dropped.
+//! The reading thread polls a request; if the request must wait, it is parked here. The thread that
+//! wakes a request continues it, usually the thread that receives the server's reply, which saves a
+//! thread switch. A request that may return much data, or that another request wakes, continues on
+//! one of a few workers. A waiting request can be cancelled: its reply is then EINTR, and its
+//! future is dropped.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,42 +22,42 @@ use crate::init::Kernel;
 use crate::notify::invalidate;
 use crate::{Answer, NodeId, Reply, RequestId, reply};
 
-/// How often the processes of suspects are looked at.
+/// The interval of checks of suspect processes.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What is called when the kernel has dropped data.
+/// A callback for the end of an invalidation.
 type Done = Box<dyn FnOnce() + Send>;
 
-/// A request under way.
+/// A request in progress.
 pub(crate) struct Task {
     pub(crate) id: RequestId,
-    /// Its operation, for people.
+    /// The name of its operation for people.
     pub(crate) name: &'static str,
-    /// The thread that asked.
+    /// The requesting thread.
     pub(crate) thread: u32,
     pub(crate) since: Instant,
-    /// Whether it may bring much data.
+    /// True if the request may return much data.
     is_large: bool,
-    /// What it will come to; nothing once it is answered.
+    /// The future of the request; `None` once it is answered.
     answer: Mutex<Option<Answer>>,
-    /// Whether it stands in the queue.
+    /// True if the request is in the queue.
     queued: AtomicBool,
-    /// Whether it is to end without a result.
+    /// True if the request must end without a result.
     ended: AtomicBool,
     hub: Weak<Hub>,
 }
 
-/// All requests that wait, and the device that answers go to.
+/// All waiting requests, and the device for replies.
 pub(crate) struct Hub {
     pub(crate) device: OwnedFd,
     state: Mutex<State>,
-    /// There is something in the queue, or all is over.
+    /// Signals that the queue has an entry or that the session has ended.
     woken: Condvar,
-    /// There is a suspect, or all is over.
+    /// Signals that there is a suspect or that the session has ended.
     suspected: Condvar,
-    /// There is a notice, or all is over.
+    /// Signals that there is a notice or that the session has ended.
     noticed: Condvar,
-    /// What the kernel can do.
+    /// The features of the kernel.
     kernel: OnceLock<Kernel>,
 }
 
@@ -66,27 +67,28 @@ struct State {
     queue: VecDeque<Arc<Task>>,
     /// Requests whose process may be dying.
     suspects: BTreeSet<RequestId>,
-    /// Nodes whose data the kernel is to drop.
+    /// Nodes whose data the kernel must drop.
     notices: BTreeSet<NodeId>,
-    /// The same, where somebody waits for that.
+    /// Nodes whose data the kernel must drop, with a callback for the end.
     withdrawals: VecDeque<(NodeId, Done)>,
     over: bool,
 }
 
-/// What of a request is said before it is known whether it has to wait.
+/// The properties of a request that are known before its first poll.
 pub(crate) struct Begun {
     pub(crate) id: RequestId,
     pub(crate) name: &'static str,
     pub(crate) thread: u32,
-    /// Whether its process may die without an INTERRUPT: closing descriptors is the last thing it
-    /// does, and no signal is told of then.
+    /// True if its process may die without an INTERRUPT: a dying process closes its descriptors
+    /// last, and no signal is reported then.
     pub(crate) suspect: bool,
-    /// Whether its answer may be long.
+    /// True if its reply may be long.
     pub(crate) is_large: bool,
 }
 
 thread_local! {
-    /// Whether this thread goes on with a request: another that it wakes is for a worker.
+    /// True if this thread is polling a request: a worker continues any other request that it
+    /// wakes.
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -102,9 +104,9 @@ impl Hub {
         }
     }
 
-    /// What the kernel can do is known.
+    /// Records the features of the kernel.
     pub(crate) fn agree(&self, kernel: Kernel) {
-        // It says so once.
+        // The negotiation happens once.
         let _ = self.kernel.set(kernel);
     }
 
@@ -112,7 +114,7 @@ impl Hub {
         self.kernel.get().copied().unwrap_or_default()
     }
 
-    /// Answers a request now, or parks it.
+    /// Replies to a request immediately, or parks it.
     pub(crate) fn begin(self: &Arc<Self>, begun: &Begun, answer: Answer) {
         let task = Arc::new(Task {
             id: begun.id,
@@ -129,7 +131,7 @@ impl Hub {
         match task.poll(&mut answer) {
             Poll::Ready(result) => self.answer(begun.id, &result),
             Poll::Pending => {
-                // Under the task's lock, so that no worker is done with it before it is here.
+                // The task's lock keeps a worker from completing the task before it is parked.
                 let mut state = self.state();
                 state.parked.insert(begun.id, Arc::clone(&task));
                 if begun.suspect {
@@ -140,19 +142,20 @@ impl Hub {
         }
     }
 
-    /// Sends an answer. A request that the kernel has given up is none of our concern any more.
+    /// Sends a reply. Ignores requests that the kernel has already given up.
     pub(crate) fn answer(&self, id: RequestId, result: &Result<Reply, Errno>) {
         match reply::send(&self.device, id, result) {
             Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(errno) => {
-                tracing::error!(%errno, request = id.0, "the kernel does not take an answer");
-                // It must have one: what asked waits for it. If it takes none, it is gone.
+                tracing::error!(%errno, request = id.0, "the kernel rejects a reply");
+                // The requesting process waits for some reply. If the kernel rejects this one too,
+                // the request is gone.
                 let _ = reply::send(&self.device, id, &Err(Errno::IO));
             }
         }
     }
 
-    /// The process of a request got a signal. Whether that request is here.
+    /// Handles a signal for the process of a request. Returns true if that request is parked.
     pub(crate) fn interrupt(&self, id: RequestId) -> bool {
         let mut state = self.state();
         let here = state.parked.contains_key(&id);
@@ -163,7 +166,7 @@ impl Hub {
         here
     }
 
-    /// Goes on with requests that are woken, until all is over.
+    /// Continues woken requests until the session ends.
     pub(crate) fn work(&self) {
         loop {
             let mut state = self.state();
@@ -189,7 +192,7 @@ impl Hub {
     }
 
     fn go_on_with(&self, task: &Arc<Task>, mut answer: MutexGuard<'_, Option<Answer>>) {
-        // What wakes it from here on queues it again.
+        // A later wake-up queues the task again.
         task.queued.store(false, Ordering::SeqCst);
         if answer.is_none() {
             return;
@@ -211,7 +214,7 @@ impl Hub {
         self.answer(task.id, &result);
     }
 
-    /// Ends requests of processes that are dying, until all is over.
+    /// Cancels requests of dying processes until the session ends.
     pub(crate) fn watch(&self) {
         let mut state = self.state();
         while !state.over {
@@ -232,13 +235,13 @@ impl Hub {
         }
     }
 
-    /// The kernel is to drop the data of a node.
+    /// Requests that the kernel drops the data of a node.
     pub(crate) fn notice(&self, node: NodeId) {
         self.state().notices.insert(node);
         self.noticed.notify_one();
     }
 
-    /// The same, and `done` is called when that is so; at once where all is over.
+    /// Like [`Self::notice`], and calls `done` afterwards; at once if the session has ended.
     pub(crate) fn withdraw(&self, node: NodeId, done: Done) {
         let mut state = self.state();
         if state.over {
@@ -249,12 +252,12 @@ impl Hub {
         self.noticed.notify_one();
     }
 
-    /// Has the kernel drop data, until all is over. It answers when no read of it is under way, so
-    /// no request may wait for this.
+    /// Makes the kernel drop data, until the session ends. The kernel completes this when no read
+    /// of the data is in progress, so no request may wait for this thread.
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         while !state.over {
-            // What somebody waits for comes first.
+            // Invalidations with a waiting callback go first.
             let (node, done) = if let Some((node, done)) = state.withdrawals.pop_front() {
                 (node, Some(done))
             } else if let Some(node) = state.notices.pop_first() {
@@ -275,12 +278,12 @@ impl Hub {
         withdrawals.into_iter().for_each(|(_, done)| done());
     }
 
-    /// The requests that wait.
+    /// Returns the waiting requests.
     pub(crate) fn parked(&self) -> Vec<Arc<Task>> {
         self.state().parked.values().cloned().collect()
     }
 
-    /// Ends all work; what is parked is dropped.
+    /// Ends all work and drops parked requests.
     pub(crate) fn finish(&self) {
         let mut state = self.state();
         state.over = true;
@@ -294,13 +297,14 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves it as it was: no step of ours panics half way.
+        // The state is consistent after a panic: no step under the lock panics midway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Task {
-    /// Polls what it will come to; what panics comes to an error, for somebody waits for it.
+    /// Polls the future. A panic becomes an error, because the requesting process waits for a
+    /// reply.
     fn poll(self: &Arc<Self>, answer: &mut Option<Answer>) -> Poll<Result<Reply, Errno>> {
         let Some(future) = answer else { return Poll::Pending };
         let waker = Waker::from(Arc::clone(self));
@@ -328,7 +332,8 @@ impl Wake for Task {
         }
         let Some(hub) = self.hub.upgrade() else { return };
         if !self.is_large && !AT_WORK.get() {
-            // Where another thread has just polled it, and parks it now, a worker waits for that.
+            // If another thread has just polled the task and is parking it, a worker waits for the
+            // lock.
             if let Ok(answer) = self.answer.try_lock() {
                 return hub.go_on_with(&self, answer);
             }

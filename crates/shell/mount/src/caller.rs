@@ -1,7 +1,7 @@
-//! Who a request is for, as the server is told.
+//! The credential of a request, for the server.
 //!
-//! FUSE says user and group; the other groups are those of the thread, which `/proc` tells. They
-//! are asked for once a second and thread, as a listing or a build asks thousands of times.
+//! FUSE reports user and group; `/proc` reports the other groups of the thread. They are read at
+//! most once a second for each thread, because a listing or a build sends thousands of requests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use leasehold_client::Credential;
 use leasehold_fuse::CallerId;
 
-/// How long the groups of a thread are believed.
+/// The time for which the groups of a thread are cached.
 const FRESH: Duration = Duration::from_secs(1);
-/// How many callers are remembered; beyond, all are forgotten.
+/// The maximum number of cached callers; when it is exceeded, the cache is cleared.
 const CALLERS_MAX: usize = 1024;
 
-/// The callers of late.
+/// The recent callers.
 pub(crate) struct Callers {
     machine: String,
     known: Mutex<BTreeMap<Asker, (Instant, Credential)>>,
 }
 
-/// A thread, while it is who it is: its user and group.
+/// A thread with its user and group.
 type Asker = (u32, u32, u32);
 
 impl Callers {
@@ -30,7 +30,7 @@ impl Callers {
         Self { machine, known: Mutex::default() }
     }
 
-    /// What a server is told of a caller.
+    /// Returns the credential of a caller for the server.
     pub(crate) fn credential(&self, caller: CallerId) -> Credential {
         let CallerId { uid, gid, thread } = caller;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ impl Callers {
     }
 }
 
-/// The groups that `/proc/PID/status` tells.
+/// Parses the groups in `/proc/PID/status`.
 fn groups(status: &str) -> impl Iterator<Item = u32> + '_ {
     let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
     line.unwrap_or_default().split_whitespace().filter_map(|group| group.parse().ok())
@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_read() {
+    fn groups_are_parsed_from_status() {
         let status = "Name:\tGroups: 1\nUid:\t0\t0\t0\t0\nGroups:\t4 24 27 \nSigPnd:\t0\n";
         assert_eq!(groups(status).collect::<Vec<_>>(), [4, 24, 27]);
         assert_eq!(groups("").count(), 0);
     }
 
     #[test]
-    fn a_caller_that_is_gone_has_no_further_groups() {
+    fn ended_thread_has_no_other_groups() {
         let callers = Callers::new("here".to_owned());
         let caller = CallerId { uid: 7, gid: 8, thread: u32::MAX };
         let credential = callers.credential(caller);

@@ -1,4 +1,4 @@
-//! Attributes, times, devices and errors from NFS' words to the kernel's, and back.
+//! Conversions of attributes, times, devices and errors between NFS and the kernel.
 
 use leasehold_base::units::{FileSystemId, FileTime};
 use leasehold_client::{Device, Error, FileType, Mode, SetAttributes, SetTime, Status};
@@ -7,10 +7,10 @@ use leasehold_fuse::{AttributeChanges, Attributes, Errno, Moment, TimeChange};
 /// The type bits of a mode.
 pub(crate) const TYPE_BITS: u32 = 0o170_000;
 
-/// The unit in which files are best read and written, as `stat` tells it.
+/// The preferred unit of reads and writes, for `stat`.
 const BLOCK_BYTES: u32 = 1024 * 1024;
 
-/// The type bits of a kind of object.
+/// Returns the type bits of a kind of object.
 pub(crate) const fn type_bits(file_type: FileType) -> u32 {
     match file_type {
         FileType::Regular => 0o100_000,
@@ -23,7 +23,7 @@ pub(crate) const fn type_bits(file_type: FileType) -> u32 {
     }
 }
 
-/// The attributes of an object, in a mount whose root lies on the file system `home`.
+/// Converts the attributes of an object, in a mount whose root is on the file system `home`.
 pub(crate) fn attributes(
     of: &leasehold_client::Attributes,
     home: Option<FileSystemId>,
@@ -48,10 +48,11 @@ pub(crate) fn attributes(
     }
 }
 
-/// The number of an object in a mount, which is one file system to programs. Programs take files with
-/// one number for one file, so numbers of another file system of the export are made into others.
+/// Returns the number of an object in a mount, which is one file system to programs. Programs treat
+/// files with equal numbers as one file, so numbers of other file systems of the export are
+/// changed.
 pub(crate) fn number(of: &leasehold_client::Attributes, home: Option<FileSystemId>) -> u64 {
-    // The constants of splitmix64, which give unlike numbers for file systems that are alike.
+    // The constants of splitmix64, which map similar file systems to dissimilar numbers.
     let mixed = |id: u64| {
         let id = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let id = (id ^ id >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -63,8 +64,8 @@ pub(crate) fn number(of: &leasehold_client::Attributes, home: Option<FileSystemI
     }
 }
 
-/// A device's number as the kernel's requests carry it: minor 0 to 7, major 8 to 19, then the rest
-/// of the minor.
+/// Encodes a device number as in the kernel's requests: bits 0 to 7 of minor, bits 8 to 19 for
+/// major, then the rest of minor.
 const fn encode_device(device: Device) -> u32 {
     (device.minor & 0xff) | (device.major & 0xfff) << 8 | (device.minor & !0xff) << 12
 }
@@ -73,7 +74,7 @@ pub(crate) const fn decode_device(packed: u32) -> Device {
     Device { major: packed >> 8 & 0xfff, minor: packed & 0xff | packed >> 12 & 0xf_ff00 }
 }
 
-/// The attributes that a SETATTR changes.
+/// Converts the attribute changes of a SETATTR.
 pub(crate) fn changes(of: &AttributeChanges) -> SetAttributes {
     let time = |change: Option<TimeChange>| match change {
         None => SetTime::Keep,
@@ -92,8 +93,8 @@ pub(crate) fn changes(of: &AttributeChanges) -> SetAttributes {
     }
 }
 
-/// What a program is told of a call that came to nothing, or failed at the server.
-#[allow(clippy::needless_pass_by_value, reason = "it stands where errors are mapped")]
+/// Returns the error number for a program, for a call that failed at the server or without a reply.
+#[allow(clippy::needless_pass_by_value, reason = "callers pass the function to `map_err`")]
 pub(crate) fn errno(error: Error) -> Errno {
     match error {
         Error::Failed(status) => of_status(status),
@@ -141,9 +142,9 @@ mod tests {
 
     use super::*;
 
-    /// `tar` and `rsync` take two names with one number for links of one file.
+    /// `tar` and `rsync` treat two names with one number as links of one file.
     #[test]
-    fn files_of_two_file_systems_have_two_numbers() {
+    fn files_of_two_file_systems_have_different_numbers() {
         let time = FileTime { seconds: 0, nanoseconds: 0 };
         let file = |file_system| leasehold_client::Attributes {
             file_type: FileType::Regular,
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_survives_the_way_there_and_back() {
+    fn device_number_round_trips() {
         for device in [
             Device { major: 8, minor: 1 },
             Device { major: 0xfff, minor: 0xf_ffff },

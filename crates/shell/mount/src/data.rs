@@ -1,4 +1,4 @@
-//! Opening, reading, writing and making safe.
+//! Open, read, write and sync.
 
 use bytes::Bytes;
 use leasehold_client::{Credential, NodeId, OpenHow, OpenId, Variant};
@@ -8,16 +8,16 @@ use crate::convert::errno;
 use crate::files::Files;
 use crate::open::Open;
 
-/// The mode bits of `open(2)`, and some of its flags.
+/// The access mode bits of `open(2)`, and some of its flags.
 const WRITE_ONLY: u32 = 1;
 const READ_WRITE: u32 = 2;
 const ACCESS_MODE: u32 = 3;
 const APPEND: u32 = 0o2000;
 const DIRECT: u32 = 0o40000;
-/// The flag by which the kernel opens a file to run it; programs cannot set the flag.
+/// The flag by which the kernel opens a file to execute it; programs cannot set the flag.
 const EXECUTE: u32 = 0o40;
 
-/// How the kernel wants a file to be open.
+/// Converts the flags of an open.
 pub(crate) fn how(flags: u32) -> OpenHow {
     let mode = flags & ACCESS_MODE;
     OpenHow {
@@ -51,10 +51,11 @@ impl Files {
         Ok(Reply::Opened(Opened { keep_cache: opening.pages_are_good, ..opened }))
     }
 
-    /// How a file is opened where the kernel has nothing of it. Where others share it with a writer
-    /// nothing of it is kept, and the kernel need not ask for attributes before each read. What a program
-    /// writes under a lease goes past the kernel's pages: it would keep one locked that is written in
-    /// part, while that waits for others to give their leases back, which may wait for this page.
+    /// Returns the reply to an open for a file of which the kernel has no data. If other clients
+    /// share the file with a writer, the kernel keeps no data, and it need not request attributes
+    /// before each read. Writes under a lease bypass the kernel's pages: the kernel would keep a
+    /// partly written page locked while the write waits for the recall of other clients' leases,
+    /// which may wait for this page.
     pub(crate) fn opened(&self, id: OpenId, node: NodeId, who: Credential, flags: u32) -> Opened {
         let writes = how(flags).write;
         let appends = writes && flags & APPEND != 0;
@@ -62,19 +63,20 @@ impl Files {
         let keeps_nothing = (writes && self.is_leased()) || !self.client.is_usable(node);
         let direct = past || (keeps_nothing && self.notifier.maps_direct());
         let handle = self.openings.insert(Open::new(id, node, who, !past));
-        // Who only reads has nothing to push, and no error of its own to hear of.
+        // A read-only open has no data to save and no write error to receive.
         Opened { handle, direct, no_flush: !writes, ..Opened::default() }
     }
 
-    /// Reads as much as is asked for, or to the end of the file.
+    /// Reads the requested size, or to the end of the file.
     pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
         let read = self.client.read_to_keep(open.id, offset, size).await;
         let (data, may_be_kept) = read.map_err(errno)?;
         if may_be_kept && self.client.is_usable(open.node) {
             self.keeper.filled(open.node);
         } else if open.keeps_pages {
-            // The kernel does so when it has this answer. If it has not copied the data by then, it
-            // reads again: a little later, others would see what is old.
+            // The kernel drops the pages after it has received this reply. If it has not copied the
+            // data by then, it reads again; without this, other programs would later read stale
+            // data.
             self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
         }
         Ok(Reply::Data(data.into_bytes()))
@@ -98,7 +100,7 @@ impl Files {
         self.keeper.written(open.node);
         written.map_err(errno)?;
         if how.kill_privileges {
-            // The server takes set-user-id and set-group-id away when the data is there.
+            // The server clears set-user-id and set-group-id when it receives the data.
             self.client.fsync(open.id).await.map_err(errno)?;
             self.notifier.attributes_changed(leasehold_fuse::NodeId(open.node.0));
         }
@@ -114,13 +116,13 @@ impl Files {
     }
 }
 
-/// How data is written.
+/// The properties of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
-    /// It comes from the kernel's page cache.
+    /// The data comes from the kernel's page cache.
     pub(crate) cached: bool,
-    /// It belongs at the end.
+    /// The data belongs at the end of the file.
     pub(crate) append: bool,
-    /// Set-user-id and set-group-id are to go.
+    /// The set-user-id and set-group-id bits must be cleared.
     pub(crate) kill_privileges: bool,
 }

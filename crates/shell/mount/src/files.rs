@@ -1,4 +1,4 @@
-//! The files of a mount: each request goes to where it is answered.
+//! The file system of a mount: dispatches each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,32 +46,32 @@ pub struct Files {
     pub(crate) notifier: Notifier,
     callers: Callers,
     judge: Judge,
-    /// The file system of the root, where it is known.
+    /// The file system of the root, if known.
     home: Option<FileSystemId>,
 }
 
-/// The judge of the access of each user of a mount.
+/// Decides the access of each user of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {
-    /// The kernel, by mode bits, and then the server.
+    /// The kernel decides by mode bits, and then the server.
     Kernel,
-    /// The server, for one user: no other user may use the mount.
+    /// The server decides for one user; no other user may use the mount.
     ServerForOne,
-    /// The server, for several users.
+    /// The server decides for several users.
     ServerForAll,
 }
 
-/// What is held on behalf of a mount.
+/// The resources of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holdings {
-    /// Objects that the kernel knows.
+    /// The number of objects that the kernel references.
     pub nodes: usize,
-    /// Openings of files and directories.
+    /// The number of open files and directories.
     pub open: usize,
 }
 
 impl Files {
-    /// The files of a client. `machine` is the name that the server is told.
+    /// Creates the file system of a client. `machine` is the machine name in credentials.
     #[must_use]
     pub fn new(client: Client, machine: String, notifier: Notifier, judge: Judge) -> Self {
         let keeper = Arc::new(Keeper::default());
@@ -88,49 +88,50 @@ impl Files {
         }
     }
 
-    /// The client.
+    /// Returns the client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// What is held.
+    /// Returns the resources in use.
     #[must_use]
     pub fn holdings(&self) -> Holdings {
         Holdings { nodes: self.keeper.count(), open: self.openings.count() }
     }
 
-    /// Makes safe what was written. Whether all of it is, now and before, but for what a program was
-    /// told of.
+    /// Saves all written data. Returns true if all data is saved, now and before, except failures
+    /// that a program has received.
     pub async fn settle(&self) -> bool {
         self.client.sync().await;
         !self.client.has_refused_untold()
     }
 
-    /// Closes what is still open, when the mount is gone: nobody else will.
+    /// Closes all open files after the end of the mount, when the kernel sends no more RELEASE.
     pub fn close_all(&self) {
         for open in self.openings.all() {
             self.release(open.id.0);
         }
     }
 
-    /// Asks for the attributes of files that stay open and that the kernel may have pages of, where
-    /// the client's trust in them has run out. What was changed elsewhere is dropped.
+    /// Requests the attributes of open files of which the kernel may have pages, if the client no
+    /// longer trusts its cached attributes. Pages of files that other clients have changed are
+    /// dropped.
     pub async fn look_again(&self) {
         if self.is_leased() {
-            // The server says so by itself.
+            // Under leases the server reports changes.
             return;
         }
         for open in self.openings.all().into_iter().filter(|open| open.keeps_pages) {
-            // What cannot be asked now is asked by whoever reads it.
+            // If the request fails, the next read requests the attributes.
             if let Ok(seen) = self.client.getattr(&open.who, open.node).await {
                 self.told(open.node, &seen.attributes, Telling::Unasked);
             }
         }
     }
 
-    /// Answers a request. A directory that this mount has removed has no names in it and goes on
-    /// showing its attributes, as a directory of a local file system does.
+    /// Handles a request. A directory that this mount has removed contains no names and still has
+    /// its attributes, as in a local file system.
     async fn answer(&self, request: Request) -> Result<Reply, Errno> {
         let node = NodeId(request.node.0);
         let shows = matches!(request.operation, Operation::Getattr { .. });
@@ -153,7 +154,7 @@ impl Files {
         let who = || self.callers.credential(request.caller);
         match request.operation {
             Operation::Getattr { handle } => {
-                // The kernel names an opening where it wants the size to read or write by it.
+                // The kernel passes a handle if it needs the size for a read or write.
                 let seen = match handle {
                     Some(_) => self.client.getattr_in_passing(&who(), node).await,
                     None => self.client.getattr(&who(), node).await,
@@ -196,14 +197,14 @@ impl Files {
                 Ok(Reply::Data(self.client.readlink(&who(), node).await.map_err(errno)?))
             }
             Operation::Statfs => self.statfs(node, &who()).await,
-            // Names are on stable storage when the server answers.
+            // The server replies to changes of names only when they are on stable storage.
             Operation::Fsyncdir => Ok(Reply::Done),
             Operation::Access { mask } => self.access(node, &who(), mask).await,
             operation @ names!() => self.change_names(node, who(), operation).await,
         }
     }
 
-    /// Tells the kernel of an object that a name led to, or that a listing has.
+    /// Returns the kernel's entry of an object from a lookup or a listing.
     pub(crate) fn entry(&self, directory: NodeId, found: &Found) -> Entry {
         self.told(found.node, &found.attributes, self.telling());
         Entry {
@@ -215,26 +216,26 @@ impl Files {
         }
     }
 
-    /// How the kernel takes what it is told where it has asked.
+    /// Returns how the kernel treats attributes that it has requested.
     fn telling(&self) -> Telling {
         if self.checks_pages() { Telling::Compared } else { Telling::Taken }
     }
 
-    /// Tells the kernel of attributes.
+    /// Returns the kernel's reply with attributes.
     fn tell(&self, node: NodeId, seen: &Seen, telling: Telling) -> Reply {
         self.told(node, &seen.attributes, telling);
         Reply::Attributes(convert::attributes(&seen.attributes, self.home()), seen.trusted_for)
     }
 
-    /// The file system of the root.
+    /// Returns the file system of the root.
     pub(crate) const fn home(&self) -> Option<FileSystemId> {
         self.home
     }
 
-    /// For how long the kernel may keep a name: as long as the client, by time. Under a lease on
-    /// the directory the kernel may keep a name only where the mount can take it back, whatever is
-    /// under way in the directory. The kernel uses a kept name for every user, so it may keep no
-    /// name where some user may not search the directory.
+    /// Returns the time for which the kernel may cache a name: as long as the client, by time.
+    /// Under a lease on the directory, the kernel may cache a name only if the mount can invalidate
+    /// it regardless of operations in progress in the directory. The kernel uses a cached name for
+    /// every user, so it may cache no name if some user may not search the directory.
     pub(crate) fn name_valid(&self, directory: NodeId, named_for: Duration) -> Duration {
         const SEARCH: u32 = 0o111;
         let is_open = || {
@@ -251,7 +252,7 @@ impl Files {
         }
     }
 
-    /// Whether files go by leases.
+    /// Returns true if the client caches files under leases.
     pub(crate) fn is_leased(&self) -> bool {
         self.client.options().variant == Variant::Lease
     }
@@ -262,7 +263,7 @@ impl Files {
         }
     }
 
-    /// Succeeds if a user has this access to an object, as `access(2)` does.
+    /// Succeeds if a user has this access to an object, like `access(2)`.
     async fn access(&self, node: NodeId, who: &Credential, mask: u32) -> Result<Reply, Errno> {
         const READ: u32 = 4;
         const WRITE: u32 = 2;
@@ -271,7 +272,7 @@ impl Files {
         let execute = mask & EXECUTE != 0;
         let nothing = Access::default();
         let wanted = match self.client.known_type(node) {
-            // As in the kernel, a user who lists or enters a directory searches it.
+            // As in the kernel, listing or entering a directory requires the right to search it.
             Some(FileType::Directory) if !read && !modify && execute => {
                 let may = self.client.may_search(who, node).await;
                 return may.then_some(Reply::Done).ok_or(Errno::ACCESS);
@@ -295,14 +296,14 @@ impl Files {
         who: &Credential,
         changes: &AttributeChanges,
     ) -> Result<Reply, Errno> {
-        // Who has a file open for writing may change its size, whatever its mode says by now.
+        // An open for writing permits a change of the size, regardless of the current mode.
         let open = changes.handle.map(|handle| self.openings.find(handle)).transpose()?;
         let who = open.as_ref().map_or(who, |open| &open.who);
         let wanted = convert::changes(changes);
         let seen = self.client.setattr(who, node, &wanted).await.map_err(errno)?;
         let is_directory = seen.attributes.file_type == FileType::Directory;
         if is_directory && wanted.mode.is_some() && self.judge == Judge::ServerForAll {
-            // Some users may not use the names in the directory any more.
+            // Some users may no longer use the names in the directory.
             self.notifier.names_changed();
         }
         Ok(self.tell(node, &seen, Telling::Taken))
@@ -329,8 +330,8 @@ impl FileSystem for Files {
         Box::pin(async move { self.answer(request).await })
     }
 
-    /// With leases, attributes are valid while the lease is: where this process stands still, reads
-    /// of pages wait for it then.
+    /// Under leases, attributes are valid only as long as the lease: if this process hangs, reads
+    /// of pages wait for it.
     fn checks_pages(&self) -> bool {
         self.is_leased()
     }

@@ -1,4 +1,4 @@
-//! What the kernel has been told of files, and may have of their data.
+//! The attributes, names and pages that the kernel may have cached.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,75 +7,76 @@ use std::time::{Duration, Instant};
 use leasehold_base::units::FileTime;
 use leasehold_client::{Attributes, NodeId};
 
-/// What the kernel has of one object.
+/// The cached state of one object in the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    /// When it was changed last, as the kernel was told.
+    /// The change time in the attributes that the kernel last received.
     changed: FileTime,
-    /// What the kernel compares, as it was told last; none where it has changed that by itself.
+    /// The values that the kernel compares, as last received; `None` if the kernel has changed them
+    /// itself.
     shown: Option<Shown>,
-    /// What counts changes by others, when the kernel's pages were last found good, or dropped.
+    /// The count of changes by other clients when the kernel's pages were last valid or dropped.
     pages: Option<u64>,
-    /// The same, when the kernel was last told to drop them.
+    /// The count of changes by other clients when the kernel last received an invalidation.
     dropped: u64,
-    /// The kernel was told to drop all, and was given nothing to keep since.
+    /// True if the kernel has received an invalidation of all data and no data since.
     empty: bool,
 }
 
-/// What tells the kernel that pages are old, where it looks.
+/// The values by which the kernel detects stale pages.
 type Shown = (FileTime, u64);
 
 const fn shown(attributes: &Attributes) -> Shown {
     (attributes.modified, attributes.size)
 }
 
-/// How the kernel is told of attributes.
+/// The way in which the kernel receives attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// It drops pages by itself if time or size of the data are not those that it had. It does not
-    /// heed what it is told if it is to drop something before it has looked at that, and then knows
-    /// of an old size.
+    /// The kernel drops pages by itself if the time or the size of the data changes. It ignores the
+    /// attributes if an invalidation arrives before it has processed them, and then keeps an old
+    /// size.
     Compared,
-    /// It takes them as they are.
+    /// The kernel accepts them unchanged.
     Taken,
-    /// It has not asked, and hears nothing of them.
+    /// The kernel has not requested them and does not receive them.
     Unasked,
 }
 
-/// For how long the kernel may keep a name under a lease. It asks again so often that the client
-/// knows the lease to be in use, and renews it in time.
+/// The maximum time for which the kernel may cache a name under a lease. The kernel then repeats
+/// its lookups so often that the client sees the lease in use, and renews it in time.
 pub(crate) const NAMED_MAX: Duration = Duration::from_secs(5);
-/// A name may be kept for longer by so much, as the kernel counts from when it has the answer.
+/// The extra time of a cached name, because the kernel counts from the arrival of the reply.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
-/// Names of one directory that the kernel has.
+/// The cached names of one directory in the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Named {
-    /// How many answers are on their way.
+    /// The number of replies in transit.
     under_way: u32,
-    /// When the kernel has none any more.
+    /// The time at which the last cached name expires.
     until: Instant,
 }
 
-/// What the kernel has of all objects that it knows.
+/// The cached state of all objects in the kernel.
 #[derive(Default)]
 pub(crate) struct Keeper {
     kept: Mutex<BTreeMap<NodeId, Kept>>,
     named: Mutex<BTreeMap<NodeId, Named>>,
 }
 
-/// The kernel is being told of a name in a directory.
+/// A reply with a name of a directory in transit to the kernel.
 pub(crate) struct Naming<'a> {
     keeper: &'a Keeper,
     directory: NodeId,
 }
 
-/// What the kernel is to be told at an OPEN.
+/// The instructions for the kernel at an OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// Its pages are good.
+    /// The kernel's pages are valid.
     pub(crate) pages_are_good: bool,
-    /// Its attributes are to be asked for again.
+    /// The kernel must request the attributes again.
     pub(crate) attributes_are_old: bool,
 }
 
@@ -86,8 +87,8 @@ impl Kept {
 }
 
 impl Keeper {
-    /// The kernel is told of attributes. Whether it is to drop pages, as others have changed the
-    /// file `replaced` times by now.
+    /// Records attributes for the kernel, at the given count of changes by other clients. Returns
+    /// true if the caller must send the kernel an invalidation of its pages.
     pub(crate) fn told(
         &self,
         node: NodeId,
@@ -110,39 +111,39 @@ impl Keeper {
         tell
     }
 
-    /// The kernel is told to drop what it has of a file.
+    /// Records that the kernel has received an invalidation of all data of a file.
     pub(crate) fn emptied(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
             known.empty = true;
         }
     }
 
-    /// The kernel is given data of a file to keep.
+    /// Records that the kernel receives data of a file to cache.
     pub(crate) fn filled(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
             known.empty = false;
         }
     }
 
-    /// A program on this machine writes to a file: the kernel has something to keep, and a size that
-    /// it was not told.
+    /// Records that a local program writes to a file: the kernel then caches data, and knows a size
+    /// that it did not receive.
     pub(crate) fn written(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
             (known.empty, known.shown) = (false, None);
         }
     }
 
-    /// Whether the kernel was told to drop what it has of a file, and has nothing new to keep.
+    /// Returns true if the kernel has received an invalidation of a file's data and no data since.
     pub(crate) fn is_empty(&self, node: NodeId) -> bool {
         self.kept().get(&node).is_some_and(|known| known.empty)
     }
 
-    /// The kernel opens a file; from now on its pages are those of this count.
+    /// Records an open: from now on the kernel's pages belong to this count.
     pub(crate) fn open(&self, node: NodeId, attributes: &Attributes, replaced: u64) -> Opening {
         let new = Kept::new(attributes, Some(replaced), replaced);
         let mut kept = self.kept();
         let before = kept.get(&node).copied();
-        // It brings the kernel neither pages nor attributes.
+        // An open gives the kernel neither pages nor attributes.
         let (empty, shown) = before.map_or((false, None), |before| (before.empty, before.shown));
         kept.insert(node, Kept { empty, shown, ..new });
         drop(kept);
@@ -152,7 +153,7 @@ impl Keeper {
         }
     }
 
-    /// The kernel has nothing of an object any more.
+    /// Records that the kernel has dropped an object.
     pub(crate) fn forget(&self, node: NodeId) {
         self.kept().remove(&node);
         let mut named = self.named();
@@ -161,8 +162,9 @@ impl Keeper {
         }
     }
 
-    /// The kernel is told of a name in a directory, or of its absence, until this is dropped. This
-    /// begins before it is looked for, so that a lease that is taken back meanwhile takes it along.
+    /// Marks a name of a directory, or its absence, as in transit to the kernel, until the guard is
+    /// dropped. The mark starts before the lookup, so that a recall in between invalidates the
+    /// name.
     pub(crate) fn naming(&self, directory: NodeId) -> Naming<'_> {
         let mut named = self.named();
         let new = Named { under_way: 0, until: Instant::now() };
@@ -170,7 +172,7 @@ impl Keeper {
         Naming { keeper: self, directory }
     }
 
-    /// Whether the kernel may have names of a directory, which it is told to drop now.
+    /// Returns true if the kernel may have names of a directory; the caller then invalidates them.
     pub(crate) fn takes_names(&self, directory: NodeId) -> bool {
         let mut named = self.named();
         let Some(of) = named.get_mut(&directory) else { return false };
@@ -182,13 +184,13 @@ impl Keeper {
         has
     }
 
-    /// How many objects the kernel knows.
+    /// Returns the number of objects that the kernel references.
     pub(crate) fn count(&self) -> usize {
         self.kept().len()
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<NodeId, Kept>> {
-        // No step with it panics half way.
+        // No code under the lock panics midway.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -235,7 +237,7 @@ mod tests {
     const NODE: NodeId = NodeId(7);
 
     #[test]
-    fn pages_are_good_until_somebody_else_changes_the_file() {
+    fn pages_are_valid_until_another_client_changes_the_file() {
         let keeper = Keeper::default();
         assert!(!keeper.told(NODE, &attributes(1), 1, Telling::Taken), "there are none");
         let open = |changed, replaced| keeper.open(NODE, &attributes(changed), replaced);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_an_open_file_are_dropped_once_for_a_change() {
+    fn pages_of_an_open_file_are_dropped_once_per_change() {
         let keeper = Keeper::default();
         let told =
             |changed, replaced| keeper.told(NODE, &attributes(changed), replaced, Telling::Taken);
@@ -258,13 +260,13 @@ mod tests {
         assert!(told(2, 2));
         assert!(!told(2, 2), "it has been told");
         let opening = keeper.open(NODE, &attributes(2), 2);
-        assert!(!opening.pages_are_good, "whether they are gone by now is not known");
+        assert!(!opening.pages_are_good, "the kernel may not have dropped them yet");
         keeper.forget(NODE);
         assert_eq!(keeper.count(), 0);
     }
 
     #[test]
-    fn a_kernel_that_compares_is_told_to_drop_what_looks_as_it_did() {
+    fn comparing_kernel_needs_a_drop_when_attributes_look_unchanged() {
         let keeper = Keeper::default();
         let told = |attributes: &Attributes, replaced| {
             keeper.told(NODE, attributes, replaced, Telling::Compared)
@@ -275,33 +277,33 @@ mod tests {
         let longer = Attributes { size: 5, ..attributes(2) };
         assert!(!told(&longer, 3), "it sees another size");
         let put_back = Attributes { changed: attributes(4).changed, ..longer };
-        assert!(told(&put_back, 4), "somebody has set the time back");
+        assert!(told(&put_back, 4), "another client has set the time back");
         keeper.written(NODE);
-        assert!(told(&attributes(5), 5), "what it compares with is not known");
+        assert!(told(&attributes(5), 5), "the kernel's values are unknown");
         assert!(
             keeper.told(NODE, &attributes(6), 6, Telling::Unasked),
-            "it is told of nothing else"
+            "the kernel receives no attributes"
         );
-        assert!(!told(&attributes(6), 7), "it still has what it was told before");
+        assert!(!told(&attributes(6), 7), "the kernel still has the earlier attributes");
     }
 
     #[test]
-    fn what_was_dropped_for_a_lease_is_empty_until_there_is_something_new() {
+    fn file_dropped_for_a_recall_is_empty_until_new_data() {
         let keeper = Keeper::default();
         keeper.open(NODE, &attributes(1), 1);
-        assert!(!keeper.is_empty(NODE), "pages may be left of before");
+        assert!(!keeper.is_empty(NODE), "earlier pages may remain");
         keeper.emptied(NODE);
         keeper.open(NODE, &attributes(2), 2);
-        assert!(keeper.is_empty(NODE), "what is opened brings no pages");
+        assert!(keeper.is_empty(NODE), "an open brings no pages");
         assert!(!keeper.told(NODE, &attributes(3), 3, Telling::Taken), "there is nothing to drop");
         keeper.filled(NODE);
         assert!(!keeper.is_empty(NODE));
     }
 
     #[test]
-    fn names_are_taken_back_once_and_while_they_are_told() {
+    fn names_are_invalidated_once_and_while_in_transit() {
         let keeper = Keeper::default();
-        assert!(!keeper.takes_names(NODE), "the kernel was told of none");
+        assert!(!keeper.takes_names(NODE), "the kernel has none");
         let naming = keeper.naming(NODE);
         assert!(keeper.takes_names(NODE) && keeper.takes_names(NODE), "one is on its way");
         drop(naming);

@@ -1,27 +1,27 @@
-//! The files of an NFS server as a mount's: what the kernel's FUSE asks, asked of a client.
+//! The files of an NFS server as a mount: passes requests of the kernel's FUSE to a client.
 //!
-//! What is known of the server, and what was written and is not safe yet, is in the
-//! [`leasehold_client::Client`]; here is what the kernel may keep besides, in its page and name
-//! caches, and for how long:
+//! The [`leasehold_client::Client`] contains the cache of the server's state and the unsaved data;
+//! this crate controls the additional copies in the kernel's page and name caches, and their
+//! lifetime:
 //!
-//! - **Attributes and names** are given to the kernel with the time for which the client trusts
-//!   them, and no longer.
-//! - **Pages** stay over a close while the client has not found the file changed elsewhere: OPEN
-//!   asks the server, unless the mount is told that nobody else is there. Of files that stay open
-//!   they are dropped when the client finds so, and it looks when its trust has run out
-//!   ([`Files::look_again`]).
-//! - **With leases** attributes and pages stay until the lease on the file is wanted back or near
-//!   its end: then they are dropped before it is given back. What is read without a lease is dropped
-//!   behind the answer. Names stay for some seconds where all can be taken back at once, and are asked
-//!   for each time where not; either way the client's cache answers.
-//! - **Nothing written is here alone**: the kernel hands on each write before it ends; stores by a
-//!   mapping come later, and are taken whatever was refused before.
-//! - **O_DIRECT** goes past all caches. **O_APPEND** goes past the kernel's, which would write at
-//!   the end as it was known when the file was opened.
+//! - **Attributes and names** are valid in the kernel for as long as the client trusts them.
+//! - **Pages** survive a close until the client finds that another client has changed the file:
+//!   OPEN sends a request to the server, unless the mount is configured for a single client. Pages
+//!   of open files are dropped when the client detects a change, and it checks when its trust has
+//!   expired ([`Files::look_again`]).
+//! - **With leases**, attributes and pages stay until the server recalls the lease on the file or
+//!   the lease is about to expire: they are dropped before the client returns it. Data that is read
+//!   without a lease is dropped after the reply. Names stay for some seconds if all can be
+//!   invalidated at once; otherwise the kernel looks up each use, and the client's cache answers.
+//! - **No written data exists in the kernel only**: the kernel passes on each write before it
+//!   returns. Stores to a mapping arrive later, and the client accepts them regardless of earlier
+//!   refusals.
+//! - **O_DIRECT** bypasses all caches. **O_APPEND** bypasses the kernel's cache, which would write
+//!   at the end that was current at the open.
 //!
-//! The client names the calling user as AUTH_SYS, groups included, and the server decides, unless
-//! the mount has the kernel judge by mode bits ([`Judge`]). Reads and writes of an open file go by
-//! the user who opened it.
+//! The client sends the calling user as AUTH_SYS, groups included, and the server decides, unless
+//! the mount lets the kernel decide by mode bits ([`Judge`]). Reads and writes of an open file use
+//! the credential of the user who opened it.
 
 mod caller;
 mod convert;

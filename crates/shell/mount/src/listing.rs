@@ -11,7 +11,7 @@ use crate::files::Files;
 use crate::open::{Listed, Open};
 
 impl Files {
-    /// A part of a directory: what is left of what the server sent last, else what it sends now.
+    /// Reads a part of a directory: the rest of the last part from the server, or else a new part.
     pub(crate) async fn readdir(
         &self,
         open: &Open,
@@ -22,7 +22,7 @@ impl Files {
         let offset = open.positions().cookie(offset).ok_or(Errno::INVAL)?;
         let kept = open.take_listed();
         let (mut listed, start) = match kept {
-            // A listing from the beginning is asked of the server.
+            // A listing from the beginning requires a new request.
             Some(kept) if offset != 0 && kept.plus >= plus => match kept.position(offset) {
                 Some(start) => (kept, start),
                 None => (self.listed(open, Some(kept), offset, plus).await?, 0),
@@ -34,7 +34,7 @@ impl Files {
         Ok(reply)
     }
 
-    /// The part of a directory behind a cookie; nothing behind the last entry.
+    /// Requests the part of a directory after a cookie; returns no entries at the end.
     async fn listed(
         &self,
         open: &Open,
@@ -55,7 +55,8 @@ impl Files {
         Ok(Listed { entries: listing.entries, end: listing.end, plus })
     }
 
-    /// As many entries as there is room for. The kernel is told only of what fits.
+    /// Fills the reply with as many entries as fit. The kernel receives references to these objects
+    /// only.
     fn fill(
         &self,
         open: &Open,
@@ -79,8 +80,8 @@ impl Files {
                 next: positions.of(entry.cookie.0),
                 mode,
             };
-            // The reference is the kernel's from now on. Where names are leased it is told of no
-            // object: it would have to ask for the name all the same, also where it need not now.
+            // From now on the kernel holds the reference. If names are leased, the kernel receives
+            // no objects: it would have to look up each name all the same, even without need.
             let tells = plus && !self.client.leases_names();
             let found = if tells { entry.found.take() } else { None };
             let told = found.map(|found| self.entry(open.node, &self.as_now(found)));
@@ -89,9 +90,9 @@ impl Files {
         listing.reply()
     }
 
-    /// What is known of an object now: what was listed may have been kept for long. The kernel asks
-    /// for itself what goes by a lease: while the listing is on its way that may be taken back, which
-    /// the kernel does not heed for what it does not know yet.
+    /// Returns the current cached state of a listed object, since listings may be cached for long.
+    /// Attributes under a lease have no validity here: a recall may cross the listing in transit,
+    /// and the kernel ignores invalidations of objects that it does not know yet.
     fn as_now(&self, found: Found) -> Found {
         match self.client.seen(found.node) {
             Some(Seen { attributes, trusted_for }) => {
@@ -105,7 +106,7 @@ impl Files {
 }
 
 impl Listed {
-    /// Where in this part of a directory it goes on behind a cookie.
+    /// Returns the index in this part at which the listing continues after a cookie.
     fn position(&self, offset: u64) -> Option<usize> {
         let at = self.entries.iter().position(|entry| entry.cookie.0 == offset)? + 1;
         (at < self.entries.len()).then_some(at)

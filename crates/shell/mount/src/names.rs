@@ -1,4 +1,4 @@
-//! Names: found, made, changed and removed.
+//! Names: lookup, creation, rename and removal.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const EXCLUSIVE: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 
 impl Files {
-    /// Answers what is about names in a directory.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the caller has answered all else")]
+    /// Handles an operation on names in a directory.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the caller has handled all else")]
     pub(crate) async fn change_names(
         &self,
         directory: NodeId,
@@ -54,16 +54,16 @@ impl Files {
                 client.rmdir(&who, directory, &name).await.map_err(errno)?;
                 Ok(Reply::Done)
             }
-            // What is there cannot be left in place or exchanged by NFS.
+            // NFS can neither keep an existing target nor exchange two names.
             Operation::Rename { flags, .. } if flags != 0 => Err(Errno::INVAL),
             Operation::Rename { name, to, new_name, .. } => {
                 let to = (NodeId(to.0), &new_name[..]);
-                // The kernel moves what it has of the name.
+                // The kernel moves its cached entry of the name.
                 let _naming = self.keeper.naming(to.0);
                 let renamed = client.rename(&who, (directory, &name), to).await;
                 if matches!(renamed, Err(Error::Failed(Status::NotFound))) {
-                    // A server that was killed may have done it. Else the kernel would go on in the
-                    // belief that the new name is absent.
+                    // A server that was killed may have done the rename. Without this, the kernel
+                    // would still cache the absence of the new name.
                     self.notifier.names_changed();
                 }
                 renamed.map_err(errno)?;
@@ -103,7 +103,7 @@ impl Files {
         let (mut found, open) =
             self.client.create(&who, place, wanted, how(flags)).await.map_err(errno)?;
         if flags & TRUNCATE != 0 && found.attributes.size > 0 {
-            // Somebody else was faster to make it.
+            // Another client has created the file first.
             let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
             match self.client.setattr(&who, found.node, &size).await {
                 Ok(seen) => found.attributes = seen.attributes,
@@ -148,7 +148,7 @@ impl Files {
     }
 }
 
-/// What the kernel is told where there is no such name.
+/// Returns the kernel's entry for a name that does not exist.
 fn no_such_name(valid: Duration) -> Entry {
     Entry {
         node: None,

@@ -1,4 +1,4 @@
-//! What is open, by the numbers that the kernel names it by: those of the client.
+//! Open files and directories, by the client's numbers, which the kernel uses as well.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use leasehold_fuse::Errno;
 
 use crate::positions::Positions;
 
-/// An opening of a file or a directory.
+/// An open file or directory.
 pub(crate) struct Open {
     pub(crate) id: OpenId,
     pub(crate) node: NodeId,
-    /// Who opened it: reads and writes go by its right.
+    /// The credential of the opening user, for reads and writes.
     pub(crate) who: Credential,
-    /// Whether the kernel keeps pages of what is read by it.
+    /// True if the kernel caches pages of the data that it reads here.
     pub(crate) keeps_pages: bool,
-    /// The part of a directory that was read last.
+    /// The part of the directory that was read last.
     listed: Mutex<Option<Listed>>,
     /// The positions in a directory that programs have received.
     positions: Mutex<Positions>,
@@ -25,13 +25,13 @@ pub(crate) struct Open {
 /// A part of a directory.
 pub(crate) struct Listed {
     pub(crate) entries: Vec<Entry>,
-    /// Whether the directory has no more.
+    /// True if the directory has no more entries.
     pub(crate) end: bool,
-    /// Whether attributes were asked for.
+    /// True if attributes were requested.
     pub(crate) plus: bool,
 }
 
-/// All that is open.
+/// All open files and directories.
 #[derive(Default)]
 pub(crate) struct Openings(Mutex<BTreeMap<OpenId, Arc<Open>>>);
 
@@ -48,7 +48,7 @@ impl Open {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Keeps what was read last; what was kept before is given back.
+    /// Keeps the part that was read last, and releases the previous one.
     pub(crate) fn keep_listed(&self, client: &Client, listed: Option<Listed>) {
         let mut kept = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *kept, listed);
@@ -60,7 +60,7 @@ impl Open {
 }
 
 impl Listed {
-    /// Gives back the objects that the kernel was not told of.
+    /// Returns the references to the objects that the kernel did not receive.
     pub(crate) fn give_back(self, client: &Client) {
         for found in self.entries.into_iter().filter_map(|entry| entry.found) {
             client.forget(found.node, 1);
@@ -87,7 +87,7 @@ impl Openings {
         self.table().len()
     }
 
-    /// All of them.
+    /// Returns all open files and directories.
     pub(crate) fn all(&self) -> Vec<Arc<Open>> {
         self.table().values().cloned().collect()
     }

@@ -1,20 +1,20 @@
 //! The positions in one opening of a directory, as programs receive them.
 //!
-//! A server's cookie may have 64 bits (cookies of ext4 do). A program of 32 bits has no more than
-//! 31 bits for a position, and its library refuses a directory with larger positions. So the
-//! program gets a small number of this opening's own for a large cookie. The number means the same
-//! cookie for as long as the opening lasts: POSIX promises no more of `telldir` and `seekdir`.
+//! A server's cookie may have 64 bits (cookies of ext4 do). A 32-bit program has 31 bits for a
+//! position, and its library rejects a directory with larger positions. So the program receives a
+//! small number instead of a large cookie. The number maps to the same cookie as long as the
+//! directory is open: POSIX guarantees no more for `telldir` and `seekdir`.
 
 use std::collections::BTreeMap;
 
-/// Cookies below this number are positions themselves; numbers of our own begin here.
+/// Cookies below this number are positions themselves; assigned numbers begin here.
 const OWN: u64 = 1 << 30;
 
-/// The number of cookies that one opening has numbers for. Further cookies of the server go to the
-/// program unchanged; programs of 64 bits can use them.
+/// The maximum number of cookies with an assigned number for one open directory. Further cookies go
+/// to the program unchanged; 64-bit programs can use them.
 const OWN_MAX: usize = 1 << 20;
 
-/// The positions of one opening.
+/// The positions of one open directory.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
     cookies: Vec<u64>,
@@ -22,7 +22,7 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// The position that means a cookie.
+    /// Returns the position for a cookie.
     pub(crate) fn of(&mut self, cookie: u64) -> u64 {
         if cookie < OWN {
             return cookie;
@@ -30,7 +30,7 @@ impl Positions {
         if let Some(number) = self.numbers.get(&cookie) {
             return *number;
         }
-        // A cookie that looks like a number of this opening must not reach a program.
+        // A cookie that looks like an assigned number must not reach a program.
         if self.cookies.len() == OWN_MAX && cookie >= OWN + OWN_MAX as u64 {
             return cookie;
         }
@@ -40,7 +40,7 @@ impl Positions {
         number
     }
 
-    /// The cookie that a position means; none where this opening has given out no such position.
+    /// Returns the cookie of a position; `None` if the position was never assigned.
     pub(crate) fn cookie(&self, position: u64) -> Option<u64> {
         match position.checked_sub(OWN).map(usize::try_from) {
             None => Some(position),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_cookies_are_told_as_small_positions_that_stay() {
+    fn large_cookies_have_stable_small_positions() {
         let mut positions = Positions::default();
         let cookies = [1, 7, OWN - 1, OWN, u64::MAX, u64::MAX / 2, 1 << 40];
         let told: Vec<u64> = cookies.iter().map(|cookie| positions.of(*cookie)).collect();
@@ -64,11 +64,11 @@ mod tests {
         assert_eq!(again, told, "a listing from the beginning has the same positions");
         let meant: Vec<_> = told.iter().map(|position| positions.cookie(*position)).collect();
         assert_eq!(meant, cookies.map(Some));
-        assert_eq!(positions.cookie(OWN + 7), None, "it was told to nobody");
+        assert_eq!(positions.cookie(OWN + 7), None, "the position was never assigned");
     }
 
     #[test]
-    fn positions_take_a_bounded_room() {
+    fn positions_use_bounded_memory() {
         let mut positions = Positions::default();
         let cookie = |number: usize| u64::MAX - number as u64;
         for number in 0..OWN_MAX + 5 {

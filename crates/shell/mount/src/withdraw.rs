@@ -1,4 +1,4 @@
-//! What the kernel keeps is taken back when the lease that it was kept under is.
+//! Invalidates the kernel's copies when the server recalls their lease.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use leasehold_fuse::Notifier;
 
 use crate::kept::Keeper;
 
-/// Has the kernel drop what it was given.
+/// Makes the kernel drop its copies.
 struct Taker {
     notifier: Notifier,
     keeper: Arc<Keeper>,
 }
 
-/// Has what the kernel keeps of a client's files taken back with their leases.
+/// Registers the invalidation of the kernel's copies at a client with leases.
 pub(crate) fn watch(client: &Client, notifier: &Notifier, keeper: &Arc<Keeper>) {
     if client.options().variant == Variant::Lease {
         let (notifier, keeper) = (notifier.clone(), Arc::clone(keeper));
@@ -39,11 +39,11 @@ impl Watcher for Taker {
     }
 
     fn replaced(&self, client: &Client, node: NodeId) {
-        // What the kernel has forgotten, as it was removed here, it has nothing of. A new epoch would
-        // cost it the pages of all files that are not open.
+        // The kernel has no copies of an object that it has forgotten after a local removal. A new
+        // epoch would cost it the pages of all closed files.
         if client.is_referred(node) {
             self.take_names(node);
-            // Else the kernel would not heed the attributes that are on their way to it.
+            // Otherwise the kernel would ignore the attributes in transit.
             if !self.keeper.is_empty(node) {
                 self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
             }

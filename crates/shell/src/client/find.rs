@@ -1,14 +1,15 @@
-//! How a server is found, and one of its directories mounted.
+//! Discovery of a server's ports and versions, and the MOUNT of a directory.
 //!
 //! Rules:
-//! 1. The port of NFS is the one given, else what the server's portmap says, else 2049.
-//! 2. The port of MOUNT is the one given; else, where a port of NFS is given, that one if MOUNT is
-//!    served there; else what portmap says; else the port of NFS.
-//! 3. The version is the one asked for, else the newest that server and client both speak.
-//! 4. Of a path, the longest front is mounted that the server exports, and the rest is looked up.
-//!    Where its list of exports has none, the longest front that it lets be mounted; but a server
-//!    that gives the same handle for `/` takes any path for its only one.
-//! 5. Where the path is known to be one that is mounted whole, nothing else is asked for.
+//! 1. The NFS port is the given one, else the one in the server's portmapper, else 2049.
+//! 2. The MOUNT port is the given one; else, if an NFS port is given and serves MOUNT as well, that
+//!    port; else the one in the portmapper; else the NFS port.
+//! 3. The version is the requested one, else the newest that both server and client support.
+//! 4. The client mounts the longest prefix of the path that the server exports and looks up the
+//!    rest. If the list of exports has no prefix, the client mounts the longest prefix that the
+//!    server accepts; but a server that returns the same handle for `/` accepts any path for its
+//!    only export.
+//! 5. If the path is known to be an export, the client requests nothing else.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -25,35 +26,35 @@ use leasehold_wire::{mount as mount_wire, nfs3, portmap as portmap_wire};
 use super::hub::Runtime;
 use super::sockets::SourcePort;
 
-/// The port of NFS where nothing else is said.
+/// The default NFS port.
 const NFS_PORT: u16 = 2049;
 
-/// How long each step of finding a server may take.
+/// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What is to be mounted, and how.
+/// The directory to mount, and the options.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The server's name or address.
     pub host: String,
-    /// The port of NFS.
+    /// The NFS port.
     pub port: Option<u16>,
-    /// The port of MOUNT.
+    /// The MOUNT port.
     pub mount_port: Option<u16>,
-    /// The version of NFS.
+    /// The NFS version.
     pub version: Option<Version>,
     /// The path of a directory on the server.
     pub path: Vec<u8>,
-    /// Whether it is that path alone that can be mounted, whatever the list of exports has.
+    /// True if only the whole path can be mounted, regardless of the list of exports.
     pub only_whole: bool,
-    /// Which ports to speak from.
+    /// The source ports.
     pub source: SourcePort,
-    /// How the session of what is mounted calls.
+    /// The options of the mounted session.
     pub options: Options,
 }
 
 impl Target {
-    /// A directory of a server, with all else as it is found.
+    /// Creates a target for a directory of a server, with defaults for all other settings.
     #[must_use]
     pub fn new(host: &str, path: &[u8], options: Options) -> Self {
         Self {
@@ -69,38 +70,38 @@ impl Target {
     }
 }
 
-/// A directory of a server, ready for use.
+/// A mounted directory of a server.
 #[derive(Clone)]
 pub struct Mounted {
     /// The server.
     pub nfs: Nfs,
     /// Its address.
     pub server: SocketAddr,
-    /// The handle that MOUNT gave.
+    /// The handle that MOUNT returned.
     pub root: Handle,
-    /// The path that MOUNT gave it for.
+    /// The path of that handle.
     pub mounted: Vec<u8>,
-    /// The names that lead from there to the path that was asked for; empty where it is the root.
+    /// The names that lead from that path to the requested path; empty if the two are equal.
     pub rest: Vec<Vec<u8>>,
     /// The server's sizes and limits.
     pub bounds: Bounds,
 }
 
-/// Why nothing was mounted: what was tried, where, and what came of it.
+/// The reason why a mount failed: the step, the address and the error.
 #[derive(Clone, Debug)]
 pub enum NotFound {
-    /// The name of the server means no address.
+    /// The server's name has no address.
     NoAddress(String),
-    /// A step came to nothing.
+    /// A step failed.
     Step {
-        /// What was asked.
+        /// The step.
         what: &'static str,
-        /// Whom.
+        /// The address.
         at: SocketAddr,
-        /// What came of it.
+        /// The error.
         error: Error,
     },
-    /// The server does not speak a version that is wanted; the range that it does.
+    /// The server does not support a requested version; the range that it supports.
     NoVersion(SocketAddr, Option<Versions>),
     /// MOUNT refuses the path.
     Refused(String, Status),
@@ -111,18 +112,18 @@ pub enum NotFound {
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoAddress(why) => write!(f, "the server's name is not known: {why}"),
+            Self::NoAddress(why) => write!(f, "cannot resolve the server's name: {why}"),
             Self::Step { what, at, error } => write!(f, "{what} at {at}: {error}"),
             Self::NoVersion(at, Some(Versions { low, high })) => {
-                write!(f, "the server at {at} speaks NFS versions {low} to {high} only")
+                write!(f, "the server at {at} supports NFS versions {low} to {high} only")
             }
             Self::NoVersion(at, None) => write!(f, "no NFS server at {at}"),
             Self::Refused(path, status) => match status {
                 Status::Access | Status::NotOwner => {
-                    write!(f, "the server does not let {path} be mounted from here")
+                    write!(f, "the server does not permit this client to mount {path}")
                 }
                 Status::NotFound => write!(f, "the server has no directory {path}"),
-                Status::NotDirectory => write!(f, "{path} on the server is no directory"),
+                Status::NotDirectory => write!(f, "{path} on the server is not a directory"),
                 Status::Io
                 | Status::Invalid
                 | Status::NameTooLong
@@ -139,7 +140,7 @@ impl std::error::Error for NotFound {}
 /// Finds a server and mounts a directory of it. The name is resolved on this thread.
 ///
 /// # Errors
-/// Says which step came to nothing, for the last of the server's addresses that was tried.
+/// Returns the failed step, for the last of the server's addresses.
 pub async fn mount(
     runtime: &Runtime,
     target: &Target,
@@ -152,7 +153,7 @@ pub async fn mount(
         let search = Search { runtime, target, who, address: address.ip() };
         match search.mount().await {
             Ok(mounted) => return Ok(mounted),
-            // The server was there: another address of it says the same.
+            // The server has answered: its other addresses would return the same status.
             Err(refused @ (NotFound::Refused(..) | NotFound::NoVersion(_, Some(_)))) => {
                 return Err(refused);
             }
@@ -182,7 +183,7 @@ impl Search<'_> {
         Ok(Mounted { nfs, server, root, mounted, rest, bounds })
     }
 
-    /// Where NFS is, and which version is spoken.
+    /// Returns the address of NFS and the version to use.
     async fn nfs(&self) -> Result<(SocketAddr, Version), NotFound> {
         let wanted: &[Version] = match &self.target.version {
             Some(version) => core::slice::from_ref(version),
@@ -196,7 +197,7 @@ impl Search<'_> {
                 None => self.mapped(nfs3::PROGRAM, version.number()).await.unwrap_or(NFS_PORT),
             };
             let server = SocketAddr::new(self.address, port);
-            // No other answer is to be had at a port where nobody is.
+            // Another version cannot succeed at a port without a server.
             if last_port == Some(port) && matches!(failure, Some(NotFound::Step { .. })) {
                 break;
             }
@@ -216,7 +217,7 @@ impl Search<'_> {
         Err(failure.expect("a version is tried"))
     }
 
-    /// Where MOUNT is.
+    /// Returns the address of MOUNT.
     async fn mount_service(
         &self,
         nfs: SocketAddr,
@@ -248,8 +249,8 @@ impl Search<'_> {
         session.call(&Credential::none(), procedure, &()).await.is_ok()
     }
 
-    /// The handle of the path, or of the longest part of its front that can be mounted, and the
-    /// names that are left.
+    /// Returns the handle of the path, or of its longest prefix that can be mounted, with that
+    /// prefix and the remaining names.
     async fn root(
         &self,
         server: SocketAddr,
@@ -286,7 +287,7 @@ impl Search<'_> {
                     return Ok(found(root, if takes_any_path { 0 } else { count }));
                 }
                 Err(status) => {
-                    // What is said of the whole path is what its user asked about.
+                    // Reports the status of the whole path, since that is the user's request.
                     refused.get_or_insert(NotFound::Refused(text_of(&names, count), status));
                 }
             }
@@ -294,7 +295,7 @@ impl Search<'_> {
         Err(refused.expect("at least the root is tried"))
     }
 
-    /// The number of names in the longest front of a path that the server exports.
+    /// Returns the number of names in the longest exported prefix of a path.
     async fn exported(
         &self,
         session: &leasehold_session::Session,
@@ -309,14 +310,14 @@ impl Search<'_> {
         fronts.max()
     }
 
-    /// The port that the server's portmap has, if there is one.
+    /// Returns the port in the server's portmapper, if there is one.
     async fn mapped(&self, program: u32, version: u32) -> Option<u16> {
         let at = SocketAddr::new(self.address, portmap_wire::PORT);
         let session = self.brief(at).ok()?;
         portmap::port(&session, program, version, self.carrier()).await.ok()?
     }
 
-    /// A session for finding out.
+    /// Creates a session with the timeout of the discovery.
     fn brief(&self, at: SocketAddr) -> Result<leasehold_session::Session, NotFound> {
         let options = match self.carrier() {
             Carrier::Stream => Options::stream(),
@@ -347,7 +348,7 @@ fn path_of(names: &[&[u8]], count: usize) -> Vec<u8> {
     [b"/", &names[..count].join(&b'/')[..]].concat()
 }
 
-/// The same, for people.
+/// Returns the path as text for messages.
 fn text_of(names: &[&[u8]], count: usize) -> String {
     String::from_utf8_lossy(&path_of(names, count)).into_owned()
 }

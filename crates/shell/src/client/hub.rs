@@ -1,9 +1,10 @@
-//! Who receives for sessions and opens their connections: a thread, which keeps all timers too, and
-//! loops of the server, each for the calls that begin on it.
+//! The threads that receive for sessions and open their connections: one runtime thread, which also
+//! keeps all timers, and loops of a server, each for the calls that begin on it.
 //!
-//! A call that a loop makes to answer another, and what comes of it, so stay on one thread: nobody is
-//! woken for it but by its socket. Each lane of such a session belongs to a loop, and the first to
-//! the thread, which has the calls of all others. When a loop ends, the thread goes on with its lanes.
+//! A call that a loop makes to answer another call, and the processing of its reply, thus stay on
+//! one thread, which only its socket wakes. Each lane of such a session belongs to a loop, except
+//! the first, which belongs to the runtime thread and carries the calls of all other threads. When
+//! a loop ends, the runtime thread takes over its lanes.
 
 use core::cell::RefCell;
 use core::net::SocketAddr;
@@ -30,31 +31,31 @@ use crate::limits::SWEEP_INTERVAL;
 use crate::own;
 use crate::slab::Key;
 
-/// Events that are taken at once.
+/// The maximum number of events in one wait.
 const EVENTS_MAX: usize = 64;
 
-/// The event of the bell; no key of a slab comes near.
+/// The event data of the bell; no key of a slab reaches this value.
 const BELL: u64 = u64::MAX;
 
-/// One thread that drives any number of sessions. It ends when the runtime and all sessions that
-/// it made are dropped. Threads do not survive a fork: a program that goes to the background does
-/// so first.
+/// A thread that drives any number of sessions. It ends when the runtime and all of its sessions
+/// are dropped. Threads do not survive a fork, so a program must fork into the background before it
+/// starts the runtime.
 #[derive(Clone)]
 pub struct Runtime {
     handle: Arc<Handle>,
-    /// How many loops call by it.
+    /// The number of loops that make calls.
     loops: usize,
 }
 
-/// What keeps the thread: the runtime, and each session.
+/// Keeps the thread alive; the runtime and each session hold it.
 struct Handle {
     hub: Arc<Hub>,
 }
 
-/// A thread that receives, as others see it: a list of what they want of it, and a bell.
+/// The interface of a receiving thread to other threads: a list of requests, and a bell.
 pub(super) struct Hub {
     bell: OwnedFd,
-    /// Whether the bell was rung and not yet heard.
+    /// True if the bell was rung and the thread has not yet reacted.
     rung: AtomicBool,
     requests: Mutex<Requests>,
 }
@@ -62,23 +63,23 @@ pub(super) struct Hub {
 #[derive(Default)]
 pub(super) struct Requests {
     pub(super) connects: Vec<(Arc<Ends>, Connection)>,
-    /// Sockets for datagrams, which need no connecting.
+    /// Datagram sockets, which need no connection attempt.
     pub(super) opened: Vec<(Arc<Ends>, Arc<Wire>)>,
     wakes: Vec<(Time, Arc<Ends>)>,
     pub(super) closes: Vec<Arc<Ends>>,
     stop: bool,
-    /// Whether the thread takes no more.
+    /// True if the thread accepts no more requests.
     gone: bool,
 }
 
-/// The ends of one session, as both its callers and the threads that receive need them.
+/// The endpoints of one session, shared by its callers and the receiving threads.
 pub(super) struct Ends {
     pub(super) to: SocketAddr,
     pub(super) source: SourcePort,
     pub(super) driver: Driver,
-    /// What each lane sends by, if anything, and the port that it last spoke from.
+    /// For each lane, its wire, if any, and the last source port.
     lanes: Vec<Mutex<Lane>>,
-    /// Whether all lanes but the first belong to loops.
+    /// True if all lanes except the first belong to loops.
     of_loops: bool,
 }
 
@@ -86,16 +87,16 @@ pub(super) struct Ends {
 pub(super) struct Lane {
     pub(super) wire: Option<Arc<Wire>>,
     pub(super) last_port: Option<u16>,
-    /// The loop that receives, where one does.
+    /// The loop that receives for this lane, if there is one.
     seat: Option<Arc<Hub>>,
-    /// What went over the wires that it had before.
+    /// The traffic of earlier wires.
     before: Traffic,
-    /// Whether it had any.
+    /// True if there were earlier wires.
     is_renewed: bool,
 }
 
 impl Lane {
-    /// It has no wire any more. What was given to that and not taken is lost.
+    /// Removes the wire. Bytes that the server's system has not acknowledged are lost.
     pub(super) fn cut(&mut self) {
         if self.wire.is_some() {
             let traffic = self.traffic();
@@ -104,9 +105,9 @@ impl Lane {
         }
     }
 
-    /// What went over it so far. A wire that follows another counts from when something comes on it:
-    /// the system of a program that stands still takes a connection after the other, and some of
-    /// what is sent on each.
+    /// Returns the traffic of the lane so far. A wire that replaces another counts only after it
+    /// has received something: the system of a hung server accepts connection after connection, and
+    /// some of the bytes sent on each.
     fn traffic(&self) -> Traffic {
         let traffic = self.wire.as_ref().map_or_else(Traffic::default, |wire| wire.traffic());
         let counts = traffic.came > 0 || !self.is_renewed;
@@ -138,14 +139,15 @@ impl Runtime {
         Ok(Self { handle: Arc::new(Handle { hub }), loops: 0 })
     }
 
-    /// The same for a server with so many loops: a session over streams has a connection more for
-    /// each, which calls that begin on a loop take, and which the loop itself receives on.
+    /// Configures the runtime for a server with this number of loops: a stream session has an
+    /// additional connection for each loop, which carries the calls of that loop, and on which the
+    /// loop itself receives.
     #[must_use]
     pub fn beside_loops(self, loops: NonZeroUsize) -> Self {
         Self { loops: loops.get(), ..self }
     }
 
-    /// A session with the server at an address. Over streams nothing is opened before a call needs
+    /// Creates a session with the server at an address. A stream session connects when a call needs
     /// it.
     ///
     /// # Errors
@@ -197,7 +199,7 @@ impl Transport for Sockets {
         let add = |requests: &mut Requests| {
             requests.connects.push((Arc::clone(&self.ends), connection));
         };
-        // What a loop had that has ended is the thread's.
+        // The runtime thread takes over the lanes of a loop that has ended.
         if !seat.is_some_and(|seat| seat.request(add)) {
             self.handle.hub.request(add);
         }
@@ -266,7 +268,7 @@ impl Hub {
         Ok(Self { bell, rung: AtomicBool::new(false), requests: Mutex::default() })
     }
 
-    /// Wants something of the thread; says whether it takes that.
+    /// Sends a request to the thread. Returns false if the thread accepts no more.
     fn request(&self, add: impl FnOnce(&mut Requests)) -> bool {
         let mut requests = self.requests();
         if requests.gone {
@@ -281,7 +283,7 @@ impl Hub {
         true
     }
 
-    /// The last that is wanted of the thread.
+    /// Closes the list of requests and returns the remaining ones.
     pub(super) fn leave(&self) -> Requests {
         let gone = Requests { gone: true, ..Requests::default() };
         core::mem::replace(&mut *self.requests(), gone)
@@ -295,17 +297,17 @@ impl Hub {
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        // The lists are whole whatever a thread that died was about to add.
+        // The lists are consistent even if a thread panicked before it added an entry.
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread's own state.
+/// The state of the runtime thread.
 struct Loop {
     hub: Arc<Hub>,
     epoll: OwnedFd,
     links: Links,
-    /// When which sessions are to be woken.
+    /// The sessions to wake, by time.
     wakes: BTreeMap<Time, Vec<Arc<Ends>>>,
 }
 
@@ -343,10 +345,10 @@ impl Loop {
         events.clear();
         let wake =
             self.links.next_wake().into_iter().chain(self.wakes.keys().next().copied()).min();
-        // Once all is quiet, memory is given back.
+        // An idle thread frees its memory.
         let quiet = self.links.has_memory().then(|| clock::now() + SWEEP_INTERVAL);
         let timeout = wake.into_iter().chain(quiet).min().map(|wake| {
-            // A little later than the moment, never sooner: sooner would be for nothing.
+            // Rounds up: a wake before its time would have no effect.
             let span = wake.since(clock::now()) + Duration::from_nanos(1);
             Timespec {
                 tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
@@ -360,11 +362,11 @@ impl Loop {
         }
     }
 
-    /// Keeps the times that were asked for.
+    /// Records the requested wakes and closes sessions.
     fn serve(&mut self, requests: Requests) {
         for (time, ends) in requests.wakes {
             let sleepers = self.wakes.entry(time).or_default();
-            // One that is asked for again while it stands is not for twice.
+            // A repeated request for a pending time adds nothing.
             if !sleepers.iter().any(|sleeper| Arc::ptr_eq(sleeper, &ends)) {
                 sleepers.push(ends);
             }
@@ -390,36 +392,35 @@ impl Loop {
     }
 }
 
-/// A loop of the server, that receives what its own calls bring.
+/// A server loop that receives the replies to its own calls.
 pub(crate) struct Seat {
     pub(crate) links: Links,
-    /// The number of the loop.
+    /// The index of the loop.
     number: usize,
 }
 
 thread_local! {
-    /// The loop that this thread is.
+    /// The loop that runs on this thread.
     static SEATED: RefCell<Option<(usize, Arc<Hub>)>> = const { RefCell::new(None) };
 }
 
 impl Seat {
-    /// The seat of the loop with that number; what rings when others want something of it is to be
-    /// in its set, as edges.
+    /// Creates the seat of a loop. The loop must add the bell to its epoll set, edge-triggered.
     pub(crate) fn new(number: usize, name: Name) -> Result<Self, Errno> {
         Ok(Self { links: Links::new(Arc::new(Hub::new()?), name), number })
     }
 
-    /// What becomes readable when others want something of the loop.
+    /// Returns the descriptor that becomes readable when other threads have requests.
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.links.hub().bell
     }
 
-    /// From now on what begins on this thread is answered on it.
+    /// Assigns later calls of this thread to this loop.
     pub(crate) fn take(&self) {
         SEATED.set(Some((self.number, Arc::clone(self.links.hub()))));
     }
 
-    /// No more.
+    /// Ends the assignment.
     pub(crate) fn leave(&mut self, set: &OwnedFd) {
         SEATED.set(None);
         self.links.leave(set);
@@ -447,7 +448,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until a lane's traffic is this.
+    /// Waits until a lane's traffic has this value.
     fn becomes(lane: &Lane, expected: Traffic) {
         let end = Instant::now() + core::time::Duration::from_secs(60);
         while lane.traffic() != expected {
@@ -456,9 +457,9 @@ mod tests {
         }
     }
 
-    /// The system of a server that stands still takes what is sent on connection after connection.
+    /// The system of a hung server accepts bytes on connection after connection.
     #[test]
-    fn a_renewed_lane_counts_from_where_something_comes() {
+    fn renewed_lane_counts_after_its_first_received_byte() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
         let at = listener.local_addr().expect("it has one");
         let mut lane = Lane::default();
@@ -474,7 +475,7 @@ mod tests {
             wire.send(&writer.finish());
             theirs
         };
-        // Each sends a word with its mark.
+        // Each wire sends one word with its record mark.
         let first = connect(&mut lane, 0);
         becomes(&lane, Traffic { given: 8, taken: 8, came: 0 });
         lane.cut();

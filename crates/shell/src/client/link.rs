@@ -1,4 +1,4 @@
-//! One socket of a session: whoever calls sends on it, the runtime's thread receives.
+//! One socket of a session: callers send on it, and the receiving thread receives.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -28,7 +28,7 @@ pub(super) struct Wire {
     pub(super) socket: OwnedFd,
     carrier: Carrier,
     outbox: Mutex<Outbox>,
-    /// Bytes that it was given to send, and that were received, ever.
+    /// The total bytes that callers have sent and that the wire has received.
     given: AtomicU64,
     came: AtomicU64,
 }
@@ -39,8 +39,9 @@ impl Wire {
         Self { connection, socket, carrier, outbox, given, came }
     }
 
-    /// Sends a message, or what of it the socket takes now; the rest of a stream follows when the
-    /// socket takes more. A datagram that cannot be sent is lost, as others are on the way.
+    /// Sends a message, or as much as the socket accepts; the rest of a stream follows when the
+    /// socket accepts more. A datagram that the socket rejects is lost, like datagrams lost on the
+    /// network.
     pub(super) fn send(self: &Arc<Self>, message: &Message) {
         match self.carrier {
             Carrier::Stream => {
@@ -48,7 +49,8 @@ impl Wire {
                 let before = outbox.len();
                 outbox.push_copy(message);
                 self.given.fetch_add((outbox.len() - before) as u64, Ordering::Relaxed);
-                // Otherwise it is about to be sent, or the socket will say when it is not full.
+                // Otherwise a send is already pending, or the socket will report that it is
+                // writable.
                 if before == 0 && !PutOff::takes(self) {
                     self.send_from(&mut outbox);
                 }
@@ -59,26 +61,27 @@ impl Wire {
                 let mut no_control = SendAncillaryBuffer::default();
                 let sent = sendmsg(&self.socket, &parts, &mut no_control, SendFlags::NOSIGNAL);
                 if let Err(error) = sent {
-                    tracing::debug!(%error, "a datagram could not be sent");
+                    tracing::debug!(%error, "cannot send a datagram");
                 }
             }
         }
     }
 
-    /// Whether it is a connection, which ends.
+    /// Returns true for a connection, false for datagrams.
     pub(super) fn is_stream(&self) -> bool {
         self.carrier == Carrier::Stream
     }
 
-    /// What went over it so far; nothing of datagrams, of which nobody says what became.
+    /// Returns the traffic so far; zero for datagrams, whose arrival is unknown.
     pub(super) fn traffic(&self) -> Traffic {
         if !self.is_stream() {
             return Traffic::default();
         }
-        // What has come need not be received yet: a large message is when a part of it has come.
+        // Includes bytes that the kernel has received and this process has not read, such as a part
+        // of a large message.
         let received = self.came.load(Ordering::Relaxed);
         let came = received + ioctl_fionread(&self.socket).unwrap_or(0);
-        // While it is held, nothing goes from here to the socket.
+        // The lock prevents sends in between.
         let outbox = self.outbox();
         let given = self.given.load(Ordering::Relaxed);
         let waiting = outbox.len() + sys::unacknowledged(&self.socket).unwrap_or(0);
@@ -86,12 +89,12 @@ impl Wire {
         Traffic { given, taken: given.saturating_sub(waiting as u64), came }
     }
 
-    /// Takes note of what was received.
+    /// Counts received bytes.
     fn came(&self, bytes: usize) {
         self.came.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The socket takes more.
+    /// Continues to send when the socket accepts more.
     pub(super) fn writable(&self) {
         self.send_from(&mut self.outbox());
     }
@@ -99,37 +102,37 @@ impl Wire {
     fn send_from(&self, outbox: &mut Outbox) {
         if let Err(error) = outbox.send(&self.socket) {
             tracing::debug!(%error, "a connection failed");
-            // The runtime's thread hears of its end.
+            // The runtime's thread detects the end of the connection.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        // Nothing panics in between that would leave it half changed.
+        // No code under the lock panics in the middle of a change.
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 thread_local! {
-    /// What this thread has yet to send, where it puts that off.
+    /// The wires with deferred sends of this thread, if it defers them.
     static PUT_OFF: RefCell<Option<Vec<Arc<Wire>>>> = const { RefCell::new(None) };
 }
 
-/// A thread that works in rounds, and sends on streams at the end of each: however many calls come
-/// together, they leave each socket in one system call. Such a thread waits for no call.
+/// Deferred sends of a thread that works in rounds: at the end of each round, all calls on a socket
+/// leave in one system call. Such a thread must not block on a call.
 pub(crate) struct PutOff {
-    /// It is of the thread that it was made on.
+    /// Bound to the thread that created the value.
     here: PhantomData<*const ()>,
 }
 
 impl PutOff {
-    /// From now on sends of the calling thread wait for the end of a round.
+    /// Defers later sends of the calling thread to the end of its round.
     pub(crate) fn begin() -> Self {
         PUT_OFF.set(Some(Vec::new()));
         Self { here: PhantomData }
     }
 
-    /// A round ends.
+    /// Sends everything at the end of a round.
     pub(crate) fn send(&self) {
         loop {
             let last = PUT_OFF.with_borrow_mut(|wires| wires.as_mut().and_then(Vec::pop));
@@ -138,7 +141,7 @@ impl PutOff {
         }
     }
 
-    /// Whether the calling thread puts off what it has to send there.
+    /// Defers a send if the calling thread does so. Returns true if it was deferred.
     fn takes(wire: &Arc<Wire>) -> bool {
         PUT_OFF.with_borrow_mut(|wires| match wires {
             Some(wires) => {
@@ -157,28 +160,28 @@ impl Drop for PutOff {
     }
 }
 
-/// The receiving half, of the runtime's thread.
+/// The receiving half, used by the receiving thread.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     received: Received,
     splitter: Splitter,
     missing: usize,
-    /// Room for the messages that came in together.
+    /// Complete messages that arrived together.
     whole: Vec<Bytes>,
     threshold: Threshold,
 }
 
-/// What a receive came to.
+/// The result of a receive.
 pub(super) enum Came {
-    /// All there was.
+    /// All received data was processed.
     AllForNow,
-    /// The connection is over; why, for people.
+    /// The connection has ended, with the reason as text.
     End(String),
 }
 
 impl Receiver {
-    /// Takes what has come, and hands on whole messages that came together, to be taken out;
-    /// `end_came` where the end of a stream has come too, which is behind that.
+    /// Receives available data and passes complete messages to `hand_on`, which takes them out.
+    /// `end_came` is true if the end of the stream has arrived behind that data.
     pub(super) fn receive(
         &mut self,
         wire: &Wire,
@@ -205,7 +208,7 @@ impl Receiver {
             buffers.make_room(&mut self.received, self.missing);
             let bytes = &mut self.received.bytes;
             let room = bytes.capacity() - bytes.len();
-            // Less than there was room for: all that had come, and more makes a new edge.
+            // A short read has emptied the socket; later data raises a new edge.
             let all_came = match sys::receive(&wire.socket, bytes) {
                 Ok(0) => return Came::End("the server closed the connection".to_owned()),
                 Ok(count) => {
@@ -219,7 +222,7 @@ impl Receiver {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Came::End(error.to_string()),
             };
-            // Whoever waits for several of them is woken once.
+            // A task that waits for several of these replies is woken once.
             let mut split = Ok(());
             told_at_the_end(|| split = self.split(&mut hand_on));
             if let Err(error) = split {
@@ -232,7 +235,7 @@ impl Receiver {
         }
     }
 
-    /// Hands on the messages that are whole.
+    /// Passes on the complete messages.
     fn split(&mut self, hand_on: &mut impl FnMut(&mut Vec<Bytes>)) -> Result<(), record::Error> {
         let split = loop {
             match self.splitter.next(&mut self.received.bytes) {
@@ -269,7 +272,7 @@ impl Receiver {
                 }
                 Err(Errno::AGAIN) => return came,
                 Err(Errno::INTR) => {}
-                // The server's machine says that nobody listens. The socket is good for more.
+                // The server's host has reported that no process listens. The socket stays usable.
                 Err(error) => came = Came::End(error.to_string()),
             }
         }
@@ -288,11 +291,12 @@ mod tests {
 
     use super::*;
 
-    /// What the other side's system took is told apart from what waits at either end.
+    /// `taken` counts bytes that the other side's system has accepted, without the bytes that wait
+    /// at either end.
     #[test]
-    fn what_is_taken_is_told_from_what_waits() {
+    fn accepted_bytes_exclude_waiting_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
-        // Whoever is accepted has the same.
+        // The accepted socket inherits this size.
         set_socket_recv_buffer_size(&listener, 64 << 10).expect("it is a size");
         let at = listener.local_addr().expect("it has one");
         let ours = TcpStream::connect(at).expect("it listens");
@@ -308,7 +312,10 @@ mod tests {
         }
         let given = wire.traffic().given;
         assert_eq!(given, 4 * (8 + (1 << 20)), "each has its mark and length before it");
-        assert!(wire.traffic().taken < given / 2, "nobody receives it, and there is little room");
+        assert!(
+            wire.traffic().taken < given / 2,
+            "the peer does not read, and there is little room"
+        );
         let (mut received, mut room) = (0, vec![0; 256 << 10]);
         while received < given {
             wire.writable();
@@ -328,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_round_sends_leaves_at_its_end_in_order() {
+    fn deferred_sends_leave_in_order_at_the_end_of_a_round() {
         let (ours, mut theirs) = UnixStream::pair().expect("there are sockets left");
         ours.set_nonblocking(true).expect("a socket can");
         theirs.set_nonblocking(true).expect("a socket can");
@@ -339,7 +346,7 @@ mod tests {
             writer.u32(number);
             wire.send(&writer.finish());
         };
-        // The last word of each message that has come; four bytes of length go before it.
+        // The last word of each received message, which follows four bytes of length.
         let mut come = || {
             let mut bytes = [0; 64];
             let count = theirs.read(&mut bytes).unwrap_or(0);

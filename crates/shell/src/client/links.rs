@@ -1,4 +1,4 @@
-//! The sockets of sessions that one thread receives on: the runtime's own, or a loop of the server.
+//! The session sockets on which one thread receives: the runtime's thread, or a loop of a server.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::clock;
 use crate::limits::CONNECT_PATIENCE;
 use crate::slab::{Key, Slab};
 
-/// What the kernel keeps of a socket to name it in its events.
+/// Returns the epoll data for the key of a socket.
 pub(super) type Name = fn(Key) -> epoll::EventData;
 
-/// Sockets, each of a lane of a session, in the set of one thread.
+/// The sockets of lanes of sessions in the epoll set of one thread.
 pub(crate) struct Links {
     hub: Arc<Hub>,
     name: Name,
     links: Slab<Link>,
-    /// How many are not connected yet.
+    /// The number of sockets that are still connecting.
     connecting: usize,
     buffers: Buffers,
 }
@@ -35,22 +35,22 @@ struct Link {
     ends: Arc<Ends>,
     wire: Arc<Wire>,
     receiver: Receiver,
-    /// When connecting is given up, while it goes on.
+    /// The deadline of the connection attempt, while it lasts.
     connecting: Option<Time>,
 }
 
 impl Links {
-    /// None yet; the hub is how other threads reach this one.
+    /// Creates an empty set; other threads reach this one through the hub.
     pub(super) fn new(hub: Arc<Hub>, name: Name) -> Self {
         Self { hub, name, links: Slab::new(), connecting: 0, buffers: Buffers::default() }
     }
 
-    /// How other threads reach this one.
+    /// The hub by which other threads reach this one.
     pub(super) fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
-    /// When an attempt to connect is given up, where one is made.
+    /// Returns the earliest deadline of a connection attempt, if there is one.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         if self.connecting == 0 {
             return None;
@@ -58,17 +58,17 @@ impl Links {
         self.links.iter().filter_map(|(_, link)| link.connecting).min()
     }
 
-    /// Whether memory is kept that a quiet thread can give back.
+    /// Returns true if there is memory that an idle thread can free.
     pub(super) fn has_memory(&self) -> bool {
         !self.buffers.is_empty()
     }
 
-    /// Gives memory back.
+    /// Frees memory.
     pub(crate) fn shrink(&mut self) {
         self.buffers.shrink();
     }
 
-    /// Takes an event of a socket.
+    /// Processes an event of a socket.
     pub(crate) fn dispatch(&mut self, set: &OwnedFd, key: Key, flags: epoll::EventFlags) {
         let Some(link) = self.links.get_mut(key) else { return };
         use epoll::EventFlags as Flags;
@@ -101,7 +101,7 @@ impl Links {
         }
     }
 
-    /// Does what others want of the sockets.
+    /// Processes the requests of other threads.
     pub(crate) fn take_requests(&mut self, set: &OwnedFd) {
         let mut requests = self.hub.take();
         self.serve(set, &mut requests);
@@ -109,7 +109,7 @@ impl Links {
 
     pub(super) fn serve(&mut self, set: &OwnedFd, requests: &mut Requests) {
         for (ends, connection) in requests.connects.drain(..) {
-            // The connection that the lane had before.
+            // Close the previous connection of the lane.
             self.close_where(set, |link| {
                 Arc::ptr_eq(&link.ends, &ends) && link.wire.connection.lane == connection.lane
             });
@@ -142,7 +142,7 @@ impl Links {
         }
     }
 
-    /// Ends a connection, and tells its session. A socket for datagrams goes on.
+    /// Closes a connection and informs its session. A datagram socket stays open.
     fn end(&mut self, set: &OwnedFd, key: Key, why: &str) {
         let Some(link) = self.links.get_mut(key) else { return };
         let (ends, connection) = (Arc::clone(&link.ends), link.wire.connection);
@@ -160,7 +160,7 @@ impl Links {
             lane.cut();
         }
         drop(lane);
-        // Whoever sends on it this moment keeps the descriptor a little longer.
+        // A concurrent sender keeps the descriptor open until it is done.
         let _ = epoll::delete(set, &link.wire.socket);
     }
 
@@ -174,7 +174,7 @@ impl Links {
         self.links.iter().filter(|(_, link)| which(link)).map(|(key, _)| key).collect()
     }
 
-    /// Gives up attempts to connect that take too long.
+    /// Ends connection attempts that exceed their deadline.
     pub(crate) fn keep_time(&mut self, set: &OwnedFd, now: Time) {
         if self.connecting == 0 {
             return;
@@ -185,7 +185,7 @@ impl Links {
         }
     }
 
-    /// The thread receives no more: what its sockets carried is asked again by the runtime's.
+    /// Stops receiving. The runtime's thread reconnects and retransmits the calls of these sockets.
     pub(crate) fn leave(&mut self, set: &OwnedFd) {
         let mut last = self.hub.leave();
         self.serve(set, &mut last);

@@ -1,4 +1,4 @@
-//! The sockets that a client speaks from.
+//! Client sockets.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -8,29 +8,29 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::limits::{KEEPALIVE, USER_TIMEOUT};
 
-/// The port that a client speaks from.
+/// The source port of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePort {
-    /// Whichever the system picks.
+    /// Any port that the system selects.
     Any,
-    /// One that takes privilege where this process has it, else any. Many servers believe a
-    /// client's word about its user only from there.
+    /// A privileged port if this process may use one, else any port. Many servers trust the
+    /// credential of a call only from such a port.
     #[default]
     PrivilegedIfPossible,
 }
 
-/// Ports that take privilege, without those of known services.
+/// Privileged ports, without the ports of well-known services.
 const PRIVILEGED: core::ops::RangeInclusive<u16> = 600..=1023;
 
 impl SourcePort {
-    /// Opens something on a port of this kind: `attempt` is given the port to bind to, or none for
-    /// any. One that is taken makes room for the next.
+    /// Calls `attempt` with the port to bind to, or `None` for any port. If a port is in use, tries
+    /// the next one.
     ///
     /// # Errors
-    /// The attempt's own, for the last port.
+    /// Returns the error of the last attempt.
     pub fn open<T>(self, attempt: impl Fn(Option<u16>) -> Result<T, Errno>) -> Result<T, Errno> {
         if self == Self::PrivilegedIfPossible {
-            // Clients that start together begin at different places.
+            // Concurrent clients start at different ports.
             let first = usize::try_from(rustix::process::getpid().as_raw_pid()).unwrap_or(0);
             let first = first % PRIVILEGED.len();
             for port in PRIVILEGED.chain(PRIVILEGED).skip(first).take(PRIVILEGED.len()) {
@@ -45,8 +45,8 @@ impl SourcePort {
     }
 }
 
-/// Begins to connect a stream. It speaks from the port that an earlier connection had, where there
-/// was one: many servers know a call that is sent again only from there.
+/// Starts to connect a stream, from the port of an earlier connection if there was one: the
+/// duplicate request cache of many servers recognises a retransmission only from the same port.
 pub(super) fn connect_stream(
     to: SocketAddr,
     source: SourcePort,
@@ -55,7 +55,7 @@ pub(super) fn connect_stream(
     let attempt = |port: Option<u16>| {
         let socket = open(SocketType::STREAM, to)?;
         if let Some(port) = port {
-            // What faded away on that port is no hindrance.
+            // A former connection in TIME_WAIT does not block the port.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             net::bind(&socket, &any_address(to, port))?;
         }
@@ -74,7 +74,7 @@ pub(super) fn connect_stream(
     source.open(attempt)
 }
 
-/// A socket for datagrams to one server.
+/// Opens a datagram socket for one server.
 pub(super) fn open_datagrams(to: SocketAddr, source: SourcePort) -> Result<OwnedFd, Errno> {
     source.open(|port| {
         let socket = open(SocketType::DGRAM, to)?;
@@ -86,20 +86,19 @@ pub(super) fn open_datagrams(to: SocketAddr, source: SourcePort) -> Result<Owned
     })
 }
 
-/// The port that a socket speaks from.
+/// Returns the local port of a socket.
 pub(super) fn port_of(socket: &OwnedFd) -> Option<u16> {
     let address: SocketAddr = net::getsockname(socket).ok()?.try_into().ok()?;
     Some(address.port())
 }
 
-/// Has a connection end at once when it is closed, also by the end of this process, so that its port
-/// can be used again, and so that what the system has not sent by then never comes after what is sent
-/// instead, be it by another process.
+/// Makes a close abort the connection, also at the end of this process. The port is then reusable,
+/// and unsent data never arrives after its retransmission, even one by another process.
 fn end_at_once(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(core::time::Duration::ZERO));
 }
 
-/// Options that fail cost speed or a late discovery, never correctness.
+/// Failures of these options reduce speed or delay the detection of failures, and nothing else.
 fn prepare(socket: &OwnedFd) {
     let (idle, interval, count) = KEEPALIVE;
     let _ = sockopt::set_tcp_nodelay(socket, true);
@@ -130,11 +129,11 @@ mod tests {
 
     use super::*;
 
-    /// A process that is killed closes its sockets, and no more.
+    /// The end of a killed process also closes its sockets in this way.
     #[test]
-    fn what_is_not_sent_when_a_connection_is_closed_is_never_sent() {
+    fn close_discards_unsent_data() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
-        // Whoever is accepted has the same.
+        // The accepted socket inherits this size.
         sockopt::set_socket_recv_buffer_size(&listener, 64 << 10).expect("it is a size");
         let at = listener.local_addr().expect("it has one");
         let ours = connect_stream(at, SourcePort::Any, None).expect("it listens");

@@ -1,4 +1,4 @@
-//! Lines to places that take no lines.
+//! Logging to targets that accept no lines.
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -47,11 +47,11 @@ fn a_closed_pipe_costs_lines_and_nothing_else() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_keeps_no_thread_that_logs() {
+fn unread_pipe_does_not_block_logging_threads() {
     let (mut reader, writer) = pipe();
     let lines = Lines::to(Target::File(writer)).expect("there are threads");
     let line = [b'x'; 1023].iter().chain(b"\n").copied().collect::<Vec<_>>();
-    // Far more than the pipe and the queue have room for.
+    // Far more than the pipe and the queue can hold.
     let count = 4 * LOG_BYTES_MAX / line.len();
     for _ in 0..count {
         lines.clone().write_all(&line).expect("the log takes every line");
@@ -73,8 +73,8 @@ fn a_torn_line_is_ended_before_the_next() {
     assert_eq!(std::fs::read(place.path()).expect("it is there"), b"\nwhole\n");
 }
 
-/// A log that panics at each line, as a log does that reports on standard error that standard error
-/// cannot be written.
+/// A subscriber that panics at each line, like one that tries to report a failure of standard error
+/// on standard error.
 struct Panics;
 
 impl tracing::Subscriber for Panics {
@@ -99,8 +99,8 @@ impl tracing::Subscriber for Panics {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// A loop that panicked logged the panic before it ended the process, and panicked again: the
-/// process stayed without its loops, and no supervisor started it again.
+/// A loop that panicked logged the panic before it ended the process, and the log panicked again:
+/// the process remained without its loops, and no supervisor restarted it.
 #[test]
 fn the_process_ends_where_no_line_can_be_written() {
     const CHILD: &str = "LEASEHOLD_TEST_OF_THE_END";

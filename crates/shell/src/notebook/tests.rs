@@ -16,7 +16,7 @@ fn noted(slot: u32, given: Time, note: &[u8]) -> Noted {
     Noted { slot, given, note: Bytes::copy_from_slice(note) }
 }
 
-/// A state directory, and what is found in it.
+/// A state directory.
 struct Home(TempDir);
 
 impl Home {
@@ -49,12 +49,12 @@ impl Home {
     }
 }
 
-/// A slot that is not read together with the first.
+/// A slot outside of the first read.
 const THIRD: u32 = 130;
 
 const _: () = assert!(THIRD as usize > READ_SLOTS);
 
-/// Notes of the shortest, a usual and the longest kind, with free slots in between.
+/// Entries of the minimum, a usual and the maximum length, with free slots in between.
 fn three() -> [Noted; 3] {
     [noted(0, ago(3), b""), noted(1, ago(1), b"a note"), noted(THIRD, ago(2), &[7; NOTE_BYTES_MAX])]
 }
@@ -64,13 +64,13 @@ fn write(notebook: &Notebook, notes: &[Noted]) {
 }
 
 #[test]
-fn what_was_written_is_found() {
+fn written_entries_are_found() {
     let home = Home::new();
     let (notebook, found) = home.open();
     assert_eq!(found, []);
     notebook.write(1, ago(9), &[8; NOTE_BYTES_MAX]);
     write(&notebook, &three());
-    // As a process that is killed leaves it.
+    // The file of a killed process.
     drop(notebook);
     assert_eq!(home.found(), three());
     home.open().0.close().expect("the disk takes it");
@@ -78,19 +78,19 @@ fn what_was_written_is_found() {
 }
 
 #[test]
-fn the_last_slot_is_one() {
+fn last_slot_holds_an_entry() {
     let home = Home::new();
     let last = u32::try_from(REPLIES_MAX - 1).expect("they are few");
     let notes = [noted(last, NOW, b"last")];
     write(&home.open().0, &notes);
     assert_eq!(home.found(), notes);
-    // Behind it is nothing.
+    // The slot behind the last one does not exist.
     write(&home.open().0, &[noted(last + 1, NOW, b"behind")]);
     assert_eq!(home.found(), notes);
 }
 
 #[test]
-fn a_cut_file_costs_what_is_cut_off() {
+fn truncated_file_loses_only_the_cut_entries() {
     let home = Home::new();
     write(&home.open().0, &three());
     let whole = home.bytes();
@@ -109,7 +109,7 @@ fn a_cut_file_costs_what_is_cut_off() {
 }
 
 #[test]
-fn a_wrong_bit_costs_its_note() {
+fn flipped_bit_loses_one_entry() {
     let home = Home::new();
     write(&home.open().0, &three());
     let whole = home.bytes();
@@ -128,7 +128,7 @@ fn a_wrong_bit_costs_its_note() {
 }
 
 #[test]
-fn a_note_in_the_slot_of_another_is_none() {
+fn entry_in_the_wrong_slot_is_invalid() {
     let home = Home::new();
     write(&home.open().0, &three());
     let mut bytes = home.bytes();
@@ -138,7 +138,7 @@ fn a_note_in_the_slot_of_another_is_none() {
 }
 
 #[test]
-fn a_file_that_is_something_else_is_written_over() {
+fn foreign_file_is_overwritten() {
     let home = Home::new();
     for bytes in [vec![0; 5000], vec![0xff; 5000], b"LHN2 of another version".repeat(99)] {
         home.put(&bytes);
@@ -151,12 +151,12 @@ fn a_file_that_is_something_else_is_written_over() {
 }
 
 #[test]
-fn after_a_boot_a_note_is_as_old_as_at_the_end_of_its_own() {
+fn entry_age_after_a_reboot_is_its_age_at_the_last_entry() {
     let home = Home::new();
     let (mut notebook, _) = home.open();
     for (boot, slot) in [(1, 10_u64), (2, 20)] {
         notebook.boot = boot;
-        // A clock that began elsewhere.
+        // A clock with another origin.
         let given = |seconds: u64| Time::from_nanoseconds((5000 * slot + seconds) * 1_000_000_000);
         for (slot, seconds) in [(slot, 300), (slot + 1, 100)] {
             notebook.write(u32::try_from(slot).expect("it is small"), given(seconds), b"old");
@@ -166,15 +166,15 @@ fn after_a_boot_a_note_is_as_old_as_at_the_end_of_its_own() {
     let old = [(10, 0), (11, 200), (20, 0), (21, 200)];
     let old = old.map(|(slot, age)| noted(slot, ago(age), b"old"));
     assert_eq!(home.found(), old);
-    // From now on they are of this boot, and time passes for them.
+    // From now on the entries belong to this boot and age with its clock.
     let later = NOW + Duration::from_secs(60);
     let found = Notebook::open(home.0.path(), Changes::Stable, later, || true).expect("it opens").1;
     assert_eq!(found, old);
 }
 
-/// The notes of a run in memory counted after a power cut, when a run with the disk came next.
+/// The entries of a run in memory counted after a power cut if the next run used the disk.
 #[test]
-fn what_was_in_memory_is_void_after_a_boot_and_on_the_disk() {
+fn memory_entries_are_void_after_a_reboot_and_for_disk_runs() {
     let home = Home::new();
     let memory = || home.open_with(Changes::InMemory);
     let (mut notebook, _) = memory();
@@ -185,7 +185,8 @@ fn what_was_in_memory_is_void_after_a_boot_and_on_the_disk() {
     assert_eq!(home.found(), [], "the disk may lack both");
     let this = [noted(0, ago(1), b"of this boot")];
     assert_eq!(memory().1, this, "memory lacks what was in that of another boot");
-    // What was on the disk is there, whoever looks, and as whatever it is noted anew.
+    // Entries of changes on the disk are valid for every server, which records them with its own
+    // durability.
     let (mut notebook, _) = home.open();
     notebook.boot = 1;
     notebook.write(2, NOW, b"on the disk");
@@ -197,7 +198,7 @@ fn what_was_in_memory_is_void_after_a_boot_and_on_the_disk() {
 }
 
 #[test]
-fn no_note_is_from_the_future_or_from_before_the_clock() {
+fn entry_times_are_clamped_to_the_clock() {
     let home = Home::new();
     let (mut notebook, _) = home.open();
     notebook.write(0, NOW + Duration::from_secs(1), b"future");
@@ -210,29 +211,29 @@ fn no_note_is_from_the_future_or_from_before_the_clock() {
 }
 
 #[test]
-fn two_servers_do_not_write_in_one_notebook() {
+fn second_server_cannot_open_the_journal() {
     let home = Home::new();
     let (notebook, _) = home.open();
     let error =
         Notebook::open(home.0.path(), Changes::Stable, NOW, || true).expect_err("it is taken");
-    assert!(error.to_string().contains("another server has them"), "{error}");
+    assert!(error.to_string().contains("another server has them:"), "{error}");
     drop(notebook);
     home.open();
 }
 
 #[test]
-fn a_full_disk_is_counted_and_no_more() {
+fn full_disk_only_counts_lost_entries() {
     let file = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
     let notebook = Notebook { file, boot: 1, changes: Changes::Stable, lost: AtomicU64::new(0) };
     write(&notebook, &three());
     assert_eq!(notebook.lost.load(Ordering::Relaxed), 3);
-    // So is a note that is too long.
+    // An entry that is too long counts as well.
     notebook.write(0, NOW, &[0; NOTE_BYTES_MAX + 1]);
     assert_eq!(notebook.lost.load(Ordering::Relaxed), 4);
 }
 
 #[test]
-fn only_the_servers_user_reads_it() {
+fn file_is_readable_by_the_server_user_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();
     home.open();
@@ -241,7 +242,7 @@ fn only_the_servers_user_reads_it() {
 }
 
 #[test]
-fn marked_notes_count_after_a_successful_sync_in_the_same_boot_only() {
+fn marked_entries_need_a_successful_sync_in_the_same_boot() {
     let home = Home::new();
     let open = |changes, sync: bool| {
         let mut asked = false;
@@ -257,7 +258,8 @@ fn marked_notes_count_after_a_successful_sync_in_the_same_boot_only() {
     let made = &three()[2];
     notebook.write_made(made.slot, made.given, &made.note);
     drop(notebook);
-    // A failed sync may have lost the change, and the kernel reports that failure to no later sync.
+    // A failed sync may have lost the change, and the kernel does not report that failure to a
+    // later sync.
     let (notebook, found, asked) = open(Changes::Stable, false);
     assert_eq!((&found[..], asked), (&three()[..2], true));
     drop(notebook);
@@ -271,7 +273,7 @@ fn marked_notes_count_after_a_successful_sync_in_the_same_boot_only() {
     // The start after a successful sync needs no further sync.
     let (notebook, found, asked) = open(Changes::Stable, false);
     assert_eq!((&found[..], asked), (&three()[..], false));
-    // The note of the finished call replaces the marked note.
+    // The entry of the completed call replaces the marked entry.
     notebook.write_made(0, ago(1), b"made");
     notebook.write(0, ago(1), b"done");
     drop(notebook);
@@ -290,9 +292,9 @@ fn marked_notes_count_after_a_successful_sync_in_the_same_boot_only() {
     assert_eq!((found.len(), asked), (2, false));
 }
 
-/// A start that is killed during its sync cannot tell the next start whether the sync failed.
+/// A start that is killed during its sync cannot report a failed sync to the next start.
 #[test]
-fn a_start_removes_marked_notes_before_it_syncs() {
+fn start_removes_marked_entries_before_it_syncs() {
     let home = Home::new();
     let (notebook, _) = home.open();
     notebook.write_made(0, ago(1), b"made");

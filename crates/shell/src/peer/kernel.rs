@@ -1,4 +1,4 @@
-//! Asking the kernel who owns a socket (netlink, `sock_diag`).
+//! Queries the kernel for the owner of a socket (netlink, `sock_diag`).
 
 use core::net::{IpAddr, SocketAddr};
 use std::io::{self, ErrorKind};
@@ -10,16 +10,16 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink};
 use rustix::net::{RecvFlags, SendFlags, recv, send, socket_with};
 
-/// What asks the kernel.
+/// The connection to the kernel's socket diagnostics.
 #[derive(Debug)]
 pub(super) struct Kernel {
     socket: OwnedFd,
-    /// The number of the latest question.
+    /// The sequence number of the latest query.
     asked: u32,
 }
 
 impl Kernel {
-    /// Opens the way to ask, and makes sure that there are answers.
+    /// Opens the connection, and checks that the kernel answers.
     pub(super) fn open() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let protocol = Some(netlink::SOCK_DIAG);
@@ -35,10 +35,10 @@ impl Kernel {
         if known == [Some(rustix::process::geteuid().as_raw()); 2] {
             return Ok(kernel);
         }
-        Err(io::Error::new(ErrorKind::Unsupported, "it does not know its own sockets"))
+        Err(io::Error::new(ErrorKind::Unsupported, "the kernel does not report its own sockets"))
     }
 
-    /// The user that owns the socket at `from`, which sends to `to`.
+    /// Returns the user that owns the socket at `from` with the peer `to`.
     pub(super) fn owner(
         &mut self,
         transport: Transport,
@@ -51,7 +51,7 @@ impl Kernel {
         let mut answer = [0; 512];
         loop {
             match recv(&self.socket, &mut answer, RecvFlags::empty()) {
-                // What is left of an earlier question says nothing about this one.
+                // A late answer to an earlier query is skipped.
                 Ok((count, _)) if number(answer.get(..count)?) != Some(self.asked) => {}
                 Ok((count, _)) => return read_owner(answer.get(..count)?, from.port()),
                 Err(Errno::INTR) => {}
@@ -71,15 +71,15 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const TIME_WAIT: u8 = 6;
 
-/// Asks for the one socket of this machine that has `from` as its own address.
+/// Builds the query for the one local socket with the address `from`.
 fn question(
     number: u32,
     transport: Transport,
     from: SocketAddr,
     to: SocketAddr,
 ) -> Option<Vec<u8>> {
-    // To look a datagram socket up is to ask who receives what goes from `source` to
-    // `destination`; to look a stream up is to ask for the one with that own and peer's address.
+    // The lookup of a datagram socket returns the receiver of datagrams from `source` to
+    // `destination`; the lookup of a stream returns the socket with that local and peer address.
     let (protocol, source, destination) = match transport {
         Transport::Stream => (TCP, from, to),
         Transport::Datagram => (UDP, to, from),
@@ -120,7 +120,7 @@ fn address_bytes(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The interface that a link-local address belongs to.
+/// Returns the interface of a link-local address.
 fn interface(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V4(_) => 0,
@@ -128,15 +128,15 @@ fn interface(address: SocketAddr) -> u32 {
     }
 }
 
-/// The number of the question that is answered.
+/// Returns the sequence number of an answer.
 fn number(answer: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(*answer.get(8..)?.first_chunk()?))
 }
 
-/// Reads the owner out of the kernel's answer, if it is sure.
+/// Reads the owner from the kernel's answer, if it is certain.
 ///
-/// A socket that no program has any more belongs to root in the kernel's answers: that must not
-/// pass for root, or a user would only have to send and close.
+/// The kernel reports root as the owner of a socket that no program has open: that must not count
+/// as root, or a user would only have to send and close.
 fn read_owner(answer: &[u8], port: u16) -> Option<u32> {
     let kind = u16::from_ne_bytes(*answer.get(4..)?.first_chunk()?);
     if kind != SOCK_DIAG_BY_FAMILY {
@@ -156,9 +156,9 @@ mod tests {
 
     use super::*;
 
-    /// The answer to a question that was given up lies before that to the next one.
+    /// The answer to an abandoned query is queued before the answer to the next one.
     #[test]
-    fn an_answer_counts_for_its_own_question_only() {
+    fn stale_answer_is_skipped() {
         let mut kernel = Kernel::open().expect("answers");
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a loopback");
         let to = listener.local_addr().expect("is bound");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_answers_are_no_proof() {
+    fn malformed_answers_prove_nothing() {
         for length in 0..100 {
             assert_eq!(read_owner(&vec![0; length], 0), None);
             let mut answer = vec![0; length];

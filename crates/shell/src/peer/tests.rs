@@ -22,24 +22,24 @@ const NOBODY_UNLESS_RULED: Trust = Trust::Unvouched { refuse: false };
 const REFUSED_UNLESS_RULED: Trust = Trust::Unvouched { refuse: true };
 
 #[test]
-fn a_privileged_server_believes_root_and_pins_others() {
+fn privileged_server_trusts_root_and_pins_other_users() {
     let judge = |owner, port| SERVER.judge(owner, port);
     assert_eq!(judge(Owner::User(ROOT), 5000), Trust::Claimed);
     let pinned = Trust::Pinned { uid: 4_000_000, gid: NOBODY };
     assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
     assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
-    assert_eq!(judge(Owner::User(4_000_000), 5), pinned, "the kernel's word counts more");
-    // A guest of this machine has an address of it, and sockets of its own kernel.
+    assert_eq!(judge(Owner::User(4_000_000), 5), pinned, "the kernel's report takes precedence");
+    // A guest of this machine uses an address of it, with sockets of its own kernel.
     assert_eq!(judge(Owner::Unknown, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1024), NOBODY_UNLESS_RULED);
     assert_eq!(judge(Owner::Unsaid, 1024), NOBODY_UNLESS_RULED);
-    // Where the system lets anybody have low ports, they say nothing.
+    // If the system lets all users bind low ports, they prove nothing.
     let open = Policy { reserved_ports_end: 80, ..SERVER };
     assert_eq!(open.judge(Owner::Unknown, 80), Trust::Nobody);
     assert_eq!(open.judge(Owner::Unsaid, 80), NOBODY_UNLESS_RULED);
     assert_eq!(open.judge(Owner::Unsaid, 79), Trust::Claimed);
-    // But what other machines let their users have is not for this one to say.
+    // The setting of this machine says nothing about other machines.
     assert_eq!(open.judge(Owner::Elsewhere, 1023), Trust::Claimed);
 }
 
@@ -54,7 +54,7 @@ fn an_unprivileged_server_serves_its_own_user() {
     assert_eq!(judge(Owner::Elsewhere, 1024), REFUSED_UNLESS_RULED);
 }
 
-/// Does something as another user where the test has the privilege; says as which user.
+/// Runs work as another user if the test has the privilege; returns the user that it ran as.
 fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> (u32, T) {
     let thread = thread::spawn(move || {
         let user = Uid::from_raw(uid);
@@ -67,7 +67,7 @@ fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'stati
 }
 
 #[test]
-fn the_kernel_knows_the_owner_of_a_stream() {
+fn kernel_reports_the_owner_of_a_stream() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let listener = TcpListener::bind(address).expect("there is a loopback");
         let to = listener.local_addr().expect("is bound");
@@ -77,7 +77,7 @@ fn the_kernel_knows_the_owner_of_a_stream() {
             let (_accepted, from) = listener.accept().expect("somebody came");
             let mut kernel = Kernel::open().expect("answers");
             assert_eq!(kernel.owner(Transport::Stream, from, to), Some(uid), "at {address}");
-            // Gone, but for a while still known to the kernel: as root's.
+            // The closed socket remains known to the kernel for a while, owned by root.
             drop(client);
             assert_eq!(kernel.owner(Transport::Stream, from, to), None, "at {address}");
         }
@@ -85,7 +85,7 @@ fn the_kernel_knows_the_owner_of_a_stream() {
 }
 
 #[test]
-fn the_kernel_knows_the_owner_of_a_datagram_socket() {
+fn kernel_reports_the_owner_of_a_datagram_socket() {
     for (wildcard, address) in [("0.0.0.0:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {
         let server = UdpSocket::bind(address).expect("there is a loopback");
         let to = server.local_addr().expect("is bound");
@@ -102,10 +102,10 @@ fn the_kernel_knows_the_owner_of_a_datagram_socket() {
     }
 }
 
-/// A user has the port of root's socket under another address of the loopback, and sends from
-/// there with root's address as the source. The kernel, asked who is at that source, says root.
+/// A user binds the port of root's socket under another loopback address, and sends from there with
+/// root's address as the source. The kernel reports root as the owner of that source.
 #[test]
-fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
+fn forged_source_address_of_a_datagram_proves_nothing() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback");
     let to = server.local_addr().expect("is bound");
     let server = OwnedFd::from(server);
@@ -122,7 +122,7 @@ fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
         sys::send_datagram(&own.into(), &mut [IoSlice::new(b"!")], &forged).expect("can be sent");
     });
     let came = sys::receive_datagram(&server, &mut room).expect("came").expect("has a sender");
-    assert_eq!(came.from, from, "nothing tells the two apart");
+    assert_eq!(came.from, from, "the two datagrams look equal");
 
     let trust = |policy| judge(policy).trust(Transport::Datagram, from, to, Time::ZERO);
     assert_eq!(trust(SERVER), Trust::Nobody);
@@ -131,21 +131,21 @@ fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
 }
 
 #[test]
-fn own_addresses_are_told_from_others() {
+fn local_addresses_are_distinguished_from_others() {
     let mut judge = judge(SERVER);
     let own = |judge: &mut Judge, address: &str| {
         judge.is_own(address.parse().expect("an address"), Time::ZERO)
     };
     assert!(own(&mut judge, "127.0.0.1") && own(&mut judge, "127.1.2.3"));
     assert!(own(&mut judge, "::1"));
-    // From the block for documentation: nobody has it.
+    // Addresses of the documentation block are never local.
     assert!(!own(&mut judge, "192.0.2.1"));
     assert!(!own(&mut judge, "192.0.2.1"));
     assert_eq!(judge.own.len(), 1);
 }
 
 #[test]
-fn a_client_from_elsewhere_is_told_by_its_port() {
+fn remote_client_is_judged_by_its_port() {
     let mut judge = judge(SERVER);
     let to = "192.0.2.2:2049".parse().expect("an address");
     let mut trust = |from: &str| {
@@ -156,9 +156,9 @@ fn a_client_from_elsewhere_is_told_by_its_port() {
     assert_eq!(trust("192.0.2.1:7000"), NOBODY_UNLESS_RULED);
 }
 
-/// Where the kernel does not say who owns a socket, low ports still take privilege.
+/// If the kernel does not report socket owners, low ports still require privilege.
 #[test]
-fn without_a_kernel_that_answers_local_clients_are_told_by_their_ports() {
+fn local_clients_are_judged_by_port_without_kernel_answers() {
     let mut judge = Judge { kernel: None, ..judge(SERVER) };
     let to = "127.0.0.1:2049".parse().expect("an address");
     let mut trust = |from: &str| {
@@ -170,7 +170,7 @@ fn without_a_kernel_that_answers_local_clients_are_told_by_their_ports() {
 }
 
 #[test]
-fn groups_are_found_in_the_list() {
+fn primary_group_is_found_in_the_password_file() {
     let list = "root:x:0:0:root:/root:/bin/sh\nbroken\nann:x:1000:100::/:\nbob:x:1001:x::/:\n";
     assert_eq!(group_in(list, 0), Some(0));
     assert_eq!(group_in(list, 1000), Some(100));

@@ -11,7 +11,7 @@ use crate::sys;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn as_many_jobs_sleep_at_once_as_there_may_be_threads() {
+fn pool_runs_one_job_per_thread_up_to_the_limit() {
     let pool = Pool::new();
     let together = Arc::new(Barrier::new(POOL_THREADS_MAX));
     let (sender, receiver) = mpsc::channel();
@@ -29,13 +29,13 @@ fn as_many_jobs_sleep_at_once_as_there_may_be_threads() {
 }
 
 #[test]
-fn a_panic_ends_one_job_and_a_drop_none() {
+fn panic_ends_one_job_and_drop_completes_all() {
     let pool = Pool::new();
     let (sender, receiver) = mpsc::channel();
     for number in 0..100 {
         let sender = sender.clone();
         pool.run(Box::new(move || {
-            assert!(number % 10 != 3, "told to panic");
+            assert!(number % 10 != 3, "a planted panic");
             sender.send(number).expect("the test waits");
         }));
     }
@@ -46,7 +46,7 @@ fn a_panic_ends_one_job_and_a_drop_none() {
 }
 
 #[test]
-fn what_a_job_asks_for_begins_at_its_end_and_wakes_nobody() {
+fn nested_job_starts_after_its_parent_on_the_same_thread() {
     let pool = Arc::new(Pool::new());
     let (sender, receiver) = mpsc::channel();
     let inner = Arc::clone(&pool);
@@ -77,8 +77,7 @@ fn what_a_job_asks_for_begins_at_its_end_and_wakes_nobody() {
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true), "one alone stays where it is");
 }
 
-/// Gives each thread of a pool a job that ends when the gate is waited at once more; no thread takes
-/// another job before.
+/// Occupies each thread of a pool with a job that ends at the next wait on the barrier.
 fn occupied(pool: &Pool) -> Arc<Barrier> {
     let gate = Arc::new(Barrier::new(POOL_THREADS_MAX + 1));
     for _ in 0..POOL_THREADS_MAX {
@@ -88,13 +87,13 @@ fn occupied(pool: &Pool) -> Arc<Barrier> {
             gate.wait();
         }));
     }
-    // From here on every thread has its job and no thread takes another job.
+    // From here on every thread is occupied.
     gate.wait();
     gate
 }
 
 #[test]
-fn a_full_queue_makes_the_caller_work() {
+fn full_queue_runs_the_job_on_the_caller() {
     let pool = Pool::new();
     let gate = occupied(&pool);
     let (sender, receiver) = mpsc::channel();
@@ -112,8 +111,8 @@ fn a_full_queue_makes_the_caller_work() {
     assert_eq!(rest.count(), POOL_JOBS_MAX);
 }
 
-/// Makes this thread act as an ordinary user, as a store does for a caller; false for an ordinary
-/// user's process, whose threads have one identity.
+/// Makes this thread act as an ordinary user, as a store does; returns false in a process of an
+/// ordinary user, whose threads have one identity.
 fn act_as_a_caller() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if is_root {
@@ -124,9 +123,9 @@ fn act_as_a_caller() -> bool {
     is_root
 }
 
-/// A pool's thread that was started from a thread that acted as a caller acted as that caller, too.
+/// A pool thread that was started by a thread that acted as a user acted as that user, too.
 #[test]
-fn jobs_run_as_the_server_whoever_asks_for_them() {
+fn jobs_run_with_the_identity_of_the_process() {
     let (sender, receiver) = mpsc::channel();
     let asker = thread::spawn(move || {
         act_as_a_caller();
@@ -148,7 +147,7 @@ fn jobs_run_as_the_server_whoever_asks_for_them() {
 }
 
 #[test]
-fn no_job_of_the_server_runs_on_the_thread_that_asks() {
+fn own_pool_never_runs_jobs_on_the_caller() {
     let pool = Arc::new(Pool::own().expect("there are threads"));
     let gate = occupied(&pool);
     let (sender, receiver) = mpsc::channel();

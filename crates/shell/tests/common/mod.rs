@@ -23,14 +23,14 @@ use leasehold_wire::record::mark;
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 
-/// The longest time that any test waits for anything.
+/// The timeout of every wait in a test.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Replies with the message itself.
 pub const ECHO: u32 = 0;
-/// Replies with its two words, and as many bytes as the second one says.
+/// Replies with its two words, followed by as many bytes as the second word requests.
 pub const LARGE: u32 = 1;
-/// Replies with the message, when the test opens the gate of the number in the second word.
+/// Replies with the message when the test opens the gate whose number is the second word.
 pub const PARK: u32 = 2;
 /// Does not reply.
 pub const SILENT: u32 = 3;
@@ -38,20 +38,20 @@ pub const SILENT: u32 = 3;
 pub const PANIC: u32 = 4;
 /// Panics when its gate is opened.
 pub const PARK_AND_PANIC: u32 = 5;
-/// Replies with what the sender's word is worth, as text.
+/// Replies with the trust in the sender, as text.
 pub const WHO: u32 = 6;
-/// Replies with one byte: whether the message has its memory to itself.
+/// Replies with one byte: 1 if the message is the only user of its memory.
 pub const ALONE: u32 = 7;
 /// Replies with 1 MiB, when its gate is opened.
 pub const PARK_LARGE: u32 = 8;
 
-/// Replies with the name of the connection, in three words.
+/// Replies with the connection id in three words.
 pub const WHICH: u32 = 9;
 
-/// Replies as PARK does; its call must come to its end.
+/// Replies like PARK; its call must complete.
 pub const PARK_TO_END: u32 = 10;
 
-/// How often the service asks to be woken again, and when.
+/// The number of wake-ups that the service requests, and their interval.
 pub const WAKES: usize = 4;
 pub const WAKE_AFTER: Duration = Duration::from_millis(20);
 
@@ -70,22 +70,22 @@ pub fn pattern(length: u32) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-/// Calls that wait, and what the service saw.
+/// Waiting calls, and the events at the service.
 #[derive(Default)]
 pub struct State {
     gates: Mutex<BTreeMap<u32, Gate>>,
     changed: Condvar,
-    /// LARGE replies so far.
+    /// The number of LARGE replies so far.
     pub large: AtomicUsize,
     ends: Mutex<BTreeMap<u32, End>>,
     closed: Mutex<Vec<(SocketAddr, ConnectionId)>>,
-    /// When the service was woken.
+    /// The times of the wake-ups of the service.
     woken: Mutex<Vec<Time>>,
-    /// What all large replies of calls that waited share.
+    /// The shared data of all large replies of waiting calls.
     mebibyte: Bytes,
 }
 
-/// What became of a call that waited.
+/// The end of a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Done,
@@ -98,7 +98,7 @@ enum Gate {
 }
 
 impl State {
-    /// Waits until a call stands at the gate, and lets it pass.
+    /// Waits until a call is at the gate, and lets it pass.
     pub fn open(&self, number: u32) {
         self.wait_for(number);
         let mut gates = self.gates.lock().unwrap();
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    /// Waits until a call stands at the gate.
+    /// Waits until a call is at the gate.
     pub fn wait_for(&self, number: u32) {
         let gates = self.gates.lock().unwrap();
         let waited = self
@@ -117,7 +117,7 @@ impl State {
         assert!(!waited.1.timed_out(), "no call came to gate {number}");
     }
 
-    /// Waits until the service was told that a connection is no more; says which that was.
+    /// Waits until the service learns of the end of a connection; returns the connection id.
     pub fn wait_for_end(&self, from: SocketAddr) -> ConnectionId {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -126,30 +126,30 @@ impl State {
                 return *connection;
             }
             drop(closed);
-            assert!(Instant::now() < end, "nobody told the end of {from}");
+            assert!(Instant::now() < end, "the end of {from} was not reported");
             std::thread::yield_now();
         }
     }
 
-    /// How often the service was told that a connection is no more.
+    /// Returns the number of reports to the service of the end of a connection.
     pub fn times_ended(&self, from: SocketAddr) -> usize {
         let closed = self.closed.lock().unwrap();
         closed.iter().filter(|(other, _)| *other == from).count()
     }
 
-    /// Waits for what becomes of the call at a gate.
+    /// Waits for the end of the call at a gate.
     pub fn end_of(&self, number: u32) -> End {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(end) = self.ends.lock().unwrap().get(&number) {
                 return *end;
             }
-            assert!(Instant::now() < end, "the call at gate {number} waits for ever");
+            assert!(Instant::now() < end, "the call at gate {number} does not end");
             std::thread::yield_now();
         }
     }
 
-    /// Waits until the service was woken as often as it asked for; says when that was.
+    /// Waits for all wake-ups of the service; returns their times.
     pub fn wait_for_wakes(&self) -> Vec<Time> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// The number of calls that came to a gate.
+    /// Returns the number of calls that arrived at a gate.
     pub fn waited(&self) -> usize {
         self.gates.lock().unwrap().len()
     }
@@ -178,7 +178,7 @@ impl State {
     }
 }
 
-/// A call that waits, or comes to its end.
+/// A call that waits or completes.
 struct Waiting(Arc<State>, u32);
 
 impl Drop for Waiting {
@@ -189,7 +189,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The service: the first word of a message says what to do.
+/// The service: the first word of a message selects the behaviour.
 struct Tiny(Arc<State>);
 
 impl Handler for Tiny {
@@ -245,14 +245,14 @@ fn answer(
             let waiting = Waiting(Arc::clone(&state), number);
             Answer::later(async move {
                 poll_fn(|context| state.pass(number, context.waker())).await;
-                assert_ne!(what, PARK_AND_PANIC, "told to panic");
+                assert_ne!(what, PARK_AND_PANIC, "a planted panic");
                 drop(waiting);
                 Some(message.into())
             })
         }
         SILENT => Answer::now(None),
         ALONE => Answer::now(Some(Bytes::from(vec![u8::from(message.is_unique())]).into())),
-        PANIC => panic!("told to panic"),
+        PANIC => panic!("a planted panic"),
         _ => Answer::now(Some(message.clone().into())),
     }
 }
@@ -295,7 +295,7 @@ impl Fixture {
         self.running.as_ref().unwrap().reporter().report()
     }
 
-    /// Stops the server; says how long that took.
+    /// Stops the server; returns the time that it took.
     pub fn stop(mut self, grace: Duration) -> Duration {
         let start = Instant::now();
         self.running.take().unwrap().stop(grace);
@@ -311,7 +311,7 @@ impl Drop for Fixture {
     }
 }
 
-/// Does something as another user where the test has the privilege; says as which user.
+/// Runs work as another user if the test has the privilege; returns the user that it ran as.
 pub fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> (u32, T) {
     let thread = std::thread::spawn(move || {
         let user = Uid::from_raw(uid);
@@ -323,7 +323,7 @@ pub fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 's
     thread.join().unwrap()
 }
 
-/// A client that speaks records.
+/// A client that sends and receives records.
 pub struct Client(pub TcpStream);
 
 impl Client {
@@ -356,13 +356,13 @@ impl Client {
         reply
     }
 
-    /// Asks for an echo and checks it.
+    /// Requests an echo and checks it.
     pub fn echo(&mut self, number: u32) {
         self.send(ECHO, number);
         assert_eq!(self.reply(), message(ECHO, number));
     }
 
-    /// What the service calls the connection.
+    /// Returns the connection id that the service sees.
     pub fn name(&mut self) -> ConnectionId {
         self.send(WHICH, 0);
         let reply = self.reply();
@@ -370,7 +370,7 @@ impl Client {
         ConnectionId { event_loop: word(0), slot: word(4), generation: word(8) }
     }
 
-    /// Whether the server closed the connection, with nothing more to read.
+    /// Returns true if the server closed the connection and there is nothing more to read.
     pub fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 16]) {
             Ok(count) => count == 0,
