@@ -178,7 +178,7 @@ impl Asker {
         let (_, peer) = sys::peer_of(&stream)?;
         if peer != owner && peer != 0 {
             let text = format!(
-                "the socket there is of the user {peer}, and the directory of the user {owner}"
+                "the socket belongs to the user {peer}, and the directory to the user {owner}"
             );
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }

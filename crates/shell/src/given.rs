@@ -167,7 +167,7 @@ impl Socket {
         let kind = sockopt::socket_type(&descriptor).map_err(|_| refused("is no socket"))?;
         let address =
             getsockname(&descriptor).ok().and_then(|name| SocketAddr::try_from(name).ok());
-        let address = address.ok_or_else(|| refused("has no address of the Internet"))?;
+        let address = address.ok_or_else(|| refused("has no IPv4 or IPv6 address"))?;
         if kind == SocketType::STREAM && !sockopt::socket_acceptconn(&descriptor)? {
             return Err(refused("is a connection: set Accept=no to receive the listening socket"));
         }

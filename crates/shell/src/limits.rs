@@ -5,7 +5,8 @@ use core::time::Duration;
 /// The maximum number of connections, unless configured otherwise.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
-/// The number of connections above that limit while other connections are about to be closed.
+/// The maximum number of connections above that limit, which are accepted while others are about to
+/// be closed.
 pub(crate) const CROWDING_MAX: usize = 64;
 
 /// Bytes of replies that one turn of a connection collects before they are sent. A reply that

@@ -70,7 +70,7 @@ static LOG: OnceLock<Lines> = OnceLock::new();
 /// call returns the same log.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// The system cannot start a thread.
 pub fn start(target: Target) -> io::Result<Lines> {
     if let Some(lines) = LOG.get() {
         return Ok(lines.clone());

@@ -62,7 +62,7 @@ impl Pool {
     /// that panics ends the process, because no thread would learn that the work was not done.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// The system cannot start a thread.
     pub fn own() -> io::Result<Self> {
         let shared = Arc::new(Shared { is_own: true, ..Shared::default() });
         // One thread lives as long as the pool, so that each job runs eventually.
@@ -159,7 +159,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let started = own::spawn("pool", move || shared.work());
         let Err(error) = started else { return };
-        tracing::warn!(%error, "cannot start a thread for work that blocks");
+        tracing::warn!(%error, "cannot start a thread for blocking work");
         let mut queue = self.lock();
         queue.threads -= 1;
         if queue.threads == 0 {

@@ -149,7 +149,7 @@ pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
     // Rule 1.
     if owner != own && owner != 0 {
         let text = format!(
-            "belongs to the user {owner}, and the server runs as {own}: make it that user's with \
+            "belongs to the user {owner}, and the server runs as {own}: give it to that user with \
              `chown {own}`, or name another one"
         );
         return Err(refused(text));
@@ -170,7 +170,7 @@ fn judge_mode(seen: &Metadata, secrecy: Secrecy, is_own: bool) -> io::Result<()>
         found => {
             let what = if found & 0o022 == 0 { "read" } else { "written" };
             Err(refused(format!(
-                "may be {what} by other users (mode {:o}): take that away with `chmod {lacks}`",
+                "may be {what} by other users (mode {:o}): remove the permission with `chmod {lacks}`",
                 mode & 0o7777
             )))
         }

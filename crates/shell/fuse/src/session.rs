@@ -176,8 +176,8 @@ fn greet(hub: &Hub, checks_pages: bool) -> io::Result<()> {
         Ok(body) => Ok(send_raw(&hub.device, id.0, 0, body, &[])?),
         Err(errno) => {
             send_raw(&hub.device, id.0, -errno.raw_os_error(), vec![0; 16], &[])?;
-            let text = format!("the kernel speaks FUSE {}.{}", hello.major, hello.minor);
-            Err(io::Error::other(format!("{text}; at least 7.31 is needed")))
+            let text = format!("the kernel supports FUSE {}.{}", hello.major, hello.minor);
+            Err(io::Error::other(format!("{text}; version 7.31 or later is required")))
         }
     }
 }

@@ -131,7 +131,7 @@ impl Runtime {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread or no descriptor left.
+    /// The system is out of threads or descriptors.
     pub fn start() -> io::Result<Self> {
         let hub = Arc::new(Hub::new()?);
         let looping = Loop::new(Arc::clone(&hub))?;
@@ -151,7 +151,7 @@ impl Runtime {
     /// it.
     ///
     /// # Errors
-    /// When the system has no socket for datagrams.
+    /// The system has no datagram socket.
     pub fn session(
         &self,
         to: SocketAddr,

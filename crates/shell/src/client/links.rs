@@ -181,7 +181,7 @@ impl Links {
         }
         let over = |link: &Link| link.connecting.is_some_and(|until| until <= now);
         for key in self.keys_where(over) {
-            self.end(set, key, "no answer to the attempt to connect");
+            self.end(set, key, "the connection attempt timed out");
         }
     }
 
@@ -190,7 +190,7 @@ impl Links {
         let mut last = self.hub.leave();
         self.serve(set, &mut last);
         for key in self.keys_where(|_| true) {
-            self.end(set, key, "the loop that received on it has ended");
+            self.end(set, key, "the loop of the connection has ended");
         }
     }
 }
