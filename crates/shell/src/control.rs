@@ -168,9 +168,9 @@ pub struct Asker {
 impl Asker {
     /// Connects to the server that has this state directory.
     ///
-    /// Returns an error if no server listens there, if the socket belongs to another user, or if
-    /// the listening process runs neither as the owner of the directory nor as root
-    /// ([`ErrorKind::PermissionDenied`]).
+    /// # Errors
+    /// No server listens there, the socket belongs to another user, or the listening process runs
+    /// neither as the owner of the directory nor as root ([`ErrorKind::PermissionDenied`]).
     pub fn connect(state: &Path) -> io::Result<Self> {
         let stream = connect(state)?;
         // Any user can make a socket in a directory like /tmp, under any name.

@@ -170,7 +170,7 @@ fn judge_mode(seen: &Metadata, secrecy: Secrecy, is_own: bool) -> io::Result<()>
         found => {
             let what = if found & 0o022 == 0 { "read" } else { "written" };
             Err(refused(format!(
-                "may be {what} by other users (mode {:o}): remove the permission with `chmod {lacks}`",
+                "may be {what} by other users (mode {:o}): remove the right with `chmod {lacks}`",
                 mode & 0o7777
             )))
         }

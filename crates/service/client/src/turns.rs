@@ -11,11 +11,11 @@
 //!    So the bound grows until the link is full if the iods are near, and it stays at the amount
 //!    that keeps a full link full.
 //! 2. The next part goes to the iod with the least data in transit, so that a slow iod has the
-//!    fewest parts. Among equals the order is round robin. All clients use the same circle of iods,
-//!    but each client begins at its own position: clients that read one file sequentially follow
-//!    each other and do not all wait for the same iod. A part without competing iods does not move
-//!    the position, since otherwise all clients that open one file would arrive at the same
-//!    position.
+//!    fewest parts. Among equals the order is round robin. All clients use the same cyclic order of
+//!    iods, but each client begins at its own position: clients that read one file sequentially
+//!    follow each other and do not all wait for the same iod. A part without competing iods does
+//!    not move the position, since otherwise all clients that open one file would arrive at the
+//!    same position.
 //! 3. At one iod the order is first come, first served. Within one file the lowest offset goes
 //!    first, since programs read sequentially, but at most [`OVERTAKERS`] parts overtake another.
 //! 4. The timeout of a call begins when its part may go.
