@@ -351,8 +351,7 @@ fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option
     const OWNER_WRITES: u32 = 0o200;
     let SetAttributes { mode, uid, gid, size, accessed, modified } = *change;
     let keeps_owner = uid.is_none_or(|uid| uid == now.uid) && gid.is_none_or(|gid| gid == now.gid);
-    // A change of owner clears the set-user-id, set-group-id and sticky bits, even if the owner
-    // stays the same.
+    // A change of owner clears special mode bits, even if the owner stays the same.
     let is_plain = now.mode.bits() & SPECIAL == 0 && mode.unwrap_or(now.mode).bits() & SPECIAL == 0;
     let is_file = now.file_type == FileType::Regular;
     // Until the change reaches the server, writes go out under the earlier mode.
