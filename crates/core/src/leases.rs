@@ -1,20 +1,22 @@
 //! Leases: caches that are never stale (Gray and Cheriton 1989; Macklem 1994). A client may cache
-//! what it has a lease on, until the server evicts it or the lease's term is over.
+//! an object on which it holds a lease until the server recalls the lease or its term expires.
 //!
-//! Three machines: [`table`] is the server's and knows who holds what, sharded by file; [`clients`]
-//! is the server's too, one for all shards, and knows who there is and what a restart has to wait
-//! for; [`holder`] is a client's. `spec/lease.x` has what they say to each other, and
-//! each has its rules by number at its head.
+//! There are three state machines. [`table`] runs on the server and records the leases; it is
+//! sharded by file. [`clients`] also runs on the server, once for all shards; it records the
+//! clients and decides when the recovery after a restart ends. [`holder`] runs on a client.
+//! `spec/lease.x` defines the protocol between them. The head of each module lists its numbered
+//! rules.
 //!
 //! Criteria in order of weight:
-//! - What is read under a lease is what was last written, by whomever.
-//! - What a client wrote is never lost silently, and never mixed with what others wrote since.
-//! - A client that is gone holds nobody up for longer than a term, and one that is slow holds
-//!   nobody up who has nothing to do with it.
-//! - A lease that nobody disputes costs memory and no work.
+//! - A read under a lease returns the most recently written data, whichever client wrote it.
+//! - Data that a client wrote is never lost silently, and never mixed with later writes of others.
+//! - A crashed client delays other callers for at most one term. A slow client delays only the
+//!   callers that use the same objects.
+//! - A lease without conflicting requests costs memory and no work.
 //!
-//! Only differences of time count: a term runs from when the client sent its request to when the
-//! server has counted it from its answer, and an allowance for clocks that differ in rate.
+//! Only differences of time matter. The holder counts a term from the moment when it sent the
+//! request; the server counts it from its reply, plus an allowance for clocks that run at different
+//! rates.
 
 pub mod clients;
 pub mod holder;
@@ -25,54 +27,55 @@ use core::time::Duration;
 
 use leasehold_base::units::{FileId, FileSystemId};
 
-/// An object that leases are about. It is unique while it exists; when it is gone its leases are.
+/// An object on which leases are granted. The id is unique while the object exists; the leases end
+/// with the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Object {
-    /// Its file system.
+    /// The object's file system.
     pub file_system: FileSystemId,
-    /// Its number in there.
+    /// The object's number in the file system.
     pub file: FileId,
 }
 
-/// A client, as the server numbers those that it knows; no number is given twice.
+/// The server's number for a client that it knows; a number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(pub u32);
 
-/// Names something that waits, to its owner.
+/// Identifies a waiting call to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// The number of a lease. A later lease on an object has a greater one, also in a later epoch; a
-/// renewal keeps it.
+/// The sequence number of a lease. A later lease on an object has a greater number, even in a later
+/// epoch; a renewal keeps the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub u64);
 
-/// An object's revision: a state of its data or names has one of its own for ever. A crash may
-/// bring an earlier state back, with its modrev; what changes from there gets a greater modrev than
-/// any there was.
+/// An object's revision: each state of its data or names has its own number, which is never reused.
+/// A crash may restore an earlier state together with its modrev; a change after that gets a modrev
+/// greater than every earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Modrev(pub u64);
 
 impl Modrev {
-    /// Whether data that was made from this state, and comes after its lease is over, may be put
-    /// into an object with the modrev `now`. It may not if the object was changed since; a crash
-    /// that took the object back to an earlier state took changes of others with it.
+    /// Returns true if late data that was made from this state may be written to an object whose
+    /// modrev is `now`. It may not if the object was changed since. A crash that restored an
+    /// earlier state also removed the changes of other clients, so a lower modrev is accepted.
     #[must_use]
     pub fn admits_late(self, now: Self) -> bool {
         now <= self
     }
 }
 
-/// What a lease allows to be cached; the later includes the earlier.
+/// The content that a lease allows its holder to cache; `Write` includes `Read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// What was read.
+    /// Content read from the server.
     Read,
-    /// What was written, too.
+    /// Content read from the server, and local writes.
     Write,
 }
 
-/// How programs of a client have an object open.
+/// The mode in which programs on a client have an object open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Open {
     /// Not at all.
@@ -84,30 +87,31 @@ pub enum Open {
     Write,
 }
 
-/// How long things take, the same for all machines of a server.
+/// Time limits, which all state machines of a server share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The term of who asks for none.
+    /// The term for a request that specifies none.
     pub default_term: Duration,
     /// The longest term.
     pub longest_term: Duration,
-    /// How long after the last WRITE more are waited for: some times a client's patience.
+    /// The write slack: how long the server waits for further WRITEs after the last one; a few
+    /// times a client's timeout.
     pub write_slack: Duration,
-    /// How long leases that are over are waited out at most while WRITEs still come.
+    /// The longest time for which an expired lease is kept while WRITEs still arrive.
     pub slack_max: Duration,
-    /// How differently two clocks may run, in millionths.
+    /// The largest relative drift between two clocks, in parts per million.
     pub drift_ppm: u32,
-    /// How long it takes at most until what is wanted back is asked for again.
+    /// The longest pause before a recall is sent again.
     pub again_max: Duration,
-    /// True if holders are known to give recalled leases back soon, as the servers of one volume
-    /// do: then no call that waits has precedence, and no client is barred.
+    /// True if holders are known to return recalled leases soon, as the servers of one volume do.
+    /// Then no waiting call has precedence, and no client is barred.
     pub trusts_holders: bool,
 }
 
 impl Terms {
-    /// The paper's terms, which found 30 s best on a local network and let twice that be asked for.
-    /// Of clocks it believes that each is off by 100 millionths as quartz is, and is slewed by
-    /// another 500 as NTP does it: 1200 between two, and some more.
+    /// The terms of the paper, which found 30 s best on a local network and permits requests for
+    /// twice that. The drift assumes 100 ppm error of each quartz clock and 500 ppm of slewing by
+    /// NTP: 1200 ppm between two clocks, plus a margin.
     pub const DEFAULT: Self = Self {
         default_term: Duration::from_secs(30),
         longest_term: Duration::from_secs(60),
@@ -118,12 +122,12 @@ impl Terms {
         trusts_holders: false,
     };
 
-    /// The term that is granted to who asks for this one.
+    /// Returns the term that is granted for a requested term.
     fn clamp(&self, asked: Duration) -> Duration {
         if asked.is_zero() { self.default_term } else { asked.min(self.longest_term) }
     }
 
-    /// How long the server waits a term out.
+    /// Returns how long the server waits until a term has surely expired at its holder.
     fn waited(&self, term: Duration) -> Duration {
         term + term * self.drift_ppm / 1_000_000
     }

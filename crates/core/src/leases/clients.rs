@@ -1,29 +1,31 @@
-//! Who there is, and what a server that was started anew waits for.
+//! The clients of a server, and the recovery after a restart.
 //!
 //! Rules:
-//! 1. A client is known when it has said who it is: its name and its instance. A greater instance
-//!    voids all that the lesser one held; a lesser one is refused.
-//! 2. A client is on the stable list before it is granted its first lease: what it asks for waits
-//!    until the list is written. (a) A call whose owner gives it up while it waits goes on without
-//!    a lease. From then on calls of the client do not wait for this write. (b) When the list cannot
-//!    be written, the calls that wait and later calls go on without a lease, until a write
-//!    succeeds. The write is tried again, with pauses that double. One write serves all clients
-//!    that wait for the list.
-//! 3. A client that goes, or that an administrator forgets, is known no more and is off the list.
-//! 4. So is one that was not heard of for so long that nothing it held is alive.
-//! 5. A server that starts with nobody on its list is open at once.
-//! 6. Otherwise it is recovering. First it waits until each client on the list has reclaimed what it
-//!    held, has come with a greater instance, has gone or was forgotten; or until the longest term
-//!    and the allowance for drift have passed since the start. Then it waits until each has brought
-//!    back all else; or until a write slack has passed since then and since the last WRITE of before,
-//!    which is not waited for longer than the longest slack.
-//! 7. While it is recovering, only clients on the list are let in.
-//! 8. What is of another epoch than the server's is refused.
-//! 9. A client of instance zero has no memory of a server that was started anew: it reclaims
-//!    nothing, and is waited for with late data only. It is one of NQNFS.
+//! 1. A client becomes known by HELLO with its name and its instance. A greater instance voids all
+//!    leases of a lesser one; a lesser one is refused.
+//! 2. A client is on the stable list before it is granted its first lease: its lease requests wait
+//!    until the list is written. (a) A call whose owner gives it up while it waits proceeds without
+//!    a lease. From then on calls of the client do not wait for this write. (b) If the list cannot
+//!    be written, waiting and later calls proceed without a lease until a write succeeds. The write
+//!    is retried with pauses that double. One write serves all clients that wait for the list.
+//! 3. A client that says GOODBYE, or that an administrator removes, is forgotten and taken off the
+//!    list.
+//! 4. A client is also forgotten if it has been silent for so long that all its leases have
+//!    expired.
+//! 5. A server that starts with an empty list is open at once.
+//! 6. Otherwise it recovers in two phases. First it waits until each client on the list has
+//!    reclaimed its leases, has called with a greater instance, or is gone or forgotten; or until
+//!    the longest term and the allowance for drift have passed since the start. Then it waits until
+//!    each client has written back late data; or until the write slack has passed since the end of
+//!    the first phase and since the last WRITE of late data, which extends the wait by at most
+//!    `slack_max`.
+//! 7. During recovery, only clients on the list are admitted.
+//! 8. A call of another epoch than the server's is refused.
+//! 9. A client of instance zero (a client of NQNFS) has no memory of a restart: it reclaims
+//!    nothing, and the server waits only for its late data.
 //!
-//! The stable list is names and instances. A client is taken off it only after nothing of what it
-//! held is alive, so a list that is too long costs time after a restart and nothing else.
+//! The stable list contains names and instances. A client is removed from it only after all its
+//! leases have ended, so a list that is too long costs time after a restart and nothing else.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,68 +34,68 @@ use leasehold_base::units::Time;
 
 use super::{Client, Terms, Ticket};
 
-/// What a client calls itself: bytes that no other client has.
+/// The identity of a client: bytes that no other client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub [u8; 16]);
 
-/// What happens.
+/// An event for the list of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A client says who it is.
+    /// A client identifies itself by its name and instance.
     Hello(Name, u64),
-    /// A client asks for leases, in a call that waits until it may.
+    /// A client requests leases in a call, which waits until it may proceed.
     Asks(Client, Ticket),
     /// The client is on the stable list with this instance, as [`Effect::List`] said.
     Listed(Name, u64),
     /// The list could not be written with this client and instance, as [`Effect::List`] said.
     NotListed(Name, u64),
-    /// A call that waits for the list waits no more, because its owner gave the call up.
+    /// The owner of a call that waits for the list gave the call up.
     GivenUp(Ticket, Client),
-    /// A client has reclaimed all that it held before the start.
+    /// A client has reclaimed all leases from before the start.
     Reclaimed(Client),
-    /// A client has brought back all from before the start.
+    /// A client has written back all changes from before the start.
     Recovered(Client),
-    /// A WRITE of before was served while the server was recovering.
+    /// A WRITE of late data was served during recovery.
     Wrote,
-    /// A client has gone, or is not to be waited for.
+    /// A client has gone, or an administrator removed it.
     Gone(Name),
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The client is known by this number.
     Welcome(Name, Client),
-    /// The client is not known, because this instance of it is.
+    /// The client is refused, because this greater instance of it is known.
     Superseded(Name, u64),
-    /// The client and its instance go to the stable list; [`Event::Listed`] follows.
+    /// Write the client and its instance to the stable list; [`Event::Listed`] follows.
     List(Name, u64),
-    /// The client comes off the stable list, some time.
+    /// Remove the client from the stable list, at a later time.
     Unlist(Name),
-    /// The call may ask.
+    /// The call may request leases.
     Proceed(Ticket),
-    /// The call goes on and is granted nothing.
+    /// The call proceeds and is granted no lease.
     Decline(Ticket),
-    /// The client holds nothing any more.
+    /// All leases of the client are void.
     Forget(Client),
-    /// All leases of before are reclaimed or over.
+    /// All leases of the previous epoch are reclaimed or have expired.
     Reclaimed,
-    /// The recovery is over.
+    /// The recovery has ended.
     Open,
 }
 
-/// Why a call is not let in.
+/// The reason for which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is of another epoch than this, which is.
+    /// The call names another epoch than the server's, which is this one.
     Epoch(u64),
-    /// It is of an instance that is over; this is the one that is.
+    /// The call names an older instance than the current one, which is this one.
     Instance(u64),
-    /// Its client is not known.
+    /// The client is not known.
     Unknown,
-    /// The server is recovering, and does not wait for its client.
+    /// The server is recovering, and the client is not on its list.
     Later,
 }
 
@@ -104,12 +106,12 @@ pub struct Clients {
     epoch: u64,
     known: BTreeMap<Name, Known>,
     names: BTreeMap<Client, Name>,
-    /// When each client that is known will not have been heard of for too long, or later.
+    /// The time at which each known client has been silent for too long, or an earlier check.
     idle: BTreeSet<(Time, Name)>,
     recovery: Option<Recovery>,
-    /// Clients that asked for leases while the list could not be written.
+    /// Clients that requested leases while the list could not be written.
     unlisted: BTreeSet<Name>,
-    /// When the list is written again, since the last write failed.
+    /// The next write of the list, if the last one failed.
     retry: Option<Retry>,
     next_client: u32,
     #[cfg(feature = "mutants")]
@@ -121,12 +123,12 @@ struct Known {
     client: Client,
     instance: u64,
     heard: Time,
-    /// Its entry among the idle.
+    /// The client's entry in the set of the same name.
     idle: Time,
     listing: Listing,
 }
 
-/// Whether a client is on the stable list.
+/// The state of a client with respect to the stable list.
 #[derive(Clone, Debug)]
 enum Listing {
     No,
@@ -136,7 +138,7 @@ enum Listing {
         /// True if no further call waits: the owner gave a waiting call up, or a write failed.
         slow: bool,
     },
-    /// The list could not be written; the client is among the unlisted.
+    /// The list could not be written; the client is in the set `unlisted`.
     Failed,
     Yes,
 }
@@ -157,11 +159,11 @@ const RETRY_MAX: Duration = Duration::from_secs(16);
 
 #[derive(Clone, Debug)]
 struct Recovery {
-    /// Who is waited for, and which instance.
+    /// The clients that have not recovered, with their instances.
     missing: BTreeMap<Name, u64>,
-    /// Who of them may still reclaim; none when nobody may any more.
+    /// The clients that may still reclaim; `None` when the time for reclaims has ended.
     reclaiming: Option<BTreeSet<Name>>,
-    /// When all leases of before have run out.
+    /// The time at which all leases of the previous epoch have expired.
     end: Time,
     last_write: Time,
 }
@@ -195,14 +197,14 @@ impl Clients {
         }
     }
 
-    /// Plants a fault: calls are taken whatever epoch they are of, and a client that calls is one
-    /// that has recovered.
+    /// Injects a fault: calls of every epoch are accepted, and a client that calls counts as
+    /// recovered.
     #[cfg(feature = "mutants")]
     pub const fn ignore_epochs(&mut self) {
         self.ignores_epochs = true;
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Hello(name, instance) => self.hello(now, name, instance, effects),
@@ -243,10 +245,11 @@ impl Clients {
         }
     }
 
-    /// The client of a call that names itself, its instance and an epoch; it was heard of now.
+    /// Returns the client of a call with this name, instance and epoch, and records that it called
+    /// now.
     ///
     /// # Errors
-    /// When the call must have no effect.
+    /// Returns a refusal if the call must have no effect.
     pub fn admit(
         &mut self,
         now: Time,
@@ -275,8 +278,8 @@ impl Clients {
         Ok(known.client)
     }
 
-    /// The next time at which a client is idle for too long, the recovery may be over, or the list
-    /// is to be written again.
+    /// Returns the next time at which a client has been silent for too long, the recovery may end,
+    /// or the list must be written again.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let idle = self.idle.first().map(|(time, _)| *time);
@@ -286,32 +289,32 @@ impl Clients {
             .min()
     }
 
-    /// The epoch.
+    /// Returns the epoch.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Who is waited for; none when the server is not recovering.
+    /// Lists the clients that have not recovered; `None` if the server is not recovering.
     #[must_use]
     pub fn missing(&self) -> Option<impl Iterator<Item = Name> + '_> {
         self.recovery.as_ref().map(|recovery| recovery.missing.keys().copied())
     }
 
-    /// Whether there is nobody, and nobody is waited for.
+    /// Returns true if no client is known and the server is not recovering.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty() && self.recovery.is_none()
     }
 
-    /// How many clients asked for leases and are not granted any, because the list could not be
-    /// written.
+    /// Returns the number of clients that requested leases and are granted none because the list
+    /// could not be written.
     #[must_use]
     pub fn unlisted(&self) -> usize {
         self.unlisted.len()
     }
 
-    /// The name of a client.
+    /// Returns the name of a client.
     #[must_use]
     pub fn name(&self, client: Client) -> Option<Name> {
         self.names.get(&client).copied()
@@ -320,7 +323,7 @@ impl Clients {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         assert_eq!(self.known.len(), self.names.len(), "each client has a number");
         assert_eq!(self.known.len(), self.idle.len(), "each is looked after");
@@ -345,7 +348,8 @@ impl Clients {
             effects.push(Effect::Welcome(name, known.client));
             return;
         }
-        // A lesser instance on the list is none: a restart would take that for the one that is.
+        // A lesser instance on the list does not count: a restart would take it for the current
+        // one.
         let listing = if listed == Some(&instance) { Listing::Yes } else { Listing::No };
         if was.is_some_and(|was| was < instance) {
             self.expect_no_more(name);
@@ -385,7 +389,7 @@ impl Clients {
         }
     }
 
-    /// Rule 2: a write of the list with a client has ended.
+    /// Rule 2: a write of the list for a client has ended.
     fn written(&mut self, name: Name, instance: u64, now: Listing, effects: &mut Vec<Effect>) {
         let known = self.known.get_mut(&name).filter(|known| known.instance == instance);
         if let Some(known) = known
@@ -421,7 +425,7 @@ impl Clients {
         }
         for name in core::mem::take(&mut self.unlisted) {
             if let Some(known) = self.known.get_mut(&name) {
-                // Calls that come meanwhile do not wait for a write that may fail again.
+                // Calls that arrive meanwhile do not wait for a write that may fail again.
                 known.listing = Listing::Asked { waiting: Vec::new(), slow: true };
                 effects.push(Effect::List(name, known.instance));
             }
@@ -446,7 +450,7 @@ impl Clients {
         effects.push(Effect::Unlist(name));
     }
 
-    /// Nothing from before the start is waited for of this client any more.
+    /// Stops the recovery from waiting for this client.
     fn expect_no_more(&mut self, name: Name) {
         if let Some(recovery) = &mut self.recovery {
             recovery.missing.remove(&name);
@@ -480,7 +484,7 @@ impl Clients {
             recovery.missing.is_empty() || now >= recovery.due(&self.terms)
         };
         if let Some(recovery) = self.recovery.take_if(over) {
-            // They may come with late data, but nothing that they held is alive.
+            // These clients may still send late data, but all their leases have ended.
             let unknown = recovery.missing.into_keys();
             let unknown = unknown.filter(|name| !self.known.contains_key(name));
             effects.extend(unknown.map(Effect::Unlist));
@@ -488,8 +492,8 @@ impl Clients {
         }
     }
 
-    /// The time in which all leases of a client that is not heard of have ended, and all that it
-    /// asked for before: it waits for a lease of another no longer than one is alive.
+    /// The time after which all leases of a silent client have ended, and all its earlier requests:
+    /// such a request waits for another client's lease at most for that lease's lifetime.
     fn idle_max(&self) -> core::time::Duration {
         (self.terms.waited(self.terms.longest_term) + self.terms.slack_max) * 2
     }
@@ -498,7 +502,7 @@ impl Clients {
         while let Some((time, name)) = self.idle.first().copied().filter(|(time, _)| *time <= now) {
             self.idle.remove(&(time, name));
             let idle_max = self.idle_max();
-            let known = self.known.get_mut(&name).expect("who is looked after is known");
+            let known = self.known.get_mut(&name).expect("each entry of `idle` is a known client");
             known.idle = known.heard + idle_max;
             self.idle.insert((known.idle, name));
             if known.idle <= now {

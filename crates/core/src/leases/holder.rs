@@ -1,46 +1,50 @@
-//! A client's leases: what it may use of its caches, and what it owes the server.
+//! The client's side of leases: which cached content it may use, and which duties it has towards
+//! the server.
 //!
 //! Rules:
-//! 1. What is cached of an object is used while a lease on it is held: until its term, counted from
-//!    when it was asked for, is over, and not while it is evicted.
-//! 2. Who needs a lease that is not held waits for it; one ask is under way for an object, and none
-//!    while it is evicted or has late data.
-//! 3. A grant of a serial that was given back before, or of which it was reported that it is not
-//!    held, or of a lesser one, is void: it was overtaken. Of objects that are forgotten, the
-//!    greatest such serial stands for all, as servers count all leases by one counter; a grant that
-//!    is void by that alone is given back.
-//! 4. A lease of which use was made is renewed when a third of its term is left. One that is not
-//!    renewed when a sixth is left is withdrawn: its owner takes back what it gave to others of the
-//!    object, and what was changed is pushed.
-//! 5. An evicted lease is withdrawn, what was changed is pushed, and then it is returned, as vacated.
-//!    One that is not held is returned at once.
-//! 6. A lease with another serial than the last one had is of an object that may have changed:
-//!    unless the modrev is that of what is cached, this is dropped, but for what was changed and is
-//!    reclaimed. A crash may have left an earlier state than that which this was made from.
-//! 7. What was changed and not pushed when the lease was over is late: it is pushed with the modrev
-//!    that it was made from, before a lease is asked for. If it is refused it goes to be rescued. If
-//!    it was put to an earlier state, which a crash left, what else is cached is dropped.
-//! 8. While a change of the object by a call is under way, and nobody knows whether it was done, what
-//!    is cached is not used. If it was made to the modrev of what is cached, this is good after it;
-//!    if nobody knows, it is dropped and the lease given back.
-//! 9. A lease that may not be cached lets its holder work by calls. What is cached is dropped; where
-//!    the lease could be cached before, it is withdrawn, and not returned before that is done.
-//! 10. In another epoch no lease is held. Those whose term is not over are reclaimed, with what was
-//!     changed under them; then late data is pushed; then the client has recovered.
-//! 11. What is to be written needs space that is reserved; if the server has no more, it is full.
-//! 12. What was changed is pushed also when it is wanted on the server; the lease goes on.
-//! 13. A lease that may not be cached is given back when its object is closed, and any when it is
-//!     not needed.
-//! 14. A grant that nobody asked for here, as it came with another call's answer, counts from when
-//!     that call was sent. Of a server that has forgotten the client nothing is reclaimed.
-//! 15. A read lease that is renewed with a later modrev is of an object that was changed past all
-//!     leases, as by a program on the server: what is cached is dropped.
+//! 1. Cached content of an object is used while a lease on the object is held, until the lease's
+//!    term has passed, counted from its request; it is not used while the lease is recalled.
+//! 2. A caller that needs a lease waits until it is held. At most one request per object is
+//!    pending, and none while the lease is recalled or late data remains.
+//! 3. A grant is void if its serial is at most the greatest serial that was returned or reported as
+//!    not held: a recall overtook it. For forgotten objects, one greatest serial serves for all,
+//!    because servers number all leases by one counter. A grant that is void only because of that
+//!    shared serial is returned.
+//! 4. A lease in use is renewed when a third of its term is left. A lease that is not renewed when
+//!    a sixth is left is withdrawn: its owner revokes the content that it gave to others (for
+//!    example, the kernel), and changes are written back.
+//! 5. A recalled lease is withdrawn, changes are written back, and then the lease is returned. A
+//!    recall of a lease that is not held is answered at once.
+//! 6. A lease with a new serial may concern a changed object. Unless its modrev equals that of the
+//!    cached content, the content is dropped, except changes that are being reclaimed. A crash may
+//!    have left an earlier state than the one from which these changes were made.
+//! 7. Changes that were not written back when the lease expired are late. They are written back,
+//!    with the modrev from which they were made, before a lease is requested. If the server refuses
+//!    them, they are moved to a rescue copy. If the server applied them to an earlier state, which
+//!    a crash left, other cached content is dropped.
+//! 8. While a call that changes the object is pending, cached content is not used. If the change
+//!    was applied to the modrev of the cached content, the content stays valid after it; if that is
+//!    unknown, the content is dropped and the lease returned.
+//! 9. Under a lease that is not cachable the holder works by calls, and cached content is dropped.
+//!    If the lease was cachable before, it is withdrawn first, and returned only after that.
+//! 10. In a new epoch no lease is held. Leases whose term has not passed are reclaimed, together
+//!     with the changes under them; then late data is written back; then the client has recovered.
+//! 11. A local write needs reserved space; if the server reserves no more, the write fails as on a
+//!     full disk.
+//! 12. Changes are also written back on request (`Sync`); the lease stays.
+//! 13. A lease that is not cachable is returned when its object is closed. Any lease is returned
+//!     when it is not needed.
+//! 14. The term of a grant without a request of its own, which came with the reply to another call,
+//!     counts from when that call was sent. If the server has forgotten the client, nothing is
+//!     reclaimed.
+//! 15. A read lease that is renewed with a later modrev concerns an object that was changed outside
+//!     all leases, for example by a program on the server: cached content is dropped.
 //! 16. The answer to a change by a call describes the object under the last lease that was granted
 //!     before the client sent the call. Other callers may have changed the object before a later
 //!     grant, so under a later lease the client caches nothing of the answer.
 //! 17. The server may make changes by calls that overlap in time in one order, and the client may
-//!     receive the answers in another order. The client caches an answer to such a change only if
-//!     the answer shows that the server made the change to the modrev of the cached content.
+//!     receive the replies in another order. The client caches a reply to such a change only if
+//!     the reply shows that the server made the change to the modrev of the cached content.
 //!     Otherwise the client drops the cached content.
 
 mod state;
@@ -54,93 +58,93 @@ use super::table::Grant;
 use super::{Kind, Modrev, Object, Open, Serial, Ticket};
 use state::State;
 
-/// Names an ask, to its owner.
+/// Identifies a lease request to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request(pub u64);
 
-/// What happens to a client's leases.
+/// An event for a client's leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody is to read from the cache, or to write to it so many bytes.
+    /// A caller wants to read from the cache, or to write this many bytes to it.
     Use(Ticket, Object, Kind, u64),
-    /// What was asked for was granted, with the object's modrev, or was not.
+    /// The server granted the request, with the object's modrev, or refused it.
     Answered(Request, Option<(Grant, Modrev)>),
-    /// A lease came with the answer to a call that was sent then.
+    /// A lease came with the reply to a call that was sent at this time.
     Came(Object, Time, Grant, Modrev),
-    /// Nobody waits for this use any more.
+    /// The caller does not wait for this use any more.
     GivenUp(Ticket, Object),
-    /// The server wants a lease back.
+    /// The server recalled a lease.
     Evicted(Object, Serial),
-    /// The server asks what is known of the object under a lease; this names the inquiry.
+    /// The server requests the attributes of the object under a lease; the number identifies the
+    /// inquiry.
     Inquired(Object, Serial, u64),
-    /// What others were given of the object is taken back.
+    /// The owner has revoked the content that it gave to others.
     Withdrawn(Object),
-    /// The object was changed in the cache, by so many bytes more.
+    /// The object was changed in the cache, with this many additional bytes.
     Dirtied(Object, u64),
-    /// What was changed is wanted on the server.
+    /// The server must receive the changes of the object.
     Sync(Object),
-    /// Some of what was changed is with the server, where the object had these modrevs before and
-    /// after.
+    /// The server received some of the changes; the object had these modrevs before and after.
     Wrote(Object, Modrev, Modrev),
-    /// All that was changed when the push began is with the server.
+    /// The server has received all changes that existed when the push began.
     Pushed(Object),
-    /// Late data was refused.
+    /// The server refused late data.
     Refused(Object),
-    /// A call that changes the object is on its way.
+    /// A call that changes the object was sent.
     Changing(Object),
-    /// It has ended, with these modrevs before and after if that is known.
+    /// That call has ended, with the modrevs before and after it, if they are known.
     Changed(Object, Option<(Modrev, Modrev)>),
-    /// Programs have the object open.
+    /// Programs have the object open in this mode.
     Opened(Object, Open),
-    /// Nothing is cached of the object, and its lease is not needed.
+    /// Nothing of the object is cached, and its lease is not needed.
     Released(Object),
-    /// The server is in another epoch. What is being pushed is void, and will be asked for anew.
+    /// The server is in a new epoch. Pending pushes are void and will be requested again.
     Restarted,
-    /// The server knows nothing of the client any more, and waits for nothing that it held.
+    /// The server has forgotten the client, and does not wait for it to reclaim leases.
     Forgotten,
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Who waits may use the cache.
+    /// The caller may use the cache.
     Use(Ticket),
-    /// Who waits does it by a call.
+    /// The caller must use a call to the server.
     Through(Ticket),
-    /// Who waits is told that there is no space.
+    /// The caller's write fails for lack of space.
     Full(Ticket),
-    /// A lease is asked for; its term counts from now.
+    /// Request a lease; its term counts from now.
     Ask {
-        /// Names it.
+        /// Identifies the request.
         request: Request,
         /// The object.
         object: Object,
-        /// Which kind.
+        /// The kind of lease.
         kind: Kind,
-        /// Bytes to be reserved.
+        /// The number of bytes to reserve.
         space: u64,
-        /// Whether it is held from before a restart.
+        /// True if the lease is held from before a restart.
         reclaim: bool,
     },
-    /// What others were given of the object is to be taken back; [`Event::Withdrawn`] follows.
+    /// Revoke the content of the object that was given to others; [`Event::Withdrawn`] follows.
     Withdraw(Object),
-    /// What was changed is to be sent to the server, with the lease that it was changed under and
-    /// the modrev that it was made from; [`Event::Pushed`] or [`Event::Refused`] follows.
+    /// Send the changes to the server, with the lease under which, and the modrev from which, they
+    /// were made; [`Event::Pushed`] or [`Event::Refused`] follows.
     Push(Object, Serial, Modrev),
-    /// What is cached is no good any more, but for what was changed and not pushed.
+    /// Drop the cached content, except changes that are not written back.
     Drop(Object),
-    /// What was changed is kept apart, with the modrev that it was made from.
+    /// Save the changes in a rescue copy, with the modrev from which they were made.
     Rescue(Object, Modrev),
-    /// The server is told what is known of the object, or that there is no such lease; this names
-    /// its inquiry.
+    /// Report the attributes of the object to the server, or that the lease is not held (false);
+    /// the number identifies the inquiry.
     Report(Object, Serial, u64, bool),
-    /// A lease is given back.
+    /// Return a lease.
     Return(Object, Serial, Open),
-    /// All leases from before the restart that go on are reclaimed.
+    /// All leases from before the restart that continue are reclaimed.
     Reclaimed,
-    /// All from before the restart is brought back.
+    /// All changes from before the restart are written back.
     Recovered,
 }
 
@@ -151,7 +155,7 @@ pub struct Holder {
     due: BTreeSet<(Time, Object)>,
     requests: BTreeMap<Request, (Object, Time)>,
     next_request: u64,
-    /// Grants up to this are void for objects that nothing is known of.
+    /// Grants up to this serial are void for objects without a state.
     forgotten: Serial,
     reclaiming: bool,
     recovering: bool,
@@ -163,31 +167,31 @@ pub struct Holder {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// Leases go on in another epoch.
+    /// Leases stay valid in a new epoch.
     KeepsEpochs,
-    /// A lease that was overtaken by its eviction is held.
+    /// The client holds a lease although a recall overtook its grant.
     TakesOvertaken,
     /// Late data is pushed as if it were not late.
     PushesLate,
-    /// Terms are counted from when the answer came.
+    /// Terms are counted from the arrival of the reply.
     CountsFromAnswer,
-    /// What is cached is used while a change is under way.
+    /// Cached content is used while a change is pending.
     UsesWhileChanging,
-    /// What is cached stays when a new lease has another modrev.
+    /// Cached content is kept when a new lease has another modrev.
     KeepsOld,
-    /// It stays when there is something with it that was changed and is reclaimed.
+    /// Cached content is kept when changes beside it are reclaimed.
     KeepsLost,
-    /// A lease is returned before what was changed is back.
+    /// A lease is returned before its changes are written back.
     VacatesDirty,
-    /// A lease that is wanted back never is returned.
+    /// A recalled lease is never returned.
     NeverVacates,
-    /// The client caches the answer to a change by a call under any lease that it holds.
+    /// The client caches the reply to a change by a call under any lease that it holds.
     KeepsOwn,
-    /// The client caches the answers to overlapping changes in the order of their arrival.
+    /// The client caches the replies to overlapping changes in the order of their arrival.
     KeepsDisordered,
 }
 
-/// What is under way while a state changes.
+/// The context of a change of a state.
 struct Turn<'a> {
     now: Time,
     object: Object,
@@ -221,7 +225,7 @@ impl Default for Holder {
 }
 
 impl Holder {
-    /// Starts without leases.
+    /// Creates the state of a client without leases.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -243,10 +247,10 @@ impl Holder {
         self.mutant = Some(mutant);
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     ///
     /// # Panics
-    /// When the cache is changed without a write lease.
+    /// Panics if the cache is changed without a write lease.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Use(ticket, object, kind, space) => {
@@ -318,67 +322,69 @@ impl Holder {
         }
     }
 
-    /// When a lease is to be renewed, or is over.
+    /// Returns the next time at which a lease must be renewed or expires.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)
     }
 
-    /// The lease that is held on an object: which kind, its serial, and whether it may be cached.
+    /// Returns the lease that is held on an object: its kind, its serial, and whether it is
+    /// cachable.
     #[must_use]
     pub fn held(&self, now: Time, object: Object) -> Option<(Kind, Serial, bool)> {
         self.states.get(&object)?.held(now)
     }
 
-    /// The lease that an object may be cached under, if nobody wants it back: which kind, and its
-    /// serial.
+    /// Returns the kind and serial of the lease under which an object may be cached, unless it is
+    /// recalled.
     #[must_use]
     pub fn cachable(&self, now: Time, object: Object) -> Option<(Kind, Serial)> {
         self.states.get(&object)?.cachable(now)
     }
 
-    /// Whether what is cached of an object may be used now, to read or to write.
+    /// Returns true if cached content of an object may be used now, to read or to write.
     #[must_use]
     pub fn is_usable(&self, now: Time, object: Object, kind: Kind) -> bool {
         self.states.get(&object).is_some_and(|state| state.is_usable(now, kind))
     }
 
-    /// Whether what is cached of an object may be used now, to read or to write so many bytes, as
-    /// after [`Event::Use`], and the lease is known to be in use already.
+    /// Returns true if cached content of an object may be used now, to read or to write this many
+    /// bytes, and the lease is already marked as used. [`Event::Use`] would then change nothing.
     #[must_use]
     pub fn is_in_use(&self, now: Time, object: Object, kind: Kind, bytes: u64) -> bool {
         self.states.get(&object).is_some_and(|state| state.is_in_use(now, kind, bytes))
     }
 
-    /// Until when what is cached of an object may be used to read, if nothing comes in between.
+    /// Returns the time until which cached content of an object may be read, if no event
+    /// intervenes.
     #[must_use]
     pub fn usable_until(&self, now: Time, object: Object) -> Option<Time> {
         self.states.get(&object)?.usable_until(now)
     }
 
-    /// Whether so many bytes can be written to the cache of an object now.
+    /// Returns true if this many bytes can be written to the cache of an object now.
     #[must_use]
     pub fn can_write(&self, now: Time, object: Object, bytes: u64) -> bool {
         self.states.get(&object).is_some_and(|state| state.can_write(now, bytes))
     }
 
-    /// What a change of what is cached is made from: the last lease, and the modrev.
+    /// Returns the base of a change to the cached content: the last lease, and the modrev.
     #[must_use]
     pub fn base(&self, object: Object) -> Option<(Serial, Modrev)> {
         self.states.get(&object)?.made_from()
     }
 
-    /// The last lease under which the cached content of an object was good, if the client may cache
-    /// any content.
+    /// Returns the last lease under which the cached content of an object was valid, if the client
+    /// may cache any content.
     #[must_use]
     pub fn last_lease(&self, object: Object) -> Option<Serial> {
         self.base(object).map(|(serial, _)| serial)
     }
 
-    /// Rules 16 and 17: true if the client may cache the answer to a change by a call, where `since`
-    /// is the result of [`Holder::last_lease`] when the client sent the call, and `modrevs` are the
-    /// modrevs before and after the change that the answer reports. The owner calls this before it
-    /// reports [`Event::Changed`].
+    /// Rules 16 and 17: returns true if the client may cache the reply to a change by a call, where
+    /// `since` is the result of [`Holder::last_lease`] when the client sent the call, and `modrevs`
+    /// are the modrevs before and after the change that the reply reports. The owner calls this
+    /// before it reports [`Event::Changed`].
     #[must_use]
     pub fn may_keep(
         &self,
@@ -398,19 +404,19 @@ impl Holder {
         is_in_order && self.last_lease(object).is_none_or(|last| Some(last) == since)
     }
 
-    /// Whether something was changed in the cache that is not known to be with the server.
+    /// Returns true if the cache contains changes that the server is not known to have.
     #[must_use]
     pub fn is_dirty(&self, object: Object) -> bool {
         self.states.get(&object).is_some_and(State::is_dirty)
     }
 
-    /// Whether no lease is held.
+    /// Returns true if no lease is held.
     #[must_use]
     pub fn is_idle(&self, now: Time) -> bool {
         !self.states.values().any(|state| state.held(now).is_some())
     }
 
-    /// How many leases are held, and how many of them to write.
+    /// Returns the number of leases that are held, and the number of write leases among them.
     #[must_use]
     pub fn count(&self, now: Time) -> (usize, usize) {
         let held = self.states.values().filter_map(|state| state.held(now));
@@ -419,20 +425,20 @@ impl Holder {
         })
     }
 
-    /// Whether a lease on an object from before a restart is being reclaimed.
+    /// Returns true if a lease on an object from before a restart is being reclaimed.
     #[must_use]
     pub fn is_reclaiming(&self, object: Object) -> bool {
         self.states.get(&object).is_some_and(State::is_reclaiming)
     }
 
-    /// Whether what others were given of an object is being taken back.
+    /// Returns true if content of an object that was given to others is being revoked.
     #[must_use]
     pub fn is_withdrawing(&self, object: Object) -> bool {
         self.states.get(&object).is_some_and(State::is_withdrawing)
     }
 
-    /// The server was told, or is about to be, that a lease is not held on an object that nothing is
-    /// known of: its grant may still be on its way.
+    /// Records that the client reports a lease as not held, on an object without a state: the grant
+    /// may still arrive, and is then void.
     pub fn disown(&mut self, serial: Serial) {
         self.forgotten = self.forgotten.max(serial);
     }
@@ -508,7 +514,7 @@ impl Holder {
     }
 }
 
-/// How long after an ask that was not granted the next follows.
+/// The pause between a refused lease request and the next one.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

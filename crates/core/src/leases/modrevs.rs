@@ -1,16 +1,17 @@
-//! Modrevs as the server tells them: of each object its change time, and above it where that is
-//! too coarse.
+//! The modrevs of objects: the change time of each object, and a greater number where the change
+//! time is too coarse.
 //!
 //! Rules:
-//! 1. The modrev of an object that was not changed through this server lately is its change time,
-//!    in nanoseconds since 1970. The file system keeps that with the object, for no sync more, moves
-//!    it for programs of its own as well, and brings it back with an earlier state after a crash.
-//! 2. A change that comes through the server moves the modrev, also within one step of the clock
-//!    that change times are taken from.
-//! 3. What was told is remembered until the clock has left that step behind.
+//! 1. The modrev of an object without recent changes through this server is its change time, in
+//!    nanoseconds since 1970. The file system stores the change time with the object, at no cost of
+//!    a further sync, updates it for changes by local programs as well, and restores it with an
+//!    earlier state after a crash.
+//! 2. A change through the server increases the modrev, even within one tick of the clock from
+//!    which change times are taken.
+//! 3. A modrev is remembered until that clock has passed the tick.
 //!
-//! What it does not do: a clock that is set back by more than the time between two changes of an
-//! object lets its modrev fall, if the server has forgotten it meanwhile.
+//! Limits: if the clock is set back by more than the time between two changes of an object, its
+//! modrev may decrease, if the server has forgotten the modrev meanwhile.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -19,10 +20,11 @@ use leasehold_base::units::{FileTime, Time};
 
 use super::{Modrev, Object};
 
-/// How long a modrev is remembered after the last change: more than a step of any clock of files.
+/// How long a modrev is remembered after the last change: more than a tick of any file system
+/// clock.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
-/// The modrevs of objects that were looked at or changed lately.
+/// The modrevs of objects that were recently read or changed.
 #[derive(Clone, Debug, Default)]
 pub struct Modrevs {
     known: BTreeMap<Object, Known>,
@@ -31,14 +33,14 @@ pub struct Modrevs {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     modrev: Modrev,
-    /// The change time that it goes with.
+    /// The change time that the modrev belongs to.
     changed: FileTime,
-    /// When it last moved.
+    /// The time of the last change of the modrev.
     moved: Time,
 }
 
 impl Modrevs {
-    /// The modrev of an object that has this change time.
+    /// Returns the modrev of an object that has this change time.
     pub fn seen(&mut self, now: Time, object: Object, changed: FileTime) -> Modrev {
         let modrev = self.at(object, changed);
         if self.known.get(&object).is_none_or(|known| known.changed != changed) {
@@ -47,8 +49,8 @@ impl Modrevs {
         modrev
     }
 
-    /// The modrevs of an object at an earlier change time and at this one, which it has. Where it
-    /// was seen in between, of what came before nothing is said.
+    /// Returns the modrevs of an object at an earlier change time and at its current one. If the
+    /// object was seen in between, the first is the modrev at that time.
     pub fn seen_since(
         &mut self,
         now: Time,
@@ -69,7 +71,7 @@ impl Modrevs {
         }
     }
 
-    /// The modrev of an object that was just changed, and now has this change time.
+    /// Returns the modrev of an object that was just changed and now has this change time.
     pub fn changed(
         &mut self,
         now: Time,
@@ -81,7 +83,7 @@ impl Modrevs {
         self.know(now, object, above(known, changed), changed)
     }
 
-    /// Forgets what did not move for long enough.
+    /// Forgets modrevs that have not changed for [`REMEMBERED`].
     pub fn forget(&mut self, now: Time) {
         self.known.retain(|_, known| now < known.moved + REMEMBERED);
     }
@@ -92,13 +94,13 @@ impl Modrevs {
     }
 }
 
-/// A change time as a modrev.
+/// Returns a change time as a modrev.
 fn of(changed: FileTime) -> Modrev {
     let nanoseconds = i128::from(changed.seconds) * 1_000_000_000 + i128::from(changed.nanoseconds);
     Modrev(u64::try_from(nanoseconds.max(0)).unwrap_or(u64::MAX))
 }
 
-/// The modrev of a state that came after another.
+/// Returns the modrev of the state that follows `modrev`.
 fn above(modrev: Modrev, changed: FileTime) -> Modrev {
     of(changed).max(Modrev(modrev.0.saturating_add(1)))
 }
@@ -113,7 +115,7 @@ mod tests {
     const NOON: FileTime = FileTime { seconds: 1, nanoseconds: 5 };
 
     #[test]
-    fn a_change_within_a_step_of_the_clock_moves_it() {
+    fn a_change_within_a_clock_tick_increases_the_modrev() {
         let mut modrevs = Modrevs::default();
         let first = modrevs.seen(Time::ZERO, OBJECT, NOON);
         assert_eq!(first, Modrev(1_000_000_005));
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_by_others_moves_it() {
+    fn a_change_by_another_caller_increases_the_modrev() {
         let mut modrevs = Modrevs::default();
         let first = modrevs.seen(Time::ZERO, OBJECT, NOON);
         let later = FileTime { seconds: 2, nanoseconds: 0 };
@@ -135,12 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_is_told_as_it_was() {
+    fn the_earlier_modrev_is_reported_unchanged() {
         let second = |seconds| FileTime { seconds, nanoseconds: 0 };
         let (mut modrevs, earlier) = (Modrevs::default(), Modrev(1_000_000_000));
         let told = modrevs.seen_since(Time::ZERO, OBJECT, (second(1), second(3)));
         assert_eq!(told, (earlier, Modrev(3_000_000_000)));
-        // Two changes within one step of the clock.
+        // Two changes within one tick of the clock.
         let mut modrevs = Modrevs::default();
         let twice = modrevs.changed(Time::ZERO, OBJECT, earlier, second(1));
         assert!(twice > earlier);
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_change_time_again_when_nothing_moved_for_long() {
+    fn a_modrev_without_recent_changes_is_the_change_time() {
         let mut modrevs = Modrevs::default();
         let first = modrevs.seen(Time::ZERO, OBJECT, NOON);
         modrevs.changed(Time::ZERO, OBJECT, first, NOON);

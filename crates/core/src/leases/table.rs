@@ -1,63 +1,65 @@
-//! Who holds which lease, for the objects of one shard.
+//! The lease table: the leases on the objects of one shard, and the calls that wait for them.
 //!
 //! Rules:
-//! 1. A read lease is shared by any number of clients; a write lease has one holder.
-//! 2. A term of zero is the default; a longer one than the longest is that.
-//! 3. A renewal keeps the serial and never takes anything from the lease. A write lease that is
-//!    asked for by the holder of a read lease, when there is no other, is a write lease from then.
-//! 4. Who is in the way of a call is evicted, and the call waits, in the order in which they came,
-//!    until they have vacated or their leases are over. To read, holders of write leases are in the
-//!    way; to write, all; a caller is never in its own way.
-//! 5. The holder of a write lease may do what it was granted while it is evicted, so that it can
-//!    bring back what it changed; it is granted nothing anew.
-//! 6. An eviction is sent again until the lease is vacated, less often once it was received, and at
-//!    once when the client comes back.
-//! 7. A lease is over when (a) its term has passed, and the allowance for drift. A write lease also
-//!    needs that (b) no calls wait unseen, and (c) the last WRITE was a write slack ago; (b) and (c)
-//!    are not waited for longer than the longest slack.
-//! 8. When all who were in the way have vacated and nobody who shares the object has it open for
-//!    writing, a newcomer may cache at once. Otherwise nobody who shares it may, until the writers
-//!    have given back or are over, or for a writer, all others. What may be cached already stays
-//!    so until it is evicted.
-//! 9. An opportune ask evicts nobody; it is not granted if somebody is in the way.
-//! 10. Who only looks makes the holder of a write lease report, which keeps its lease. A report is
-//!     good for who began to look before it was asked for. A holder that cannot report is in the way.
-//! 11. Calls that run are implicit leases: a lease is granted when no other client's writing call
-//!     runs on the object. A lease is not over while a writing call of its holder runs, which no
-//!     other writing call joins. A call without client is of nobody who holds anything.
-//! 12. A table that is full grants leases that may not be cached and are not kept.
-//! 13. A write lease reserves space on its object's file system: of the bytes that are free there at
-//!     most an eighth for one lease, a quarter for all leases of the clients of one origin, and half
-//!     for all leases. (a) A renewal lowers no reservation, and a reclaimed lease is bounded by the
-//!     free bytes alone: the holder counts on these bytes. (b) Written bytes are taken from the
-//!     reservation, and the lease gives back the rest at its end.
-//! 14. In recovery leases of before are reclaimed first, as far as they go together, and only their
-//!     holders' calls run. When all are reclaimed, what was changed under others comes: writing calls
-//!     that name the lease that they were made under run too, if nobody is in the way, and are
-//!     granted nothing. All else is answered later.
-//! 15. A client that is forgotten holds nothing, and of an object that is gone nobody does.
-//! 16. A grant that came to nothing, such as one to a WRITE that was refused, is taken back, unless
-//!     another call of its client's was granted the same meanwhile.
-//! 17. Who has all give an object back changes nothing of it, and comes before all who wait: what those
-//!     wait for may wait for that.
-//! 18. While a plain call waits, no lease is granted that would conflict with the call. A call that
-//!     is given up keeps its place for a while: its owner makes the call again. An opportune ask is
-//!     granted no lease that would conflict with any call that waits.
-//! 19. A client that holds other callers up for too long is granted nothing. No client of an origin
-//!     is granted anything if the clients of the origin together hold other callers up for too
-//!     long. `delays` has the rules of these bounds.
-//! 20. A holder whose report is overdue is evicted.
-//! 21. A change of an object by a call is the call's own, from the moment when the call began to
-//!     run, only if the client of the call has held one lease on the object since that moment.
-//!     Otherwise other callers may have changed the object meanwhile, at this server or at another
-//!     server.
+//! 1. Any number of clients may hold read leases on an object; a write lease has one holder.
+//! 2. A term of zero means the default term; a term above the longest is reduced to the longest.
+//! 3. A renewal keeps the serial and never shortens or weakens the lease. If the only holder of a
+//!    read lease requests a write lease, its lease becomes a write lease.
+//! 4. A lease that conflicts with a call is recalled. The call waits, in order of arrival, until
+//!    all conflicting leases are returned or have expired. A reading call conflicts with the write
+//!    leases of other clients; a writing call conflicts with all leases of other clients.
+//! 5. The holder of a write lease may still make the calls that the lease covers while the lease is
+//!    recalled, so that it can write back its changes. It is granted no further lease.
+//! 6. A recall is sent again until the lease is returned: less often once the client has
+//!    acknowledged it, and at once when the client reconnects.
+//! 7. A lease expires when (a) its term and the allowance for drift have passed. A write lease also
+//!    requires that (b) no unread calls wait in the server's queues, and (c) the write slack has
+//!    passed since the last WRITE; (b) and (c) extend the lease by at most `slack_max`.
+//! 8. If all conflicting leases were returned and no client that shares the object has it open for
+//!    writing, a new lease is cachable at once. Otherwise no sharing client may cache until the
+//!    writers have returned their leases or the leases have expired; a new writer waits for all
+//!    other clients. A lease that is already cachable stays so until it is recalled.
+//! 9. An opportunistic request recalls no lease; it is not granted if any lease conflicts.
+//! 10. A call that reads only attributes makes the holder of a write lease report them; the holder
+//!     keeps its lease. A report serves the calls that arrived before the report was requested. The
+//!     lease of a holder that cannot report is recalled instead.
+//! 11. Running calls are implicit leases. A lease is granted only when no writing call of another
+//!     client runs on the object. A lease does not expire while a writing call of its holder runs,
+//!     and no other client's writing call runs beside that call. A call without a client belongs to
+//!     no holder.
+//! 12. A full table grants only leases that are not cachable and that it does not record.
+//! 13. A write lease reserves space on its object's file system. One lease may reserve at most an
+//!     eighth of the free bytes, the leases of one origin together a quarter, and all leases
+//!     together half. (a) A renewal reduces no reservation, and only the free bytes bound a
+//!     reclaimed lease, because the holder relies on its bytes. (b) Written bytes are subtracted
+//!     from the reservation, and the rest is freed when the lease ends.
+//! 14. During recovery, leases of the previous epoch are reclaimed first, if they do not conflict
+//!     with each other, and only calls of their holders run. After all leases are reclaimed, late
+//!     data is accepted: writing calls that name the lease under which the change was made also
+//!     run, if no lease conflicts, and are granted no lease. Every other call must be retried
+//!     later.
+//! 15. A forgotten client holds no lease, and an object that no longer exists has no lease.
+//! 16. A grant that had no effect, for example with a WRITE that failed, is taken back, unless
+//!     another call of the same client received the same grant meanwhile.
+//! 17. A recall of every lease on an object does not modify the object and precedes all queued
+//!     calls, because a queued call may depend on the recall.
+//! 18. While a plain call waits, no lease is granted that would conflict with it. A call that is
+//!     given up keeps its place for a while, because its caller retries it. An opportunistic
+//!     request is granted no lease that would conflict with any waiting call.
+//! 19. A client that delays other callers for too long is granted no lease. No client of an origin
+//!     is granted a lease if the clients of that origin together delay other callers for too long.
+//!     `delays` contains the rules of these bounds.
+//! 20. The lease of a holder whose report is overdue is recalled.
+//! 21. The client's change of an object counts as its own only if the client has held one lease on
+//!     the object since the call began to run. Otherwise other callers, at this server or at
+//!     another, may have changed the object meanwhile.
 //!
-//! Rules 18 and 19 hold only where holders are not trusted. Together the rules bound the wait of a
-//! call that is made again soon enough: to the longest term for leases to read, and to a slack more
-//! for leases to write.
+//! Rules 18 and 19 apply only if holders are not trusted. Together the rules bound the wait of a
+//! call that is retried soon enough: by the longest term for read leases, and by `slack_max` more
+//! for write leases.
 //!
-//! What it does not do: it does not know modrevs. Who runs a call whose standing is free, and that
-//! names the modrev that it was made from, compares that before the call has any effect.
+//! Limits: the table does not know modrevs. For a call with `Standing::Free` that names the modrev
+//! from which its change was made, the owner compares modrevs before the call has any effect.
 
 mod delays;
 mod few;
@@ -78,186 +80,188 @@ use record::Record;
 pub use shares::Share;
 use shares::Shares;
 
-/// What a call does to an object.
+/// The access of a call to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Nothing but to ask for a lease.
+    /// None: the call only requests a lease.
     Nothing,
-    /// It shows attributes.
+    /// The call reads attributes.
     Look,
-    /// It shows data or names.
+    /// The call reads data or names.
     Read,
-    /// It changes data, names or attributes.
+    /// The call changes data, names or attributes.
     Write,
 }
 
-/// A lease that is asked for with a call.
+/// A lease request that is part of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Which kind.
+    /// The kind of lease.
     pub kind: Kind,
-    /// For how long; zero for the default.
+    /// The requested term; zero for the default.
     pub term: Duration,
-    /// Whether nobody is to be evicted for it.
+    /// True if the request is opportunistic: it recalls no lease (rule 9).
     pub opportune: bool,
-    /// How many bytes are to be reserved.
+    /// The number of bytes to reserve.
     pub space: u64,
-    /// Whether the client holds it by its own clock, from before a restart.
+    /// True if the client still holds the lease, by its own clock, from before a restart.
     pub reclaim: bool,
-    /// Whether its client can be asked for size and times.
+    /// True if the client can report size and times.
     pub reports: bool,
 }
 
 /// A call that is about to run on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Names it.
+    /// Identifies the call.
     pub ticket: Ticket,
-    /// The object. A call on several is one on each, begun in their order.
+    /// The object. A call on several objects is several calls, which begin in the order of the
+    /// objects.
     pub object: Object,
-    /// Whose it is, if that may hold leases.
+    /// The client of the call, if that client may hold leases.
     pub client: Option<Client>,
-    /// What it does.
+    /// The access of the call.
     pub access: Access,
-    /// The lease that what it changes was changed under.
+    /// The lease under which the client made the change that the call writes back.
     pub under: Option<Serial>,
-    /// What is asked for with it.
+    /// The lease request of the call.
     pub ask: Option<Ask>,
 }
 
-/// An origin of clients, such as a machine, by the number that the owner of the table gives it.
+/// A client host, by the number that the owner of the table gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u64);
 
-/// What happens to the table.
+/// An event for the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call came in.
+    /// A call arrived.
     Call(Call),
-    /// All who hold the object are to give it back. It runs, as a writing call of nobody, when none
-    /// holds it, and is not to be made in a recovery.
+    /// Every holder of the object must return its lease. The ticket runs, as a writing call without
+    /// client, once no lease is left. During a recovery it is to be retried later.
     Vacate(Object, Ticket),
-    /// A call that ran has ended.
+    /// A running call has ended.
     Done(Object, Ticket, Outcome),
-    /// A call that waits is not to run any more. It may have begun to run already.
+    /// A waiting call is given up and must not run. It may already have begun to run.
     GivenUp(Object, Ticket),
-    /// A client received an eviction.
+    /// A client acknowledged a recall.
     Received(Client, Object, Serial),
-    /// A client gave a lease back, or has vacated it, and has the object open.
+    /// A client returned a lease, with or without a recall, and has the object open in this mode.
     Returned(Client, Object, Serial, Open),
-    /// A client reported what it was asked for in this round, or that it holds no such lease.
+    /// A client answered an inquiry of this round; `None` means that it does not hold the lease.
     Reported(Client, Object, Serial, u64, Option<Told>),
-    /// A client is there, and comes from this origin.
+    /// A client called from this origin.
     Met(Client, Origin),
-    /// A client is there again.
+    /// A client has reconnected.
     Reconnected(Client),
-    /// A client holds nothing any more.
+    /// All leases of a client are void.
     Forgotten(Client),
-    /// An object is no more.
+    /// An object was removed.
     Gone(Object),
-    /// Whether calls wait that were not looked at yet.
+    /// Reports whether calls wait in the server's queues unread.
     Backlog(bool),
-    /// So many bytes are free on a file system, reserved ones included.
+    /// The number of free bytes of a file system, including reserved bytes.
     Space(FileSystemId, u64),
-    /// All leases of before are reclaimed or over.
+    /// All leases of the previous epoch are reclaimed or have expired.
     Reclaimed,
-    /// The recovery is over.
+    /// The recovery has ended.
     Opened,
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes that it wrote to where there was no data.
+    /// The number of bytes that the call wrote to where there was no data.
     pub used: u64,
-    /// Whether what it was granted is void.
+    /// True if the lease that the call was granted is void.
     pub void: bool,
 }
 
-/// What the holder of a write lease knows better than the server.
+/// Attributes that the holder of a write lease reports, because its values are newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// Size in bytes.
     pub size: u64,
-    /// Last time the data was changed, in nanoseconds since 1970.
+    /// The last modification of the data, in nanoseconds since 1970.
     pub modified: i128,
-    /// Who may do what, and the last time the data was read, where it has set them.
+    /// The mode and the time of the last access, if the holder has set them.
     pub set: Option<(u32, i128)>,
 }
 
-/// Whether a call is covered by a lease.
+/// The relation of a change to the lease under which the client made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// By the write lease that its caller made the change under.
+    /// The client still holds that write lease, so the call needs no modrev comparison.
     Held,
-    /// Not by that one: what is late is compared by modrev, also if there is another since.
+    /// The client does not hold that lease, even if it holds a later one: late data is compared by
+    /// modrev.
     Free,
 }
 
-/// A call that waits, and whose it is.
+/// A waiting call and its client.
 pub type Waiter = (Ticket, Option<Client>);
 
-/// A lease as it is granted.
+/// A lease as granted to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Which kind.
+    /// The kind of lease.
     pub kind: Kind,
-    /// Whether its holder may cache.
+    /// True if the holder may cache.
     pub cachable: bool,
-    /// For how long.
+    /// The term.
     pub term: Duration,
-    /// Its number.
+    /// The lease's sequence number.
     pub serial: Serial,
-    /// How many bytes are reserved.
+    /// The number of reserved bytes.
     pub space: u64,
 }
 
-/// What is to be done.
+/// An action for the owner of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The call runs; [`Event::Done`] must follow.
     Run(Run),
-    /// The call does not run, and is to be made again later.
+    /// The call does not run; its caller must retry it later.
     Later(Ticket),
-    /// The client is evicted.
+    /// Recall the client's lease.
     Evict(Client, Object, Serial),
-    /// The client is asked to report; this is the round.
+    /// Request a report from the client; the number is the round.
     Inquire(Client, Object, Serial, u64),
 }
 
-/// How a call runs.
+/// The conditions under which a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The call.
     pub ticket: Ticket,
-    /// Whether a lease covers it.
+    /// The relation of the call to its lease.
     pub standing: Standing,
-    /// What it was granted.
+    /// The lease that was granted with the call.
     pub grant: Option<Grant>,
-    /// What stands for size and times.
+    /// Size and times that the holder of a write lease reported.
     pub told: Option<Told>,
 }
 
-/// How often what happened, since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Leases that were granted anew.
+    /// New leases that were granted.
     pub granted: u64,
     /// Leases that were renewed.
     pub renewed: u64,
-    /// Leases that were granted and may not be cached.
+    /// Leases that were granted and are not cachable.
     pub shared: u64,
-    /// Leases that were not kept for want of room.
+    /// Leases that were not recorded because the table was full.
     pub full: u64,
-    /// Evictions that were begun.
+    /// Recalls that were started.
     pub evicted: u64,
-    /// Leases of evicted clients that had to be waited out.
+    /// Recalled leases that expired before they were returned.
     pub waited_out: u64,
-    /// Asks that were granted nothing, because the lease would conflict with a call that waits.
+    /// Requests that were granted nothing because the lease would conflict with a waiting call.
     pub yielded: u64,
-    /// Asks that were granted nothing, because their clients held other callers up for too long.
+    /// Requests that were granted nothing because their clients delayed other callers for too long.
     pub barred: u64,
 }
 
@@ -265,15 +269,15 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub struct Table {
     common: Common,
-    /// Each is a piece of memory of its own: the nodes of a tree are half empty.
+    /// Boxed, because the nodes of a B-tree are half empty.
     records: BTreeMap<Object, Box<Record>>,
-    /// When each record is to be looked at: an entry for each.
+    /// The time of the next examination of each record: one entry for each.
     due: BTreeSet<(Time, Object)>,
-    /// Records that more happens to than that time passes.
+    /// The objects whose records have pending calls, recalls or inquiries.
     busy: BTreeSet<Object>,
 }
 
-/// What all records share.
+/// The state that all records share.
 #[derive(Clone, Debug)]
 struct Common {
     terms: Terms,
@@ -283,7 +287,7 @@ struct Common {
     next_serial: u64,
     backlog: bool,
     recovery: Option<Phase>,
-    /// Clients whose leases are void, until the last of them would be over.
+    /// Clients whose leases are void, until the time at which the last lease would have expired.
     forgotten: BTreeMap<Client, Time>,
     delays: Delays,
     counts: Counts,
@@ -291,12 +295,12 @@ struct Common {
     mutant: Option<Mutant>,
 }
 
-/// What is waited for after a restart.
+/// The phase of a recovery after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Leases of before are reclaimed.
+    /// Clients reclaim leases of the previous epoch.
     Reclaims,
-    /// What was changed under leases that are over comes in.
+    /// Clients write back changes that they made under expired leases.
     LateData,
 }
 
@@ -304,43 +308,45 @@ enum Phase {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A sole reader that asks to write is granted that, and counted as a reader.
+    /// The upgrade of a sole reader's lease to a write lease is counted as a read lease.
     KeepsReaders,
-    /// A writing call evicts nobody.
+    /// A writing call recalls no lease.
     ChecksNoWrites,
-    /// A reading call evicts nobody.
+    /// A reading call recalls no lease.
     ChecksNoReads,
-    /// A server that was started again grants whatever it is asked for.
+    /// A restarted server grants every request without a recovery.
     SkipsRecovery,
-    /// A lease is over the moment that its term is, on the server's clock.
+    /// A lease expires with its term on the server's clock, without the allowance for drift.
     AllowsNoDrift,
-    /// Nobody waits for a call that runs.
+    /// Lease requests do not wait for running calls.
     ForgetsRunning,
-    /// Nothing that a client was evicted from is over before it has vacated.
+    /// A lease never expires, even after its term.
     NeverEnds,
-    /// A call that is given up keeps no place.
+    /// A call that was given up keeps no place.
     KeepsNoPlace,
-    /// The table grants leases that conflict with plain calls that wait.
+    /// The table grants leases that conflict with waiting plain calls.
     YieldsToNobody,
-    /// The table grants a client leases however long the client holds other callers up.
+    /// The table grants a client leases however long the client delays other callers.
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
-    /// The table takes a change for a call's own whatever lease the client of the call has held.
+    /// The table counts every change of a call as the client's own, whatever leases the client
+    /// held.
     OwnsAllChanges,
 }
 
-/// Serials of one epoch: a trillion, so that those of the next are greater.
+/// The bits of the serials of one epoch: about 10^12 serials, so that those of the next epoch are
+/// greater.
 const SERIAL_BITS: u32 = 40;
 
-/// So many records are looked at in one step, so that none takes long.
+/// The number of records that one step examines, which bounds the time of a step.
 const DUE_AT_ONCE_MAX: usize = 256;
 
 /// States up to this size are audited after each step of a debug build.
 const AUDITED_MAX: usize = 64;
 
 impl Table {
-    /// Starts with no lease in an epoch, in recovery or not.
+    /// Creates a table without leases for an epoch, in recovery or not.
     #[must_use]
     pub fn new(terms: Terms, leases_max: usize, epoch: u64, recovering: bool) -> Self {
         let common = Common {
@@ -369,10 +375,10 @@ impl Table {
         }
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event and appends the resulting actions in order.
     ///
     /// # Panics
-    /// When a call ends that does not run.
+    /// Panics if a call ends that does not run.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Call(call) => {
@@ -437,37 +443,38 @@ impl Table {
         }
     }
 
-    /// When a lease is over or an eviction is to be sent again.
+    /// Returns the next time at which a lease may expire or a message must be sent again.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)
     }
 
-    /// How often what happened.
+    /// Returns the counters.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.common.counts
     }
 
-    /// How many leases there are, over ones that nobody asked about included.
+    /// Returns the number of leases, including expired leases that no call has examined.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.common.leases
     }
 
-    /// Whether there is no lease.
+    /// Returns true if there is no lease.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.common.leases == 0
     }
 
-    /// Bytes of a file system that are reserved: what others write must leave so many free.
+    /// Returns the number of reserved bytes of a file system, which writes of other callers must
+    /// leave free.
     #[must_use]
     pub fn reserved_bytes(&self, file_system: FileSystemId) -> u64 {
         self.common.shares.reserved(file_system)
     }
 
-    /// The most bytes that a client's lease on an object may have reserved.
+    /// Returns the most bytes that a client's lease on an object may reserve.
     #[must_use]
     pub fn share(&self, object: Object, client: Client) -> Share {
         let own = self.leases(object).iter().filter(|lease| lease.client == client);
@@ -475,28 +482,29 @@ impl Table {
         self.common.share(object.file_system, client, has)
     }
 
-    /// True if both are the same client, or of one origin: rule 13 counts their bytes together.
+    /// Returns true if both are the same client or have one origin: rule 13 counts their bytes
+    /// together.
     #[must_use]
     pub fn share_room(&self, one: Client, other: Client) -> bool {
         let origin = |client| self.common.delays.origin(client);
         one == other || origin(one).is_some_and(|known| origin(other) == Some(known))
     }
 
-    /// The leases on an object.
+    /// Returns the leases on an object.
     #[must_use]
     pub fn leases(&self, object: Object) -> &[Lease] {
         self.records.get(&object).map_or(&[], |record| record.leases())
     }
 
-    /// The lease that a client caches an object under, if the client holds one.
+    /// Returns the serial of the lease under which a client caches an object, if it holds one.
     #[must_use]
     pub fn cached_under(&self, object: Object, client: Client) -> Option<Serial> {
         let own = self.leases(object).iter().find(|lease| lease.client == client);
         own.filter(|lease| lease.cachable).map(|lease| lease.serial)
     }
 
-    /// Rule 21: true if no other caller changed an object since a client cached the object under
-    /// this lease.
+    /// Rule 21: returns true if no other caller has changed an object since a client began to cache
+    /// it under this lease.
     #[must_use]
     pub fn is_own_change(&self, object: Object, client: Client, since: Option<Serial>) -> bool {
         #[cfg(feature = "mutants")]
@@ -506,27 +514,27 @@ impl Table {
         since.is_some() && self.cached_under(object, client) == since
     }
 
-    /// How many objects there are leases on, or calls.
+    /// Returns the number of objects with leases or calls.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is a lease on an object, or a call, be it one that waits or one that runs.
+    /// Returns true if an object has a lease, or a waiting or running call.
     #[must_use]
     pub fn is_used(&self, object: Object) -> bool {
         self.records.contains_key(&object)
     }
 
-    /// Whether a client holds a lease on an object or has a call there.
+    /// Returns true if a client has a lease or a call on an object.
     #[must_use]
     pub fn is_used_by(&self, object: Object, client: Client) -> bool {
         let record = self.records.get(&object);
         record.is_some_and(|record| record.clients().any(|one| one == client))
     }
 
-    /// The objects that there are leases on, each with those and with the calls that wait for them to
-    /// end; who is no client at all waits as none.
+    /// Lists the objects with leases, each with its leases and its waiting calls. A caller that is
+    /// not a lease client appears as `None`.
     pub fn iter(
         &self,
     ) -> impl Iterator<Item = (Object, &[Lease], impl Iterator<Item = Waiter> + '_)> {
@@ -539,7 +547,7 @@ impl Table {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself or is above its limits.
+    /// Panics if the state is inconsistent or exceeds its limits.
     pub fn check(&self) {
         assert!(self.common.leases <= self.common.leases_max, "leases are bounded");
         assert_eq!(self.due.len(), self.records.len(), "each record is looked at some time");
@@ -558,7 +566,7 @@ impl Table {
         self.common.shares.check(reserved, |client| self.common.delays.origin(client));
     }
 
-    /// Lets something happen to a record, if there is one, and then what follows from it.
+    /// Applies a change to a record, if the record exists, and then its consequences.
     fn at(
         &mut self,
         now: Time,
@@ -579,7 +587,8 @@ impl Table {
         let (was, next) = (record.due, record.next_due(&self.common, now));
         match next {
             Some(next) => {
-                // A renewal is found when the old time comes: to move each would cost more.
+                // A renewal leaves the old entry in place: moving the entry at each renewal would
+                // cost more.
                 if next < was || was <= now || record.is_busy() {
                     record.due = next;
                     self.due.remove(&(was, object));
@@ -620,7 +629,7 @@ impl Table {
         }
     }
 
-    /// What the client holds is void from now, and goes when its record is next looked at.
+    /// The leases of the client are void at once; each is removed when its record is examined.
     fn forgotten(&mut self, now: Time, client: Client, effects: &mut Vec<Effect>) {
         let terms = self.common.terms;
         let last = now + terms.waited(terms.longest_term) + terms.slack_max;
@@ -652,8 +661,9 @@ impl Turn<'_> {
         shares.give_back(self.object.file_system, (client, delays.origin(client)), bytes);
     }
 
-    /// Rule 13: the most bytes that a client's lease on the object may have reserved; the lease has
-    /// `has` bytes. The holder of a lease from before the restart counts on all bytes of the lease.
+    /// Rule 13: returns the most bytes that a client's lease on the object may reserve; `has` is
+    /// the number that the lease has reserved already. The holder of a reclaimed lease relies on
+    /// all bytes of that lease.
     fn most_space(&self, client: Client, ask: &Ask, has: u64) -> u64 {
         let share = self.common.share(self.object.file_system, client, has);
         let reclaims = ask.reclaim && self.common.recovery == Some(Phase::Reclaims);
@@ -661,7 +671,7 @@ impl Turn<'_> {
     }
 }
 
-/// What decides whether a lease is over.
+/// The inputs that decide whether a lease has expired.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     now: Time,
@@ -674,7 +684,7 @@ impl Common {
         self.shares.share(file_system, (client, self.delays.origin(client)), has)
     }
 
-    /// A client calls from an origin.
+    /// Records the origin of a client.
     fn met(&mut self, client: Client, origin: Origin) {
         self.shares.moved(client, self.delays.origin(client), Some(origin));
         self.delays.met(client, origin);
@@ -684,14 +694,14 @@ impl Common {
         Moment { now, terms: self.terms, backlog: self.backlog }
     }
 
-    /// The number of a new lease.
+    /// Returns the sequence number for a new lease.
     const fn serial(&mut self) -> Serial {
         let serial = Serial(self.next_serial);
         self.next_serial += 1;
         serial
     }
 
-    /// How long a term is waited out.
+    /// Returns how long the server waits until a term has surely expired.
     fn waited(&self, term: Duration) -> Duration {
         #[cfg(feature = "mutants")]
         if self.has(Mutant::AllowsNoDrift) {
@@ -700,7 +710,7 @@ impl Common {
         self.terms.waited(term)
     }
 
-    /// What a lease is when its holder asks for more.
+    /// Returns the kind of a lease after its holder requested `asked`.
     fn upgraded(&self, held: Kind, asked: Kind) -> Kind {
         #[cfg(feature = "mutants")]
         if self.has(Mutant::KeepsReaders) {
@@ -709,7 +719,7 @@ impl Common {
         held.max(asked)
     }
 
-    /// Whether a fault was planted; never in a build that cannot have any.
+    /// Returns true if the fault is injected.
     #[cfg(feature = "mutants")]
     fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)

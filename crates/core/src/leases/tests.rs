@@ -1,4 +1,4 @@
-//! What the machines have in common.
+//! Tests of the types that all lease state machines share.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn terms_are_clamped() {
 }
 
 #[test]
-fn late_data_goes_to_what_it_was_made_from_or_to_what_a_crash_left_of_it() {
+fn late_data_is_accepted_unless_the_object_has_a_later_modrev() {
     assert!(Modrev(5).admits_late(Modrev(5)));
     assert!(Modrev(5).admits_late(Modrev(4)));
     assert!(!Modrev(5).admits_late(Modrev(6)));

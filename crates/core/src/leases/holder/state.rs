@@ -1,4 +1,4 @@
-//! What a client has of one object.
+//! The lease and the changes of a client on one object.
 
 use core::time::Duration;
 
@@ -12,37 +12,37 @@ use crate::leases::{Kind, Modrev, Open, Serial, Ticket};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// When it is to be looked at.
+    /// The time of the next examination.
     pub(super) due: Time,
     lease: Option<Lease>,
-    /// The lease that what is cached was last good under.
+    /// The last lease under which the cached content was valid.
     last_serial: Serial,
-    /// Grants up to this are void.
+    /// Grants up to this serial are void.
     returned: Serial,
-    /// The same, by what was known before of objects that were forgotten.
+    /// Grants up to this serial are void because of earlier forgotten objects.
     forgotten: Serial,
-    /// The modrev of what is cached.
+    /// The modrev of the cached content.
     modrev: Option<Modrev>,
     dirty: bool,
     pushing: bool,
-    /// Whether more was changed since the push began.
+    /// True if the object was changed after the push began.
     dirty_since: bool,
-    /// Whether what was changed is wanted on the server.
+    /// True if the server must receive the changes.
     sync: bool,
-    /// Whether the owner is taking back what it gave to others; what for does not matter.
+    /// True while the owner revokes content that it gave to others, for whatever reason.
     withdrawing: bool,
-    /// The lease that is wanted back.
+    /// The serial of the recalled lease.
     evicted: Option<Serial>,
     asking: Option<Asking>,
     again: Time,
     waiting: Vec<Waiting>,
-    /// Calls on their way that change the object.
+    /// The number of pending calls that change the object.
     changing: u32,
     /// True while calls overlap that change the object.
     overlapping: bool,
     open: Open,
     space: u64,
-    /// Whether use was made of the lease since it was granted.
+    /// True if the lease was used since it was granted.
     used: bool,
 }
 
@@ -53,7 +53,7 @@ struct Lease {
     serial: Serial,
     end: Time,
     term: Duration,
-    /// Whether it was withdrawn because its end is near.
+    /// True if the lease was withdrawn because its end is near.
     ending: bool,
 }
 
@@ -69,7 +69,7 @@ struct Waiting {
     ticket: Ticket,
     kind: Kind,
     space: u64,
-    /// Whether an ask for so much space is under way.
+    /// True if a request for this much space is pending.
     asked: bool,
 }
 
@@ -93,7 +93,7 @@ impl State {
         Self { forgotten, ..Self::default() }
     }
 
-    /// Up to which serial grants are void for whoever forgets this.
+    /// Returns the greatest serial whose grants are void after this state is forgotten.
     pub(super) fn void(&self) -> Serial {
         self.returned.max(self.forgotten)
     }
@@ -144,7 +144,7 @@ impl State {
         Some((lease.kind, lease.serial, lease.cachable))
     }
 
-    /// Whether it has something from before a restart that the server has to get first.
+    /// Returns true if the server must first receive changes or a reclaim from before a restart.
     pub(super) fn owes_recovery(&self) -> bool {
         self.is_reclaiming() || self.dirty && self.lease.is_none()
     }
@@ -205,7 +205,8 @@ impl State {
         let overtaken = overtaken && !turn.has(Mutant::TakesOvertaken);
         let end = sent + grant.term;
         if !overtaken && grant.serial <= self.forgotten {
-            // It may be another object's that was overtaken: then the server counts this one.
+            // The shared serial may stem from another object, so the server may count this lease as
+            // held.
             self.give_back(grant.serial, turn);
             return;
         }
@@ -240,7 +241,7 @@ impl State {
         }
     }
 
-    /// Rule 6: whether a lease that is another than the last is taken.
+    /// Rule 6: returns true if a lease with a new serial is accepted.
     fn take_anew(
         &mut self,
         asking: Option<Asking>,
@@ -249,7 +250,7 @@ impl State {
         turn: &mut Turn<'_>,
     ) -> bool {
         if self.dirty && asking != Some(Asking::Reclaim) {
-            // What is late goes back first; the grant came while it was on its way.
+            // Late data is written back first: the grant arrived while it was being sent.
             self.give_back(grant.serial, turn);
             return false;
         }
@@ -259,7 +260,7 @@ impl State {
         }
         if self.modrev != Some(modrev) || !grant.cachable {
             turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
-            // What was changed and is reclaimed goes on from what it was made from.
+            // Reclaimed changes keep the modrev from which they were made.
             if !self.dirty {
                 self.modrev = grant.cachable.then_some(modrev);
             }
@@ -267,8 +268,8 @@ impl State {
         true
     }
 
-    /// Rule 9: what was cached under a lease that goes on, and may not be cached any more. What others
-    /// were given of it is taken back before the lease is given back.
+    /// Rule 9: the lease continues and is not cachable any more. Content that was given to others
+    /// is revoked before the lease is returned.
     fn cache_no_more(&mut self, turn: &mut Turn<'_>) {
         if self.lease.is_some_and(|lease| lease.cachable) {
             self.withdraw(turn);
@@ -279,7 +280,7 @@ impl State {
         }
     }
 
-    /// Rule 11: who was asked for and did not get its space is told so.
+    /// Rule 11: fails the callers whose space was requested and not granted.
     fn refuse_for_space(&mut self, turn: &mut Turn<'_>) {
         let space = self.space;
         self.waiting.retain(|waiting| {
@@ -303,14 +304,14 @@ impl State {
                     self.withdraw(turn);
                 }
             }
-            // Late data of that lease may still be on its way.
+            // Late data under that lease may still be in transit.
             _ if self.dirty && self.last_serial <= serial => self.evicted = Some(serial),
             _ => self.give_back(serial, turn),
         }
     }
 
     pub(super) fn inquired(&mut self, serial: Serial, round: u64, turn: &mut Turn<'_>) {
-        // The server counts the lease of what is late until that is back.
+        // The server counts the lease of late data as held until the data is written back.
         let is_late = self.dirty && self.last_serial == serial;
         let held = is_late || self.lease.is_some_and(|lease| lease.serial == serial);
         if !held {
@@ -336,7 +337,7 @@ impl State {
     }
 
     pub(super) fn dirtied(&mut self, bytes: u64, now: Time) {
-        // Others may bring changes back while it is withdrawn; they made them under the lease.
+        // During a withdrawal others may hand back changes that they made under the lease.
         assert!(self.withdrawing || self.is_covered(now, Kind::Write), "written under a lease");
         self.dirty = true;
         self.dirty_since = self.pushing;
@@ -401,7 +402,7 @@ impl State {
         }
     }
 
-    /// Keeps neither what is cached nor the lease.
+    /// Drops the cached content and returns the lease.
     pub(super) fn released(&mut self, turn: &mut Turn<'_>) {
         if self.dirty {
             return;
@@ -444,7 +445,7 @@ impl State {
         }
     }
 
-    /// Does what follows from what happened.
+    /// Sends the messages and answers the callers that follow from the state.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now;
         self.let_run(turn);
@@ -475,7 +476,8 @@ impl State {
         }
     }
 
-    /// Whether somebody waits for more than the end of a change.
+    /// Returns true if a caller waits for a lease or for space, and not only for the end of a
+    /// change.
     fn waits_for_lease(&self, now: Time) -> bool {
         self.waiting.iter().any(|one| !self.is_covered(now, one.kind) || one.space > self.space)
     }
@@ -514,7 +516,7 @@ impl State {
         }
     }
 
-    /// Sends back what was changed, when the lease is wanted back or near its end.
+    /// Writes changes back if the lease is recalled or near its end.
     fn push(&mut self, turn: &mut Turn<'_>) {
         let lease = self.lease.filter(|lease| turn.now < lease.end);
         let ending = lease.is_none_or(|lease| lease.ending || !lease.cachable);
@@ -531,7 +533,7 @@ impl State {
     }
 
     fn base(&self) -> Modrev {
-        self.modrev.expect("what is changed was made from a state that is known")
+        self.modrev.expect("changes have a known base state")
     }
 
     /// Rule 5.

@@ -1,17 +1,16 @@
-//! The time for which clients have held other callers up, and the clients that are granted nothing
-//! because of that time.
+//! The time for which clients have delayed other callers, and the clients that are therefore
+//! granted no leases.
 //!
 //! Rules:
-//! 1. A client holds other callers up from a while after the first EVICT for its lease until the
-//!    lease is given back or over. While the client brings its changes back it holds no caller up.
-//!    A server that stood still finds out late that a lease is over, and charges no client for that
-//!    time.
+//! 1. A client delays other callers from a short time after the first EVICT for its lease until the
+//!    lease is returned or has expired. The client is not charged while it writes back its changes.
+//!    A suspended server detects the expiry of a lease late, and charges no client for that time.
 //! 2. Several leases that are recalled at one time count once.
-//! 3. The time that is charged to a client goes down by an eighth of the time that passes. While
-//!    the charge is more than the bound of a client, the client is granted nothing.
-//! 4. No client of an origin, such as a machine, is granted anything while the charge of the
-//!    origin, from all its clients, is more than the bound of an origin: names of clients are free,
-//!    and origins are not.
+//! 3. The charge of a client decreases by an eighth of the time that passes. While the charge
+//!    exceeds the bound of a client, the client is granted no lease.
+//! 4. No client of an origin, such as a machine, is granted a lease while the charge of the origin,
+//!    the sum over its clients, exceeds the bound of an origin. Client names cost nothing, and
+//!    origins do.
 //! 5. The charge of a client stays with its origin when the client is forgotten.
 
 use core::time::Duration;
@@ -22,22 +21,23 @@ use leasehold_base::units::Time;
 use super::Origin;
 use crate::leases::{Client, Terms};
 
-/// The time in which a holder that holds no caller up gives a lease back: plain calls wait for
-/// longer than this time before their callers are to make the calls again.
+/// The time in which a cooperative holder returns a lease. It is shorter than the time for which
+/// plain calls wait before their callers must retry them.
 const PROMPT: Duration = Duration::from_secs(1);
 
-/// How long a client may hold other callers up: some lost evictions, and no term.
+/// The longest time for which a client may delay other callers: enough for some lost recalls, but
+/// less than a term.
 const CLIENT_MAX: Duration = Duration::from_secs(4);
 
-/// How many terms the clients of one origin may hold other callers up: the server may wait for
-/// several mounts of a lost machine one after the other.
+/// The number of terms for which the clients of one origin may delay other callers: the server may
+/// have to wait for several mounts of a crashed machine, one after the other.
 const ORIGIN_TERMS_MAX: u32 = 4;
 
-/// The divisor of the passing time that gives the forgiven time.
+/// The passing time divided by this number is subtracted from a charge.
 const FORGIVEN: u32 = 8;
 
-/// How many origins are remembered; beyond this number the table forgets the origin with the least
-/// charge.
+/// The number of origins with a recorded charge. Above it, the origin with the least charge is
+/// forgotten.
 const ORIGINS_MAX: usize = 1 << 12;
 
 /// The charges of clients and of origins.
@@ -45,11 +45,11 @@ const ORIGINS_MAX: usize = 1 << 12;
 pub(super) struct Delays {
     clients: BTreeMap<Client, Delay>,
     origins: BTreeMap<Origin, Delay>,
-    /// The origins of the clients.
+    /// The origin of each client.
     met: BTreeMap<Client, Origin>,
 }
 
-/// The time for which a client or an origin has held other callers up.
+/// The charge of a client or an origin: the time for which it has delayed other callers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
     taken: Duration,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_that_are_wanted_back_at_one_time_count_once() {
+    fn leases_recalled_at_the_same_time_count_once() {
         let mut delays = Delays::default();
         for _ in 0..1000 {
             delays.gave_back(at(3), ONE, (at(0), Time::ZERO));
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_brings_back_what_it_changed_holds_nobody_up() {
+    fn a_client_is_not_charged_while_it_writes_back() {
         let mut delays = Delays::default();
         delays.gave_back(at(100), ONE, (at(0), at(99)));
         assert!(!is_barred(&delays, 100, ONE));
     }
 
     #[test]
-    fn many_clients_of_one_origin_are_barred_with_it() {
+    fn the_clients_of_a_barred_origin_are_barred() {
         let mut delays = Delays::default();
         for number in 0..5 {
             let (client, begun) = (Client(number), 100 * u64::from(number));

@@ -1,4 +1,4 @@
-//! A list that nearly always has one member, which then takes no memory of its own.
+//! A list that usually has one element, which then needs no heap memory of its own.
 
 use core::ops::{Deref, DerefMut};
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_list() {
+    fn push_retain_and_index_work_as_on_a_list() {
         let mut few = Few::none();
         for number in 0..3 {
             few.push(number);

@@ -1,5 +1,5 @@
-//! The leases that are not granted because they would conflict with calls that wait: rule 18 of the
-//! table.
+//! The lease requests that are refused because they would conflict with waiting calls: rule 18 of
+//! the table.
 
 use leasehold_base::units::Time;
 
@@ -16,7 +16,7 @@ pub(super) struct Place {
     pub(super) until: Time,
 }
 
-/// The calls that wait, by the leases that the calls keep from being granted.
+/// The waiting calls, counted by the leases that they prevent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
     plain: Stops,
@@ -24,14 +24,15 @@ pub(super) struct Wants {
     clients: Stops,
 }
 
-/// The numbers of calls that wait, by the leases that would conflict with the calls.
+/// The numbers of waiting calls, by the leases that would conflict with them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stops {
     /// Calls that conflict with every lease.
     all: usize,
     /// Calls that conflict with leases to write.
     writes: usize,
-    /// Calls that conflict with new leases to write, not renewals: the holder is about to report.
+    /// Calls that conflict with new write leases but not with renewals: the holder is about to
+    /// report.
     new_writes: usize,
 }
 
@@ -54,7 +55,7 @@ impl Wants {
         }
     }
 
-    /// True if the lease of an ask would conflict with calls that wait.
+    /// Returns true if the requested lease would conflict with waiting calls.
     pub(super) fn stop(&self, ask: &Ask, renews: bool) -> bool {
         self.plain.stop(ask, renews) || ask.opportune && self.clients.stop(ask, renews)
     }
@@ -69,7 +70,7 @@ impl Stops {
 }
 
 impl Place {
-    /// True if the lease of another client's ask would conflict with the calls of the place.
+    /// Returns true if another client's requested lease would conflict with the calls of the place.
     pub(super) fn stops(&self, client: Client, ask: &Ask, renews: bool) -> bool {
         let by_access = match self.access {
             Access::Nothing => false,

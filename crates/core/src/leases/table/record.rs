@@ -1,4 +1,4 @@
-//! The leases on one object, and who waits for them.
+//! The leases on one object, and the calls that wait for them.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::leases::{Client, Kind, Object, Open, Serial, Ticket};
 
-/// How long an eviction or inquiry waits for its answer before it is sent again, at first.
+/// The first pause before a recall or an inquiry is sent again.
 const AGAIN_FIRST: Duration = Duration::from_millis(500);
 
-/// How soon a write lease that waits for calls that wait unseen is looked at again.
+/// How often an expired write lease is examined again while unread calls wait.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a call that was given up keeps its place: three times as long as clients wait before
-/// they make a call again that is to be made later (Linux: 5 s).
+/// How long a call that was given up keeps its place: three times the delay before clients retry a
+/// call (Linux: 5 s).
 const PLACE: Duration = Duration::from_secs(15);
 
 /// How long a holder may take to report.
@@ -30,36 +30,36 @@ const REPORT_MAX: Duration = Duration::from_secs(4);
 /// A lease on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it.
+    /// The holder.
     pub client: Client,
-    /// Which kind.
+    /// The kind of lease.
     pub kind: Kind,
-    /// Whether its holder may cache.
+    /// True if the holder may cache.
     pub cachable: bool,
-    /// Whether it is wanted back.
+    /// True if the lease is recalled.
     pub evicted: bool,
-    /// Whether its holder can be asked for size and times.
+    /// True if the holder can report size and times.
     pub reports: bool,
-    /// Its number.
+    /// The lease's sequence number.
     pub serial: Serial,
-    /// When its term and the allowance for drift are over.
+    /// The end of the term, including the allowance for drift.
     pub end: Time,
-    /// When its holder last wrote.
+    /// The time of the holder's last WRITE.
     pub last_write: Time,
-    /// Bytes that are reserved.
+    /// The number of reserved bytes.
     pub space: u64,
 }
 
-/// What is known of an object that somebody holds a lease on or a call runs on.
+/// The state of an object on which there are leases or calls.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// When it is to be looked at.
+    /// The time of the next examination.
     pub(super) due: Time,
     leases: Few<Lease>,
     busy: Option<Box<Busy>>,
 }
 
-/// What there is only while more happens than that time passes.
+/// The state that is needed only while calls, recalls or inquiries are pending.
 #[derive(Clone, Debug, Default)]
 struct Busy {
     running: Vec<Running>,
@@ -68,12 +68,12 @@ struct Busy {
     inquiry: Option<Sent>,
     /// The newest round of inquiries.
     round: u64,
-    /// The place of calls that were given up.
+    /// The place that calls keep after they were given up.
     place: Option<Place>,
 }
 
 impl Busy {
-    /// When a holder that does not report is evicted.
+    /// Returns the time at which the lease of a holder that does not report is recalled.
     fn report_due(&self) -> Option<Time> {
         let sent = self.inquiry?;
         let is_evicted = self.evictions.iter().any(|other| other.serial == sent.serial);
@@ -86,21 +86,21 @@ struct Running {
     ticket: Ticket,
     client: Option<Client>,
     writes: bool,
-    /// Whether a lease covers it.
+    /// True if a lease covers the call.
     held: bool,
-    /// A lease that it was granted anew.
+    /// A new lease that the call was granted.
     granted: Option<Serial>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     call: Call,
-    /// The first round of inquiries that is good for it.
+    /// The first round of inquiries that serves the call.
     round: Option<u64>,
     told: Option<Told>,
 }
 
-/// What was sent to the holder of a lease and is sent again.
+/// A recall or an inquiry that is sent to the holder of a lease until it is answered.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     client: Client,
@@ -116,7 +116,7 @@ impl Sent {
         Self { client, serial, since: now, again: now + AGAIN_FIRST, pause: AGAIN_FIRST }
     }
 
-    /// Whether it is to be sent again now.
+    /// Returns true if the message must be sent again now.
     fn is_due(&mut self, now: Time, again_max: Duration) -> bool {
         let due = self.again <= now;
         if due {
@@ -132,7 +132,7 @@ impl Sent {
 }
 
 impl Call {
-    /// Whether another's lease must be given up before the call can run.
+    /// Returns true if another client's lease must be returned before the call can run.
     fn is_stopped_by(&self, lease: &Lease) -> bool {
         let by_access = match self.access {
             Access::Nothing => false,
@@ -146,14 +146,14 @@ impl Call {
 }
 
 impl Ask {
-    /// Whether another's lease does not go together with what is asked for.
+    /// Returns true if another client's lease conflicts with the requested lease.
     fn is_stopped_by(&self, lease: &Lease) -> bool {
         self.kind == Kind::Write || lease.kind == Kind::Write
     }
 }
 
 impl Lease {
-    /// Whether its holder may do this by itself.
+    /// Returns true if the lease allows its holder this access in its cache.
     fn covers(&self, access: Access) -> bool {
         self.cachable
             && match access {
@@ -163,12 +163,12 @@ impl Lease {
             }
     }
 
-    /// Rule 7: whether it is over.
+    /// Rule 7: returns true if the lease has expired.
     fn is_over(&self, moment: Moment) -> bool {
         moment.now >= self.over_at(moment)
     }
 
-    /// The time at which the lease is over, unless its holder writes until then (rule 7).
+    /// Returns the time at which the lease expires, unless its holder writes before then (rule 7).
     fn over_at(&self, Moment { terms, backlog, .. }: Moment) -> Time {
         if self.kind == Kind::Read || !self.cachable {
             return self.end;
@@ -178,7 +178,7 @@ impl Lease {
         if backlog { last } else { slack.clamp(self.end, last) }
     }
 
-    /// When it may be over.
+    /// Returns the time at which the lease may expire.
     fn due(&self, Moment { now, terms, .. }: Moment) -> Time {
         if now < self.end {
             return self.end;
@@ -198,13 +198,13 @@ impl Record {
         &self.leases
     }
 
-    /// Who waits, in order, each by which call.
+    /// Lists the waiting calls in order, each with its client.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Ticket, Option<Client>)> + '_ {
         let waiting = self.busy.iter().flat_map(|busy| &busy.waiting);
         waiting.map(|waiting| (waiting.call.ticket, waiting.call.client))
     }
 
-    /// Who holds a lease or has a call here, some of them more than once.
+    /// Lists the clients that hold a lease or have a call here; a client may occur more than once.
     pub(super) fn clients(&self) -> impl Iterator<Item = Client> + '_ {
         let busy = self.busy.iter();
         let running = busy.clone().flat_map(|busy| &busy.running).filter_map(|one| one.client);
@@ -238,7 +238,7 @@ impl Record {
             self.call_in_recovery(call, phase, turn);
             return;
         }
-        // Rule 5: it brings back what it changed, and nobody else is served before.
+        // Rule 5: the client writes back its changes, before any other caller is served.
         if let Some(lease) = self.lease_of(call.client)
             && lease.evicted
             && lease.covers(call.access)
@@ -326,7 +326,7 @@ impl Record {
         }
     }
 
-    /// Rule 6: the client knows; what is still to come takes longer.
+    /// Rule 6: the client has received the recall; writing back takes longer.
     pub(super) fn received(&mut self, client: Client, serial: Serial, turn: &Turn<'_>) {
         let again_max = turn.common.terms.again_max;
         let sent = self.busy.iter_mut().flat_map(|busy| &mut busy.evictions);
@@ -382,7 +382,7 @@ impl Record {
         self.release(|_| true, turn);
     }
 
-    /// Takes away what is over, and what clients held that are forgotten.
+    /// Removes expired leases and the leases of forgotten clients.
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
         let moment = turn.common.moment(turn.now);
         #[cfg(feature = "mutants")]
@@ -403,7 +403,7 @@ impl Record {
         }
     }
 
-    /// Does what follows from what happened: lets run what can, and sends what is to be sent.
+    /// Runs the calls that can run, and sends the messages that are due.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
         self.end(turn);
         let (now, again_max) = (turn.now, turn.common.terms.again_max);
@@ -428,7 +428,7 @@ impl Record {
         }
     }
 
-    /// When the record is next to be looked at; never when there is nothing in it.
+    /// Returns the time of the next examination, or `None` if the record is empty.
     pub(super) fn next_due(&self, common: &Common, now: Time) -> Option<Time> {
         #[cfg(feature = "mutants")]
         if common.has(Mutant::NeverEnds) {
@@ -441,7 +441,7 @@ impl Record {
         let places = busy.filter_map(|busy| Some(busy.place?.until));
         let sent = sent.map(|sent| sent.again).chain(inquiries).chain(places);
         let next = leases.chain(sent).min();
-        // A lease that is over and still used by a call that runs is looked at when that has ended.
+        // An expired lease that a running call still uses is examined when the call has ended.
         let next = next.map(|next| if next > now { next } else { now + BACKLOG_PAUSE });
         next.or_else(|| self.busy.as_ref().map(|_| now + common.terms.again_max))
     }
@@ -458,13 +458,13 @@ impl Record {
         lease.cachable && Some(lease.client) != call.client && call.is_stopped_by(lease)
     }
 
-    /// Whether a writing call of another client runs: rule 11.
+    /// Rule 11: returns true if a writing call of another client runs.
     fn is_being_changed(&self, client: Option<Client>) -> bool {
         let mut running = self.busy.iter().flat_map(|busy| &busy.running);
         running.any(|one| one.writes && (one.client.is_none() || one.client != client))
     }
 
-    /// Lets calls run that nobody is in the way of, in order.
+    /// Runs the waiting calls without conflicts, in order.
     fn let_run(&mut self, turn: &mut Turn<'_>) {
         let Some(busy) = &mut self.busy else { return };
         let waiting = core::mem::take(&mut busy.waiting);
@@ -482,7 +482,7 @@ impl Record {
         }
     }
 
-    /// Whether a call can run now; if not, does what it waits for.
+    /// Returns true if a call can run now. Otherwise recalls the leases that conflict with it.
     fn can_run(&mut self, one: &mut Waiting, is_behind: bool, turn: &mut Turn<'_>) -> bool {
         #[cfg(feature = "mutants")]
         if one.call.ask.is_none()
@@ -499,14 +499,15 @@ impl Record {
                 self.evict(index, turn);
             }
         }
-        // What runs under a lease was compared with nothing: nobody else may change it meanwhile.
+        // A call under a lease runs without a modrev comparison, so no other client may write
+        // meanwhile.
         let mut running = self.busy.iter().flat_map(|busy| &busy.running);
         let covered = running.any(|other| other.held && other.client != one.call.client);
         free &= !covered || one.call.access != Access::Write;
-        // Neither writes nor asks run for ever while somebody waits who came before.
+        // No stream of writes or lease requests may starve a call that arrived earlier.
         free &= !is_behind || one.call.access != Access::Write;
         if one.call.ask.is_some_and(|ask| !ask.opportune) {
-            // It asks to be let in anew, and waits for its own eviction to end.
+            // The client requests a new lease, which waits until its recalled lease is returned.
             let evicted = self.lease_of(one.call.client).is_some_and(|lease| lease.evicted);
             let changed = self.is_being_changed(one.call.client);
             #[cfg(feature = "mutants")]
@@ -516,7 +517,7 @@ impl Record {
         free && self.can_look(one, turn)
     }
 
-    /// Rule 10: whether a call that only looks knows what the holder of a write lease knows.
+    /// Rule 10: returns true if the call needs no report, or has one, of a write lease's holder.
     fn can_look(&mut self, one: &mut Waiting, turn: &mut Turn<'_>) -> bool {
         let looks = one.call.access == Access::Look && one.told.is_none();
         let writer = self.leases.iter().find(|lease| {
@@ -526,7 +527,7 @@ impl Record {
         let Some(lease) = writer.copied().filter(|_| looks) else { return true };
         let busy = self.busy();
         if busy.inquiry.as_ref().is_some_and(|sent| sent.is_of(&lease)) {
-            // What is under way was asked for before.
+            // The pending inquiry was sent before this call arrived.
             one.round = one.round.or(Some(busy.round + 1));
         } else {
             busy.round = turn.common.serial().0;
@@ -586,7 +587,8 @@ impl Record {
         if granted.is_none()
             && let Some(grant) = grant
         {
-            // Its caller may be told of it by this call too, whatever comes of the one before.
+            // Rule 16: the client may learn of the lease by this call too, whatever the first
+            // call's outcome.
             let running = self.busy().running.iter_mut();
             let first = running.filter(|one| one.granted == Some(grant.serial));
             first.for_each(|one| one.granted = None);
@@ -635,7 +637,8 @@ impl Record {
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
         let most = turn.most_space(client, &ask, own.map_or(0, |lease| lease.space));
-        // Its holder goes on caching until it is evicted: it could not know of anything else.
+        // The holder caches until it is recalled, because it cannot know of the sharing before
+        // then.
         let renewed = own.filter(|lease| lease.cachable);
         let lease = match renewed {
             Some(lease) => {
@@ -657,7 +660,7 @@ impl Record {
         };
         let Lease { cachable, serial, space, .. } = lease;
         let kind = lease.kind.max(ask.kind);
-        // A renewal is no report.
+        // A renewal is not a report: the inquiry stays pending.
         let inquiry = self.busy().inquiry.filter(|sent| sent.is_of(&lease));
         self.release(|lease| lease.client == client, turn);
         // Rule 12.
@@ -683,7 +686,7 @@ impl Record {
         self.leases.push(lease);
     }
 
-    /// Takes away some leases, and what was sent about them.
+    /// Removes some leases, with their pending recalls and inquiries.
     fn release(&mut self, is_over: impl Fn(&Lease) -> bool, turn: &mut Turn<'_>) {
         let moment = turn.common.moment(turn.now);
         let Self { due, leases, busy } = self;
@@ -695,9 +698,9 @@ impl Record {
                 if let Some(busy) = busy {
                     let sent = busy.evictions.iter().find(|sent| sent.is_of(lease));
                     if let Some(sent) = sent {
-                        // A server that stood still finds that a lease is over some time after its
-                        // end. Until the server was to look at the record, calls that waited unseen
-                        // may have kept the lease.
+                        // A server that was suspended detects an expiry some time after it. Unread
+                        // calls may have kept the lease until the time at which the server was to
+                        // examine the record.
                         let end = lease.over_at(moment).max(*due).min(turn.now);
                         let times = (sent.since, lease.last_write);
                         turn.common.delays.gave_back(end, lease.client, times);

@@ -1,8 +1,8 @@
 //! The bytes of each file system, and the part of the bytes that write leases may reserve.
 //!
-//! Rule 13 of the table bounds a lease, the clients of one origin, and all leases together. Names of
-//! clients are free, so the clients of one origin share one bound; a client of no known origin has a
-//! bound of its own.
+//! Rule 13 of the table bounds a lease, the clients of one origin, and all leases together. Client
+//! names cost nothing, so the clients of one origin share one bound; a client without a known
+//! origin has a bound of its own.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use leasehold_base::units::FileSystemId;
 use super::Origin;
 use crate::leases::Client;
 
-/// One lease may reserve one of so many parts of the free bytes. Several clients that write large
-/// files at one time then have a share each, and most of the disk is left.
+/// A lease may reserve at most this fraction (1/n) of the free bytes. Several clients that write
+/// large files at the same time then have a share each, and most of the disk is left.
 const LEASE_PARTS: u64 = 8;
 
-/// The leases of one origin may together reserve one of so many parts.
+/// The leases of one origin may together reserve at most this fraction (1/n).
 const ORIGIN_PARTS: u64 = 4;
 
-/// All leases may together reserve one of so many parts. Writers without a lease have the other
-/// bytes, however many clients keep their leases.
+/// All leases may together reserve at most this fraction (1/n). Writers without a lease have the
+/// other bytes, however many clients keep their leases.
 const ALL_PARTS: u64 = 2;
 
 /// The most bytes that a lease may have reserved, by each of the bounds of rule 13.
@@ -31,12 +31,12 @@ pub struct Share {
     pub of_origin: u64,
     /// The bytes by the bound of all leases, less the bytes of all other leases.
     pub of_all: u64,
-    /// The bytes that no other lease has reserved: the only bound of a lease that is reclaimed.
+    /// The bytes that no other lease has reserved: the only bound of a reclaimed lease.
     pub(super) unreserved: u64,
 }
 
 impl Share {
-    /// The bytes by all bounds.
+    /// Returns the least of the bounds.
     #[must_use]
     pub fn least(self) -> u64 {
         self.of_lease.min(self.of_origin).min(self.of_all)
@@ -63,7 +63,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Takes over how many bytes are free.
+    /// Records the number of free bytes.
     pub(super) fn has_free(&mut self, file_system: FileSystemId, bytes: u64) {
         self.rooms.entry(file_system).or_default().free = bytes;
     }
@@ -74,7 +74,7 @@ impl Shares {
         room.free = room.free.saturating_sub(bytes);
     }
 
-    /// How many bytes of a file system are reserved.
+    /// Returns the number of reserved bytes of a file system.
     pub(super) fn reserved(&self, file_system: FileSystemId) -> u64 {
         self.rooms.get(&file_system).map_or(0, |room| room.reserved)
     }
@@ -107,7 +107,7 @@ impl Shares {
         }
     }
 
-    /// Counts the bytes of a client for another origin from now on.
+    /// Moves the reserved bytes of a client to another origin.
     pub(super) fn moved(&mut self, client: Client, from: Option<Origin>, to: Option<Origin>) {
         if from == to {
             return;
@@ -123,7 +123,7 @@ impl Shares {
         }
     }
 
-    /// Rule 13: the bounds of a lease that has so many bytes already, for a client of an origin.
+    /// Rule 13: returns the bounds of a client's lease that has `has` bytes reserved already.
     pub(super) fn share(
         &self,
         file_system: FileSystemId,
@@ -144,10 +144,10 @@ impl Shares {
         }
     }
 
-    /// Compares all counts with the counts that the leases give.
+    /// Compares all counts with the reservations of the leases.
     ///
     /// # Panics
-    /// When a count is wrong.
+    /// Panics if a count is wrong.
     pub(super) fn check(
         &self,
         leases: impl Iterator<Item = (FileSystemId, Client, u64)>,
@@ -166,14 +166,14 @@ impl Shares {
     }
 }
 
-/// Adds to a count; a count of nothing has no entry.
+/// Adds to a count; a count of zero has no entry.
 fn add<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>, key: K, bytes: u64) {
     if bytes > 0 {
         *counts.entry(key).or_default() += bytes;
     }
 }
 
-/// Takes away from a count.
+/// Subtracts from a count.
 fn subtract<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>, key: K, bytes: u64) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= bytes;

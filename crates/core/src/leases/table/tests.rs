@@ -1,4 +1,4 @@
-//! Dialogues, one for each rule at least, and what a lease costs.
+//! Dialogues, at least one for each rule, and the memory cost of a lease.
 
 mod random;
 
@@ -87,7 +87,7 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
-/// The answer of the table about the lease that a client caches an object under.
+/// The table's answer about the lease under which a client caches an object.
 fn cached(table: &Table, words: &[&str]) -> String {
     let client = Client(words[1].parse().expect("a client"));
     match words[0] {
@@ -150,7 +150,8 @@ fn told(effect: &Effect) -> String {
     format!("run {}{held}{grant}{told}", ticket.0)
 }
 
-/// What is free on one disk is no room on another, and what is reserved there takes none from it.
+/// Free bytes of one disk give no room on another, and reservations on one disk take none from
+/// another.
 #[test]
 fn each_file_system_has_room_of_its_own() {
     let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
@@ -185,7 +186,7 @@ fn each_file_system_has_room_of_its_own() {
     table.check();
 }
 
-/// A million leases, each on an object of its own, are asked for, used and done.
+/// A million leases, each on an object of its own, are requested, used and expire.
 #[test]
 fn a_million_leases_take_160_bytes_each() {
     const LEASES: u32 = 1_000_000;
@@ -217,7 +218,7 @@ fn a_million_leases_take_160_bytes_each() {
     assert_eq!(table.len(), LEASES as usize);
     let bytes_each = info.bytes_current / i64::from(LEASES);
     assert!(bytes_each <= 160, "{bytes_each} bytes for a lease");
-    // None of them asks for work before the first is over, and a step then does a part of it.
+    // No lease needs work before the first expires, and one step then handles a part of them.
     assert!(table.next_wake() >= Some(Time::ZERO + Duration::from_secs(30)));
     let (end, mut effects) = (Time::ZERO + Duration::from_secs(40), Vec::new());
     table.step(end, Event::Tick, &mut effects);

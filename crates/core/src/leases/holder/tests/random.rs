@@ -1,5 +1,5 @@
-//! Whatever a server says, in whatever order, the holder brings back what was changed and returns
-//! what it is asked for.
+//! Random events in random order: the holder writes back all changes and returns each recalled
+//! lease.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn object(number: u64) -> Object {
     Object { file_system: FileSystemId(0), file: FileId(number) }
 }
 
-/// An owner that does as it is told, when it gets to it.
+/// An owner that performs the effects with a delay.
 #[derive(Default)]
 struct Owner {
     holder: Holder,
@@ -84,11 +84,11 @@ impl Owner {
             match effect {
                 Effect::Ask { request, .. } => self.asked.push(request),
                 Effect::Withdraw(object) => {
-                    assert!(self.withdrawing.insert(object), "once at a time");
+                    assert!(self.withdrawing.insert(object), "one withdrawal at a time");
                 }
                 Effect::Push(object, ..) => {
-                    assert!(self.dirty.contains(&object), "there is something to push");
-                    assert!(self.pushing.insert(object), "once at a time");
+                    assert!(self.dirty.contains(&object), "only a dirty object is pushed");
+                    assert!(self.pushing.insert(object), "one push at a time");
                 }
                 Effect::Rescue(object, _) => drop(self.dirty.remove(&object)),
                 Effect::Return(object, serial, _) => self.returned.push((object, serial)),
@@ -122,7 +122,7 @@ impl Owner {
         if self.holder.is_in_use(self.now, object, kind, space) {
             let (mut holder, mut effects) = (self.holder.clone(), Vec::new());
             holder.step(self.now, event, &mut effects);
-            assert_eq!(effects, [Effect::Use(ticket)], "whoever asks need not wait");
+            assert_eq!(effects, [Effect::Use(ticket)], "a usable object needs no wait");
         }
         self.step(event);
     }
@@ -155,7 +155,7 @@ impl Owner {
                 }
             }
             Move::Dirtied { object: number } => {
-                // While it is pushed nothing more is changed: that has a dialogue of its own.
+                // During a push the object is not changed further: a dialogue tests that case.
                 let usable = self.holder.is_usable(self.now, object(number), Kind::Write);
                 if usable && !self.pushing.contains(&object(number)) {
                     self.dirty.insert(object(number));
@@ -192,7 +192,7 @@ impl Owner {
         }
     }
 
-    /// Does all that is to be done; nothing that is asked for is granted any more.
+    /// Performs all pending effects; every pending request is refused.
     fn finish(&mut self) {
         for _ in 0..20 {
             while let Some(request) = self.asked.pop() {
@@ -216,7 +216,7 @@ proptest! {
             owner.make(one);
         }
         owner.finish();
-        // An eviction of whatever there is ends with its return, and leaves nothing to be held.
+        // A recall of any lease ends with its return, and no lease is held afterwards.
         for number in 0..OBJECTS {
             owner.returned.clear();
             owner.step(Event::Evicted(object(number), Serial(u64::MAX)));

@@ -1,4 +1,4 @@
-//! Whatever clients say, in whatever order, the table stays sound and lets every call run.
+//! Random events in random order: the table stays consistent and lets every call run.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next; what is said of a lease may be of any.
+/// The next action; a message about a lease may name any lease.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Call { object: u64, client: Option<u32>, access: Access, under: u64, ask: Option<Ask> },
@@ -79,7 +79,7 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// An owner that does as it is told.
+/// An owner that performs all effects.
 struct Owner {
     table: Table,
     now: Time,
@@ -135,7 +135,7 @@ impl Owner {
         }
     }
 
-    /// Lets time go on, and what runs end; nobody says anything any more.
+    /// Lets time pass and ends the running calls; no client sends any message.
     fn settle(&mut self) {
         self.step(Event::Opened);
         let last = self.now + Duration::from_secs(600);
@@ -169,7 +169,7 @@ proptest! {
             owner.make(one);
         }
         owner.settle();
-        prop_assert!(owner.waiting.is_empty(), "{:?} wait", owner.waiting);
+        prop_assert!(owner.waiting.is_empty(), "{:?} still wait", owner.waiting);
         prop_assert!(owner.table.is_empty(), "{} leases", owner.table.len());
         prop_assert_eq!(owner.table.reserved_bytes(object(0).file_system), 0);
     }
