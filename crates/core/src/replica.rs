@@ -1,20 +1,21 @@
-//! Several metaservers, one file system, kept consistent lazily (Avila et al. 2004, after Keleher,
-//! Cox and Zwaenepoel 1992). `spec/replica.x` has what they say to each other.
+//! Several metaservers with one file system, kept consistent lazily (Avila et al. 2004, after
+//! Keleher, Cox and Zwaenepoel 1992). `spec/replica.x` defines the protocol between them.
 //!
-//! Each object has a home, which alone has its metafile; other metaservers have copies of it. Nine
-//! machines, none of which holds a metafile: [`peers`] knows who there is and whether this one may
-//! serve; [`copies`] when a copy is good, [`covers`] what clients may cache of it, and [`changes`]
-//! when what was changed goes to the home; [`search`] whom to ask for a name; [`home`] makes places
-//! for objects, and [`yields`] gives them up for those of other homes; [`names`] keeps names apart,
-//! and [`moves`] keeps directories from becoming their own ancestors. Each has its rules by number at its head. A tenth, [`epochs`], is for iods: by it they
-//! refuse a metaserver that is over.
-//! [`distances`] tells a search who is near.
+//! Each object has a home, the only metaserver that stores its metadata file; other metaservers
+//! have cached copies. There are nine state machines, none of which holds a metadata file.
+//! [`peers`] records the peers and decides whether this metaserver may serve. [`copies`] decides
+//! when a cached copy is valid, [`covers`] holds the delegable leases for client caches, and
+//! [`changes`] sends changes to the home. [`search`] selects the peers to ask for a name. [`home`]
+//! changes the names of objects, [`yields`] hides objects that are replaced by objects of other
+//! homes, [`names`] keeps names unique, and [`moves`] prevents cycles of directories. The head of
+//! each module lists its numbered rules. A tenth machine, [`epochs`], runs on iods and refuses
+//! superseded metaservers. [`distances`] orders peers by distance for a search.
 //!
 //! Criteria in order of weight:
-//! - The name space is a tree at every moment, and no file is lost, whatever fails and whenever.
-//! - What is gone does not come back.
-//! - Nothing older than a window is shown; where that cannot be kept to, nothing is.
-//! - A use that nobody disputes costs no message in a window, and one behind it.
+//! - The name space is a tree at every moment, and no failure at any time loses a file.
+//! - A removed object does not reappear.
+//! - No state older than a window is shown; if that cannot be guaranteed, the caller must retry.
+//! - A use without conflicts costs no message within a window, and one message after it.
 
 pub mod changes;
 pub mod copies;
@@ -38,15 +39,16 @@ use leasehold_base::units::FileId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u32);
 
-/// Which of a home's changes; the last that was made to a metafile is its version.
+/// The number of a change at a home; the number of the last change to a metadata file is its
+/// version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
-/// A call to a peer, by a number that no other has of the machine that made it.
+/// A call to a peer, by a number that is unique within the calling state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(pub u64);
 
-/// Names something that waits, to its owner.
+/// Identifies a waiting call to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -65,23 +67,23 @@ impl fmt::Debug for Place {
     }
 }
 
-/// How long things take, and how many there may be, the same at all peers.
+/// Time limits and size limits, which are equal at all peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How long a copy is good, and how long a call for one may take.
+    /// The staleness bound: how long a copy is valid, and how long a call for one may take.
     pub window: Duration,
-    /// How long after the last WRITE what was written is released.
+    /// How long after the last WRITE the changes are released to the home.
     pub release: Duration,
-    /// How long a place is tried for.
+    /// The time limit for a change of a name.
     pub patience: Duration,
-    /// The most of anything that a machine remembers.
+    /// The largest number of entries in each table of a state machine.
     pub most: usize,
 }
 
 impl Bounds {
-    /// The window is that of a client's own cache of attributes at its shortest (3 s in Linux), so
-    /// that nobody sees more than twice what one server would show; a table of copies takes about
-    /// 16 MiB.
+    /// The window equals the shortest attribute cache timeout of a client (3 s in Linux), so no
+    /// client sees data older than twice the bound with a single server. A full table of copies
+    /// takes about 16 MiB.
     pub const DEFAULT: Self = Self {
         window: Duration::from_secs(3),
         release: Duration::from_secs(1),
@@ -90,32 +92,32 @@ impl Bounds {
     };
 }
 
-/// Bits of an id that count within its range.
+/// The bits of an id that number the objects within a range.
 const RANGE_BITS: u32 = 48;
 
-/// Ids that are put on stable storage as given before the first of them is.
+/// The number of ids that are reserved on stable storage at once, before the first of them is used.
 const BLOCK: u64 = 4096;
 
-/// Who is the home of what: each range of ids has one.
+/// The homes of objects: each range of ids has one home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Homes(BTreeMap<u64, Peer>);
 
 impl Homes {
-    /// The home of each range.
+    /// Creates the map from ranges to homes.
     #[must_use]
     pub const fn new(ranges: BTreeMap<u64, Peer>) -> Self {
         Self(ranges)
     }
 
-    /// The home of an object; none when its id is of no range, and so nobody gave it.
+    /// Returns the home of an object; `None` if its id belongs to no range, so no home issued it.
     #[must_use]
     pub fn of(&self, object: FileId) -> Option<Peer> {
         self.0.get(&(object.0 >> RANGE_BITS)).copied()
     }
 }
 
-/// Gives the ids of a range, each once: a block of them is on stable storage as given before the
-/// first of it is, and a restart goes on behind it.
+/// Issues the ids of a range, each once: a block of ids is reserved on stable storage before the
+/// first of them is used, and a restart continues after that block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ids {
     range: u64,
@@ -124,27 +126,28 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Goes on behind what is stored; zero was never given.
+    /// Continues after the stored number; zero is never issued.
     #[must_use]
     pub fn new(range: u64, stored: u64) -> Self {
         Self { range, next: stored.max(1), stored: stored.max(1) }
     }
 
-    /// An id; none until more are stored.
+    /// Returns an id; `None` until more ids are reserved.
     pub fn take(&mut self) -> Option<FileId> {
         let given = (self.next < self.stored).then_some(self.next)?;
         self.next += 1;
         Some(FileId(self.range << RANGE_BITS | given))
     }
 
-    /// What is to be stored so that there are more; none when there are enough, or no more at all.
+    /// Returns the number to store so that more ids are available; `None` if there are enough, or
+    /// if the range is exhausted.
     #[must_use]
     pub fn to_store(&self) -> Option<u64> {
         let end = (self.stored + BLOCK).min(1 << RANGE_BITS);
         (self.stored - self.next < BLOCK / 2 && end > self.stored).then_some(end)
     }
 
-    /// It is stored.
+    /// Records that the number is stored.
     pub fn stored(&mut self, stored: u64) {
         self.stored = self.stored.max(stored);
     }

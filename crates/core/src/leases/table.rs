@@ -43,8 +43,8 @@
 //!     another call of the same client received the same grant meanwhile.
 //! 17. A recall of every lease on an object does not modify the object and precedes all queued
 //!     calls, because a queued call may depend on the recall.
-//! 18. While a plain call waits, no lease is granted that would conflict with it. A call that is
-//!     given up keeps its place for a while, because its caller retries it. An opportunistic
+//! 18. While a plain call waits, no lease is granted that would conflict with the call. A call that
+//!     is given up keeps its place for a while, because its caller retries it. An opportunistic
 //!     request is granted no lease that would conflict with any waiting call.
 //! 19. A client that delays other callers for too long is granted no lease. No client of an origin
 //!     is granted a lease if the clients of that origin together delay other callers for too long.
@@ -83,7 +83,7 @@ use shares::Shares;
 /// The access of a call to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// None: the call only requests a lease.
+    /// The call only requests a lease.
     Nothing,
     /// The call reads attributes.
     Look,
@@ -138,7 +138,7 @@ pub enum Event {
     /// A call arrived.
     Call(Call),
     /// Every holder of the object must return its lease. The ticket runs, as a writing call without
-    /// client, once no lease is left. During a recovery it is to be retried later.
+    /// client, once no lease is left. During a recovery the owner retries later.
     Vacate(Object, Ticket),
     /// A running call has ended.
     Done(Object, Ticket, Outcome),
@@ -330,12 +330,11 @@ pub enum Mutant {
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
-    /// The table counts every change of a call as the client's own, whatever leases the client
-    /// held.
+    /// The table counts every change of a call as the client's own, even without a lease.
     OwnsAllChanges,
 }
 
-/// The bits of the serials of one epoch: about 10^12 serials, so that those of the next epoch are
+/// The bits for the serials of one epoch: about 10^12, so that the next epoch's serials are
 /// greater.
 const SERIAL_BITS: u32 = 40;
 

@@ -1,14 +1,15 @@
-//! When what clients changed here goes to the object's home: the release.
+//! Sends the changes that clients made here to the object's home (the release).
 //!
 //! Rules:
-//! 1. What WRITEs changed is released one second after the last, and a window after the first that
-//!    was not released.
-//! 2. A COMMIT, and any other call that must be stable, waits until what was changed before it is
-//!    released; if nothing was, it does not wait.
-//! 3. One release of an object is under way at a time; what is changed meanwhile goes with the next.
-//! 4. A release that failed is made again a second later. Who waited is told to come again.
-//! 5. What is gone has nothing to release.
-//! 6. If too many objects have something to release, that of the oldest goes at once.
+//! 1. Changes by WRITEs are released one second after the last WRITE, and at the latest a window
+//!    after the first WRITE that was not released.
+//! 2. A COMMIT, and any other call that must be stable, waits until earlier changes are released;
+//!    without such changes it does not wait.
+//! 3. One release of an object is pending at a time; changes meanwhile go with the next release.
+//! 4. A failed release is retried a second later. The waiting callers must retry later.
+//! 5. An object that is gone has nothing to release.
+//! 6. If too many objects have changes to release, the changes of the oldest object are
+//!    released at once.
 
 use std::collections::BTreeMap;
 
@@ -16,46 +17,46 @@ use leasehold_base::units::{FileId, Time};
 
 use super::{Bounds, Call, Ticket};
 
-/// What happens.
+/// An event for the changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A WRITE changed the object.
     Wrote(FileId),
-    /// What was changed of the object is to be released before the call that waits is answered.
+    /// The changes of the object must be released before the waiting call is answered.
     Commit(Ticket, FileId),
-    /// The home has it.
+    /// The home has received the release.
     Released(Call),
-    /// The home has it, or not: there is no answer, or none that says.
+    /// The release has no reply, or no clear one; the home may have received it.
     Failed(Call),
     /// The object is gone.
     Gone(FileId),
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What was changed of the object up to now is sent to its home.
+    /// Send the object's changes until now to its home.
     Release(Call, FileId),
     /// The call may be answered.
     Done(Ticket),
-    /// The call is answered that it is to come again.
+    /// The call must be retried later.
     Later(Ticket),
 }
 
 #[derive(Clone, Debug)]
 struct Changed {
-    /// Since when there is something that is not on its way, and when the last came to it.
+    /// The times of the first and the last change that is not being released.
     since: Option<(Time, Time)>,
-    /// When it goes, at the latest.
+    /// The latest time of the next release.
     due: Time,
     on_its_way: Option<(Call, Vec<Ticket>)>,
-    /// Who waits for the next release.
+    /// The calls that wait for the next release.
     waiting: Vec<Ticket>,
 }
 
-/// What is to be released.
+/// The changes to release.
 #[derive(Clone, Debug)]
 pub struct Changes {
     bounds: Bounds,
@@ -66,7 +67,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Nothing was changed yet.
+    /// Creates the state without changes.
     #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
         Self {
@@ -78,13 +79,13 @@ impl Changes {
         }
     }
 
-    /// Plants a fault: COMMIT is answered before the release.
+    /// Injects a fault: COMMIT is answered before the release.
     #[cfg(feature = "mutants")]
     pub const fn commit_early(&mut self) {
         self.commits_early = true;
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Wrote(object) => self.wrote(now, object, effects),
@@ -109,7 +110,7 @@ impl Changes {
         }
     }
 
-    /// When the next release is due.
+    /// Returns the time of the next release.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let resting = self.changed.values().filter(|changed| changed.on_its_way.is_none());
@@ -119,11 +120,17 @@ impl Changes {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         for changed in self.changed.values() {
-            assert!(changed.since.is_some() || changed.on_its_way.is_some(), "there is a reason");
-            assert!(changed.waiting.is_empty() || changed.on_its_way.is_some(), "it has an end");
+            assert!(
+                changed.since.is_some() || changed.on_its_way.is_some(),
+                "each entry has changes or a pending release"
+            );
+            assert!(
+                changed.waiting.is_empty() || changed.on_its_way.is_some(),
+                "callers wait only for a pending release"
+            );
         }
     }
 
@@ -164,7 +171,8 @@ impl Changes {
     }
 
     fn release(&mut self, object: FileId, effects: &mut Vec<Effect>) {
-        let changed = self.changed.get_mut(&object).expect("something was changed");
+        let changed =
+            self.changed.get_mut(&object).expect("an object that is released has changes");
         let call = Call(self.next_call);
         self.next_call += 1;
         changed.since = None;
@@ -179,7 +187,7 @@ impl Changes {
         else {
             return;
         };
-        let (_, waiting) = changed.on_its_way.take().expect("it is the one that was found");
+        let (_, waiting) = changed.on_its_way.take().expect("the search matched this release");
         effects.extend(
             waiting.into_iter().map(|ticket| {
                 if is_released { Effect::Done(ticket) } else { Effect::Later(ticket) }

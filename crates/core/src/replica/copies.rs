@@ -1,31 +1,36 @@
-//! When a copy of another home's metafile is good, and what is asked when it is not: the acquire.
+//! The validity of cached copies of metadata files from other homes, and the calls that refresh
+//! them (the acquire).
 //!
 //! Rules:
-//! 1. A copy is good for a window, from when the call that brought it was sent. A use of it then is
-//!    an acquire: its home is asked whether it has a newer version.
-//! 2. A read at or past the known end, and an error that says that the object is not there, are an
-//!    acquire at once.
-//! 3. A name that is not here is searched for. If it is nowhere that is known for a window, and
-//!    asks nobody.
-//! 4. Who needs what was asked already waits for that answer.
-//! 5. A call is given up when it took a window. Who waited for it, or for one that failed, is told
-//!    to come again: nothing older than a window is used.
-//! 6. What loses a name is announced; the copy is dropped, and nothing is fetched.
-//! 7. An announcement is remembered for a window. An answer of an earlier version is void then, and
-//!    asked for again. Any call that could bring one back is over by the time it is forgotten.
-//! 8. If there is no room for another announcement the oldest is forgotten, and the answers to all
-//!    calls that are under way are void.
-//! 9. That an object is gone of which there was a copy is remembered likewise. If there was none it
-//!    may be about to be made, and somebody named it before: that is not remembered, and what
-//!    searches bring that are under way is void. If there was none when that was asked and there is one
-//!    by now the object may have been made in between: it is asked again.
-//! 10. If there is no room for another copy that which was acquired first is dropped; names that are
-//!     known to be nowhere likewise.
-//! 11. Where homes grant leases, one that takes a lease back is told so: the copy is dropped, and what
-//!     is known to be nowhere in that directory. What a call brings that was under way then may be
-//!     used by who waited since before it was sent, and is not kept; who came later asks again. It is
-//!     the same with what is gone, or stands nowhere without anybody who says when that ends.
-//! 12. When a home has begun another epoch all that was had is dropped, and all answers are void.
+//! 1. A copy is valid for a window, counted from when the call that brought it was sent. The first
+//!    use after that is an acquire: it asks the home for a newer version.
+//! 2. A read at or past the known end, and an error that reports a missing object, cause an acquire
+//!    at once.
+//! 3. A name without a local object is searched for. If no object has it, its absence is cached for
+//!    a window and needs no further search.
+//! 4. A caller that needs a result that is already requested waits for that reply.
+//! 5. A call is given up after a window. Its callers, and the callers of a failed call, must retry
+//!    later: nothing older than a window is used.
+//! 6. An announcement reports that an object has lost a name; its copy is dropped, and nothing is
+//!    fetched.
+//! 7. An announcement is remembered for a window. A reply with an earlier version is void then, and
+//!    is requested again. Every call that could bring an earlier version back has ended when the
+//!    announcement is forgotten.
+//! 8. If there is no room for another announcement, the oldest is forgotten, and the replies to all
+//!    pending calls are void.
+//! 9. If the home reports that an object is gone and there was a copy of it, that is remembered
+//!    like an announcement. If there was no copy, the object may be about to be created, because
+//!    some caller has its id: nothing is remembered, and the results of pending searches are void.
+//!    If there was no copy when the call was sent and there is one now, the object may have been
+//!    created in between: it is requested again.
+//! 10. If there is no room for another copy, the copy that was acquired first is dropped; absent
+//!     names are treated likewise.
+//! 11. If homes grant leases, a home recalls a lease before a change: the copy is dropped, and so
+//!     are the absent names in that directory. The result of a call that was pending then serves
+//!     the callers that waited before it was sent, and is not kept; later callers ask again. The
+//!     same holds for a reply that the object is gone, and for a vacant name without a known end of
+//!     that state.
+//! 12. When a home has begun a new epoch, all copies are dropped, and all pending replies are void.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,64 +38,65 @@ use leasehold_base::units::{FileId, Time};
 
 use super::{Bounds, Call, Place, Stamp, Ticket};
 
-/// What the home says of an object.
+/// The home's reply about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The version is that of the copy.
+    /// The copy has the current version.
     Same,
-    /// It has this version; the metafile is there.
+    /// The object has this version, and the reply contains its metadata file.
     Newer(Stamp),
-    /// It is gone.
+    /// The object is gone.
     Gone,
 }
 
-/// What happens.
+/// An event for the copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The object is used, in what is known of it.
+    /// A caller uses the known state of the object.
     Use(Ticket, FileId),
-    /// The object is used beyond that: what is known may be old.
+    /// A caller needs more than the known state, which may be out of date.
     Miss(Ticket, FileId),
-    /// A name is used that is not here.
+    /// A caller uses a name that has no local object.
     Search(Ticket, Place),
-    /// The home answers.
+    /// The home replied.
     Fetched(Call, Answer),
-    /// The search found an object; its metafile is there.
+    /// The search found an object and its metadata file.
     Found(Call, FileId, Stamp),
-    /// The search found that nobody has the name.
+    /// The search found that no object has the name.
     Nowhere(Call),
-    /// The search found that nobody has the name by now, though somebody is about to, or was.
+    /// The search found that no object has the name now, but an object is about to get it, or had
+    /// it.
     Vacant(Call),
-    /// There is no answer to the call, or none that says.
+    /// The call has no reply, or the reply contains no result.
     Failed(Call),
-    /// The object has lost a name, or is gone; if not, it has these.
+    /// The object has lost a name and now has these; none if it is gone.
     Announced(FileId, Stamp, Vec<Place>),
-    /// The home takes back the lease on the object, and on names in it.
+    /// The home recalls the lease on the object, and on the names in it.
     Evicted(FileId),
-    /// A home has begun another epoch.
+    /// A home has begun a new epoch.
     Restarted,
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The home is asked for a newer version than this, if there is one.
+    /// Ask the home for a version newer than this one; `None` if there is no copy.
     Fetch(Call, FileId, Option<Stamp>),
-    /// The name is searched for.
+    /// Search for the name.
     Search(Call, Place),
-    /// The metafile that the call brought is kept as the copy.
+    /// Keep the metadata file that the call brought as the copy.
     Keep(Call, FileId),
-    /// The copy is dropped.
+    /// Drop the copy.
     Drop(FileId),
-    /// Who waits may use what is here of the object.
+    /// The waiting caller may use the copy of the object.
     Go(Ticket, FileId),
-    /// Who waits may use what the call brought, and nobody else.
+    /// Only this waiting caller may use the result of the call, which is not kept.
     Once(Ticket, Call),
-    /// The object is gone, or the name is nowhere.
+    /// The object is gone, or no object has the name.
     Gone(Ticket),
-    /// The call is answered that it is to come again.
+    /// The waiting caller must retry later.
     Later(Ticket),
 }
 
@@ -111,11 +117,11 @@ struct Asked {
     what: What,
     sent: Time,
     is_void: bool,
-    /// Whether there was a copy when it was sent.
+    /// True if there was a copy when the call was sent.
     had_copy: bool,
-    /// Objects of which leases were taken back meanwhile.
+    /// Objects whose leases were recalled since the call was sent.
     evicted: BTreeSet<FileId>,
-    /// Who waits, and how many of them since before it was sent.
+    /// The waiting callers, and how many of them waited before the call was sent.
     waiting: Vec<Ticket>,
     first_count: usize,
 }
@@ -131,21 +137,21 @@ struct Announced {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A copy is good for a window from the answer.
+    /// A copy is valid for a window from the arrival of the reply.
     CountsFromAnswer,
     /// An announcement drops the copy and is forgotten.
     ForgetsAnnouncements,
-    /// A copy is used when its home does not answer.
+    /// A copy is used if its home does not reply.
     UsesOld,
-    /// A copy is good for ever.
+    /// A copy is valid without limit.
     NeverAsks,
-    /// A lease that is taken back is kept.
+    /// A recalled lease is kept.
     IgnoresEvictions,
-    /// What was had before a home's last epoch is kept.
+    /// Copies from before a home's last epoch are kept.
     IgnoresRestarts,
 }
 
-/// The copies that there are, and what is asked.
+/// The cached copies and the pending calls.
 #[derive(Clone, Debug)]
 pub struct Copies {
     bounds: Bounds,
@@ -163,7 +169,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// No copy is known to be good.
+    /// Creates an empty cache.
     #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
         Self {
@@ -193,12 +199,13 @@ impl Copies {
         self.mutant == Some(mutant)
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
-        // Before its answer is looked at, and before what it could bring back is forgotten.
+        // Calls time out before their replies and before the announcements that could void them
+        // expire.
         let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
         for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
-            let asked = self.take(call).expect("it is under way");
+            let asked = self.take(call).expect("the call is pending");
             self.give_up(asked, effects);
         }
         self.forget(now);
@@ -258,7 +265,7 @@ impl Copies {
         }
     }
 
-    /// When the next call has taken too long.
+    /// Returns the time at which the next call times out.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.calls.values().map(|asked| asked.sent + self.bounds.window).min()
@@ -267,11 +274,11 @@ impl Copies {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         assert_eq!(self.copies.len(), self.ages.len(), "each copy has an age");
-        assert_eq!(self.nowhere.len(), self.nowhere_ages.len(), "so has each name");
-        assert_eq!(self.calls.len(), self.asking.len(), "each is asked once");
+        assert_eq!(self.nowhere.len(), self.nowhere_ages.len(), "each absent name has an age");
+        assert_eq!(self.calls.len(), self.asking.len(), "each object has one pending call");
         let most = self.bounds.most;
         assert!(self.copies.len() <= most && self.nowhere.len() <= most);
         assert!(self.announced_ages.len() <= most, "all is bounded");
@@ -296,7 +303,7 @@ impl Copies {
 
     fn ask(&mut self, now: Time, what: What, waiting: Vec<Ticket>, effects: &mut Vec<Effect>) {
         if let Some(call) = self.asking.get(&what) {
-            let asked = self.calls.get_mut(call).expect("it is under way");
+            let asked = self.calls.get_mut(call).expect("the call is pending");
             asked.waiting.extend(waiting);
             return;
         }
@@ -352,7 +359,7 @@ impl Copies {
         }
     }
 
-    /// What was asked for is not there; who came after the question went out asks again.
+    /// The object or name is absent; callers that came after the call was sent ask again.
     fn is_gone(&mut self, now: Time, mut asked: Asked, effects: &mut Vec<Effect>) {
         let later = asked.waiting.split_off(asked.first_count);
         effects.extend(asked.waiting.into_iter().map(Effect::Gone));
@@ -361,7 +368,7 @@ impl Copies {
         }
     }
 
-    /// The call brought a metafile of this version.
+    /// Handles a call that brought a metadata file of this version.
     fn newer(
         &mut self,
         now: Time,
@@ -503,7 +510,7 @@ impl Copies {
             return;
         }
         if self.announced_ages.len() == self.bounds.most {
-            let (until, oldest) = self.announced_ages.pop_front().expect("it is full");
+            let (until, oldest) = self.announced_ages.pop_front().expect("the list is full");
             self.announced.retain(|object, one| *object != oldest || one.until != until);
             self.calls.values_mut().for_each(|asked| asked.is_void = true);
         }
@@ -533,7 +540,7 @@ impl Copies {
         }
     }
 
-    /// Forgets announcements, and names that are nowhere, whose window is over.
+    /// Forgets announcements and absent names whose window has passed.
     fn forget(&mut self, now: Time) {
         while let Some((until, object)) =
             self.announced_ages.front().copied().filter(|(until, _)| *until <= now)

@@ -1,31 +1,35 @@
-//! What a metaserver has from homes so that its clients may cache, or that it may change data: covers,
-//! which are leases of metaservers. The home's side is the table of [`crate::leases`].
+//! Delegable leases ("covers"): leases that a metaserver holds from homes so that its clients may
+//! cache an object, or so that it may change the object's data. The home's side is the table of
+//! [`crate::leases`].
 //!
 //! Rules:
-//! 1. A cover to read goes with those of others, one to write with none. It is asked of the object's
-//!    home when it is needed and not there, or when less of it is left than what is lent would last.
-//!    One to write that nobody uses is given for one to read that is to be lent. Who uses one has a
-//!    third of a window of it left.
-//! 2. Who needs what was asked for already waits for that answer. Who needs more is asked for then.
-//! 3. A cover counts from when it was asked for. Once it is over nothing is used by it, and whom it was
-//!    lent to is as good as gone: nobody has to say so, and what is about to be lent is not. A home
-//!    counts longer than that, and what is lent ends before.
-//! 4. A cover that is taken back is not lent anew, and used only as long as clients have not given up
-//!    what they were lent: they bring back what they changed; and for a window while somebody else uses
-//!    it, since who does may have to use it twice. It is given when those who use it are done as well; if
-//!    there is nobody, at once.
-//! 5. What is taken back that is not had, or was followed by another since, is given at once. But where
-//!    it may be what is asked for, as another waits for it already, the answer is waited for, for a tenth
-//!    of a window. Should that grant it, who waits to use it does, and then it is given: else those who
-//!    want one at the same time would take it from each other for as long as they do, and none would use
-//!    it. A grant of what was given before it came, as its number says, is void.
-//! 6. What is asked when a home begins another epoch is void. What is had stays, and is told to that
-//!    home before it serves, which counts it from then: nothing that is granted later makes it shorter.
-//! 7. What was lent is given up by the clients however often it is taken back meanwhile. Those who ask
-//!    for it are answered when it is, the last few of them: the others ask again.
-//! 8. If there is no room for another, one that nobody uses is dropped; if there is none, who needs one
-//!    is told to come again. There is less room for one that is to be lent, so that data can be changed
-//!    however many are.
+//! 1. A read lease is compatible with read leases of others, a write lease with no other lease. A
+//!    lease is requested from the object's home when it is needed and not held, or when less of its
+//!    term is left than a delegated lease would last. An idle write lease is exchanged for a read
+//!    lease before it is delegated to clients. A lease is used only while at least a third of a
+//!    window is left.
+//! 2. A caller that needs a lease that is already requested waits for that reply. If it needs a
+//!    stronger lease, that is requested afterwards.
+//! 3. A lease counts from when it was requested. When it expires it is not used any more, and all
+//!    client leases delegated under it are void without notice; pending delegations are refused. A
+//!    home counts the term for longer, and delegated leases end earlier.
+//! 4. A recalled lease is not delegated again. It is used only until clients have returned their
+//!    delegated leases, because they write back their changes, and for a window while another user
+//!    is active, because a user may need it twice. The lease is returned when its users have
+//!    finished as well; without users, at once.
+//! 5. A recall of a lease that is not held, or that a later one followed, is answered at once. But
+//!    if a request is pending, its reply may grant the recalled lease, because another metaserver
+//!    already waits for the lease: the answer waits for that reply, for a tenth of a window. If the
+//!    reply grants that lease, the waiting callers use it, and then it is returned. Otherwise
+//!    metaservers that request a lease at the same time would take it from each other, and none
+//!    could use it. A grant whose number shows that it was returned before it arrived is void.
+//! 6. Requests to a home that begins a new epoch are void. Held leases stay. The home receives a
+//!    list of them before it serves, and counts them from then: no later grant shortens them.
+//! 7. Clients return their delegated leases once, however often the home sends recalls meanwhile.
+//!    The last few recalls are answered when that is done; earlier ones must be retried.
+//! 8. If there is no room for another lease, an idle lease is dropped; if none is idle, the caller
+//!    must retry later. The limit for leases that are delegated is lower, so that data can be
+//!    changed however many leases are delegated.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,66 +39,66 @@ use leasehold_base::units::{FileId, Time};
 use super::{Bounds, Call, Ticket};
 use crate::leases::{Kind, Serial};
 
-/// How many that take the same back are answered.
+/// The number of recalls of one lease that are answered.
 const ASKERS_MAX: usize = 4;
 
-/// What a cover is needed for.
+/// The purpose of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// Something that ends soon, as [`Event::Done`] says.
+    /// An operation that ends soon, as [`Event::Done`] reports.
     Use,
-    /// What clients may cache.
+    /// Delegation to clients, which may then cache.
     Lend,
 }
 
-/// What is needed.
+/// A request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// By whom.
+    /// The caller.
     pub ticket: Ticket,
-    /// On which object.
+    /// The object.
     pub object: FileId,
-    /// To do what.
+    /// The kind of lease.
     pub kind: Kind,
-    /// And how.
+    /// The purpose.
     pub purpose: Purpose,
 }
 
-/// What happens.
+/// An event for the leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A cover is needed.
+    /// A caller needs a lease.
     Need(Need),
-    /// Who needed a cover to use it does not any more, whether it was there or not.
+    /// A caller does not need a lease for use any more, whether it had the lease or still waits.
     Done(FileId, Ticket),
-    /// The home has granted a cover for so long.
+    /// The home has granted a lease for this term.
     Granted(Call, Kind, Serial, Duration),
-    /// The home has not.
+    /// The home has not granted it.
     Refused(Call),
-    /// The home takes a cover back; it is answered by the ticket.
+    /// The home recalls a lease; the ticket identifies the recall.
     Evicted(Ticket, FileId, Serial),
-    /// Clients have given up all that they were lent.
+    /// Clients have returned all delegated leases.
     Vacated(FileId),
-    /// A home has begun another epoch.
+    /// A home has begun a new epoch.
     Restarted,
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The home is asked for a cover, in the place of the one with this number, if there is one.
+    /// Request a lease from the home, in exchange for the lease with this number, if there is one.
     Ask(Call, FileId, Kind, Purpose, Option<Serial>),
-    /// Who needed a cover has it.
+    /// The caller has the lease.
     Go(Ticket),
-    /// Who needed a cover is told to come again.
+    /// The caller must retry later.
     Later(Ticket),
-    /// Clients are to give up what they were lent; [`Event::Vacated`] follows.
+    /// Recall the delegated leases from clients; [`Event::Vacated`] follows.
     Vacate(FileId),
-    /// The home is told that the cover is given.
+    /// Report to the home that the lease is returned.
     Given(Ticket),
-    /// What was lent is over, whatever clients say.
+    /// All delegated leases have expired, without notice to clients.
     Lost(FileId),
 }
 
@@ -119,15 +123,15 @@ struct Cover {
     waiting: Vec<Need>,
     using: BTreeSet<Ticket>,
     is_lent: bool,
-    /// Whether clients were told to give up, and have not yet.
+    /// True if clients were asked to return their delegated leases and have not yet.
     is_leaving: bool,
-    /// Whether it is taken back, since when, and who is answered that it is given.
+    /// The recall of the lease: its presence, its time, and the recalls to answer at the return.
     is_evicted: bool,
     evicted_at: Time,
     askers: Vec<Ticket>,
-    /// Until when it is waited for whether what is taken back is what is asked for.
+    /// The time until which the recall waits for the pending reply (rule 5).
     early: Option<Time>,
-    /// The last that was taken back.
+    /// The serial of the last recalled lease.
     evicted: Serial,
 }
 
@@ -135,27 +139,27 @@ struct Cover {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A cover is given while clients still have what it was lent for.
+    /// A lease is returned while clients still hold leases delegated under it.
     GivesWhatIsLent,
-    /// A grant that was taken back before it came is used.
+    /// A grant that was recalled before it arrived is used.
     UsesVoid,
-    /// What is lent outlasts the cover.
+    /// Delegated leases outlast the lease.
     LendsTooLong,
 }
 
-/// The covers that a metaserver has.
+/// The delegable leases of a metaserver.
 #[derive(Clone, Debug)]
 pub struct Covers {
     bounds: Bounds,
-    /// How long what is lent may last.
+    /// The longest term of a delegated lease.
     lent: Duration,
     covers: BTreeMap<FileId, Cover>,
     calls: BTreeMap<Call, FileId>,
-    /// When each that is had is over.
+    /// The time at which each held lease expires.
     ends: BTreeSet<(Time, FileId)>,
-    /// Those that nobody uses.
+    /// The objects whose leases are idle.
     idle: BTreeSet<FileId>,
-    /// When it is not waited for any more whether what is taken back is what is asked for.
+    /// The times at which recalls stop waiting for a pending reply.
     early: BTreeSet<(Time, FileId)>,
     next_call: u64,
     #[cfg(feature = "mutants")]
@@ -163,7 +167,7 @@ pub struct Covers {
 }
 
 impl Cover {
-    /// Whether nothing needs to be remembered of it.
+    /// Returns true if the entry can be removed.
     fn is_nothing(&self) -> bool {
         self.had.is_none()
             && self.asked.is_none()
@@ -188,7 +192,7 @@ impl Cover {
 }
 
 impl Covers {
-    /// Nothing is had. What clients are lent lasts no longer than `lent`.
+    /// Creates the state without leases. Delegated leases last at most `lent`.
     #[must_use]
     pub const fn new(bounds: Bounds, lent: Duration) -> Self {
         Self {
@@ -216,7 +220,7 @@ impl Covers {
         self.mutant == Some(mutant)
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.end(now, effects);
         match event {
@@ -259,27 +263,28 @@ impl Covers {
         }
     }
 
-    /// When the next cover is over, or has been waited for long enough.
+    /// Returns the time at which the next lease expires, or a recall stops waiting.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.ends.first().into_iter().chain(self.early.first()).map(|(end, _)| *end).min()
     }
 
-    /// Whether a cover is there that can be lent.
+    /// Returns true if a lease is held that can be delegated.
     #[must_use]
     pub fn can_lend(&self, now: Time, object: FileId, kind: Kind) -> bool {
         let need = Need { ticket: Ticket(0), object, kind, purpose: Purpose::Lend };
         self.covers.get(&object).is_some_and(|cover| self.is_enough(cover, need, now))
     }
 
-    /// The number of the cover on an object; another number means that others may have had one since.
+    /// Returns the serial of the lease on an object; another serial means that other metaservers
+    /// may have held a lease since.
     #[must_use]
     pub fn serial(&self, object: FileId) -> Serial {
         let had = self.covers.get(&object).and_then(|cover| cover.had);
         had.map_or(Serial(0), |had| had.serial)
     }
 
-    /// All that is had, as a home is told that has begun another epoch.
+    /// Lists all held leases, for the report to a home in a new epoch.
     pub fn had(&self) -> impl Iterator<Item = (FileId, Kind)> + '_ {
         self.covers.iter().filter_map(|(object, cover)| Some((*object, cover.had?.kind)))
     }
@@ -287,22 +292,25 @@ impl Covers {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         assert!(self.covers.len() <= self.bounds.most, "covers are bounded");
         let had = self.covers.values().filter(|cover| cover.had.is_some()).count();
-        assert_eq!(had, self.ends.len(), "each ends");
+        assert_eq!(had, self.ends.len(), "each held lease has an end");
         let idle = self.covers.iter().filter(|(_, cover)| cover.is_idle());
-        assert!(idle.map(|(object, _)| object).eq(&self.idle), "what is idle is known");
+        assert!(idle.map(|(object, _)| object).eq(&self.idle), "the idle set is complete");
         let asked = self.covers.values().filter(|cover| cover.asked.is_some()).count();
-        assert_eq!(asked, self.calls.len(), "each is asked for once");
+        assert_eq!(asked, self.calls.len(), "each object has one pending request");
         let early = self.covers.values().filter(|cover| cover.early.is_some()).count();
-        assert_eq!(early, self.early.len(), "each is waited for until some time");
+        assert_eq!(early, self.early.len(), "each early recall has a deadline");
         for cover in self.covers.values() {
             let is_early = cover.asked.is_some() && cover.had.is_none() && cover.is_evicted;
-            assert!(cover.early.is_none() || is_early, "it may be granted");
-            assert!(!cover.is_nothing(), "what is nothing is forgotten");
-            assert!(cover.asked.is_some() || cover.waiting.is_empty(), "who waits is answered");
+            assert!(cover.early.is_none() || is_early, "a recall waits only for a pending request");
+            assert!(!cover.is_nothing(), "empty entries are removed");
+            assert!(
+                cover.asked.is_some() || cover.waiting.is_empty(),
+                "callers wait for a request"
+            );
         }
     }
 
@@ -327,13 +335,13 @@ impl Covers {
         self.forget(need.object);
     }
 
-    /// Whether what is had is there for who needs it.
+    /// Returns true if the held lease satisfies the need.
     fn is_enough(&self, cover: &Cover, need: Need, now: Time) -> bool {
         cover.had.is_some_and(|had| suffices(had, need, now, self.least(need.purpose)))
             && cover.is_open_to(need.purpose, now, self.bounds)
     }
 
-    /// How much of a cover must be left.
+    /// Returns how much of a lease must be left.
     fn least(&self, purpose: Purpose) -> Duration {
         match purpose {
             Purpose::Use => self.bounds.window / 3,
@@ -341,7 +349,7 @@ impl Covers {
         }
     }
 
-    /// How much must be left of a cover that is lent.
+    /// Returns how much must be left of a lease that is delegated.
     fn lent(&self) -> Duration {
         #[cfg(feature = "mutants")]
         if self.is(Mutant::LendsTooLong) {
@@ -371,7 +379,7 @@ impl Covers {
         let call = Call(self.next_call);
         self.next_call += 1;
         self.calls.insert(call, object);
-        let cover = self.covers.get_mut(&object).expect("it is needed");
+        let cover = self.covers.get_mut(&object).expect("an object in need has an entry");
         let had = cover.had.filter(|had| had.kind > kind);
         let is_used = cover.is_lent || !cover.using.is_empty();
         let kind = if is_used { had.map_or(kind, |had| had.kind) } else { kind };
@@ -401,16 +409,16 @@ impl Covers {
     fn take(&mut self, call: Call) -> Option<(FileId, Asked)> {
         let object = self.calls.remove(&call)?;
         let asked = self.covers.get_mut(&object).and_then(|cover| cover.asked.take());
-        Some((object, asked.expect("it was asked for")))
+        Some((object, asked.expect("the request is pending")))
     }
 
-    /// Nobody waits any more for whether what is taken back is what is asked for; whether somebody did.
+    /// Ends the wait of a recall for the pending reply; returns true if a recall waited.
     fn end_early(&mut self, object: FileId) -> bool {
         let early = self.covers.get_mut(&object).and_then(|cover| cover.early.take());
         early.is_some_and(|until| self.early.remove(&(until, object)))
     }
 
-    /// Whoever waits is told to come again.
+    /// All waiting callers must retry later.
     fn refuse(&mut self, object: FileId, effects: &mut Vec<Effect>) {
         self.end_early(object);
         let Some(cover) = self.covers.get_mut(&object) else { return };
@@ -427,8 +435,8 @@ impl Covers {
     ) {
         let Some((object, asked)) = self.take(call) else { return };
         let is_early = self.end_early(object);
-        let cover = self.covers.get_mut(&object).expect("it was asked for");
-        // Rule 5: it is what is taken back.
+        let cover = self.covers.get_mut(&object).expect("the request was pending");
+        // Rule 5: the grant is the recalled lease.
         let is_once = is_early && serial == cover.evicted;
         let is_void = serial <= cover.evicted && !is_once;
         #[cfg(feature = "mutants")]
@@ -439,18 +447,18 @@ impl Covers {
             return;
         }
         if is_early && !is_once {
-            // That was one of before.
+            // The recall concerned an earlier lease.
             cover.is_evicted = false;
             effects.extend(cover.askers.drain(..).map(Effect::Given));
         }
         self.have(object, Had { kind, serial, until });
         let (least_used, least_lent) = (self.least(Purpose::Use), self.least(Purpose::Lend));
-        let cover = self.covers.get_mut(&object).expect("it was asked for");
+        let cover = self.covers.get_mut(&object).expect("the request was pending");
         if cover.is_evicted && !is_once || cover.is_leaving {
             self.refuse(object, effects);
             return;
         }
-        let had = cover.had.expect("it was granted");
+        let had = cover.had.expect("the lease was just stored");
         for need in core::mem::take(&mut cover.waiting) {
             let least = match need.purpose {
                 Purpose::Use => least_used,
@@ -461,13 +469,13 @@ impl Covers {
             } else if suffices(had, need, now, least) {
                 Self::go(cover, need, effects);
             } else if is_once || need.kind <= asked.kind && need.purpose <= asked.purpose {
-                // It was asked for and came too late, or to nothing.
+                // The lease was requested, and the grant came too late or is too weak.
                 effects.push(Effect::Later(need.ticket));
             } else {
                 cover.waiting.push(need);
             }
         }
-        // Rule 2: all that is left is asked for at once.
+        // Rule 2: one request covers all remaining needs.
         let kind = cover.waiting.iter().map(|need| need.kind).max();
         let purpose = cover.waiting.iter().map(|need| need.purpose).max();
         if let (Some(kind), Some(purpose)) = (kind, purpose) {
@@ -476,15 +484,15 @@ impl Covers {
         self.give(object, effects);
     }
 
-    /// Takes note of a grant. It takes nothing away: what was had before, by whichever number, its home
-    /// counts.
+    /// Stores a grant. It shortens no lease: the home still counts an earlier one, under any
+    /// number.
     fn have(&mut self, object: FileId, mut had: Had) {
         if let Some(was) = self.drop_had(object) {
             had.kind = had.kind.max(was.kind);
             had.until = had.until.max(was.until);
         }
         self.ends.insert((had.until, object));
-        self.covers.get_mut(&object).expect("it is there").had = Some(had);
+        self.covers.get_mut(&object).expect("the entry exists").had = Some(had);
     }
 
     fn drop_had(&mut self, object: FileId) -> Option<Had> {
@@ -531,7 +539,7 @@ impl Covers {
         self.give(object, effects);
     }
 
-    /// Gives a cover that is taken back, once nobody has anything by it.
+    /// Returns a recalled lease, once it has no users and no delegated leases.
     fn give(&mut self, object: FileId, effects: &mut Vec<Effect>) {
         let Some(cover) = self.covers.get_mut(&object) else { return };
         let is_free = !cover.is_leaving;
@@ -546,7 +554,7 @@ impl Covers {
         self.forget(object);
     }
 
-    /// Forgets a cover that is nothing any more, and knows one that nobody uses.
+    /// Removes an empty entry, and updates the set of idle leases.
     fn forget(&mut self, object: FileId) {
         let Some(cover) = self.covers.get(&object) else { return };
         if cover.is_idle() {
@@ -568,10 +576,11 @@ impl Covers {
         }
         while let Some((_, object)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
             self.drop_had(object);
-            let cover = self.covers.get_mut(&object).expect("it was had");
+            let cover = self.covers.get_mut(&object).expect("a lease with an end has an entry");
             if core::mem::take(&mut cover.is_lent) {
                 effects.push(Effect::Lost(object));
-                // What is about to be lent is lost as well: its lender does not tell them apart.
+                // Pending delegations are refused too, because the lender does not distinguish
+                // them.
                 cover.waiting.retain(|need| {
                     let is_lent = need.purpose == Purpose::Lend;
                     effects.extend(is_lent.then_some(Effect::Later(need.ticket)));
@@ -587,7 +596,7 @@ impl Covers {
     }
 }
 
-/// Whether what is had is enough for what is needed.
+/// Returns true if a held lease satisfies a need.
 fn suffices(had: Had, need: Need, now: Time, least: Duration) -> bool {
     had.kind >= need.kind && now + least < had.until
 }

@@ -1,20 +1,23 @@
-//! How far other metaservers are, for a search that asks the nearest first.
+//! The distances of other metaservers, for a search that asks the nearest first.
 //!
 //! Criteria in order of weight:
-//! - Who is asked first is who answers soonest, also after the network has changed.
-//! - What a network and busy machines do by chance changes no order.
-//! - It costs next to no messages, and none where nothing is searched for.
+//! - The peer that is asked first is the one that answers soonest, even after the network has
+//!   changed.
+//! - Random delays of networks and busy machines change no order.
+//! - The measurement costs almost no messages, and none without searches.
 //!
 //! Rules:
-//! 1. A peer is as far as the quickest of its answers took in a span and in the one before, to
-//!    questions that wait for nothing. So one that comes nearer is near at once, and one that was
-//!    slow for once is where it was.
-//! 2. It counts as being where it was found, until it is more than twice as far or less than half;
-//!    below a quarter of a millisecond all are equally near.
-//! 3. Those that are at most twice as far as the nearest of them are equally near, and go by
-//!    number.
-//! 4. Who did not answer is behind all others until it does, as is who was never heard.
-//! 5. When a search begins, who was neither heard nor asked for a span is asked beside it.
+//! 1. The distance of a peer is the shortest response time in the current span and the one before,
+//!    for requests that wait for nothing. So a peer that becomes nearer is near at once, and a
+//!    single slow reply changes nothing.
+//! 2. The distance of a peer stays unchanged until the measured one is more than twice or less than
+//!    half of it; below 250 microseconds all peers are equally near.
+//! 3. Peers that are at most twice as far as the nearest peer of their group are equally near, and
+//!    are ordered by number.
+//! 4. A peer that did not reply comes after all others until it replies, as does a peer without a
+//!    reply yet.
+//! 5. When a search begins, each peer without a reply or a request for a span is asked at the same
+//!    time.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -23,42 +26,42 @@ use leasehold_base::units::Time;
 
 use super::Peer;
 
-/// Long beside what is slow by chance, and short beside changes of a network.
+/// Long compared with random delays, and short compared with changes of a network.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// What is nearer than this is told apart by the load of machines rather than by the way.
+/// Below this time the load of machines, and not the network, decides the response time.
 const NEAREST: Duration = Duration::from_micros(250);
 
-/// Up to so many times as far is equally far.
+/// The ratio of distances up to which two peers are equally near.
 const TIMES: u32 = 2;
 
-/// What happens.
+/// An event for the distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A peer has answered a question that waits for nothing, after so long.
+    /// A peer replied after this time to a request that waits for nothing.
     Answered(Peer, Duration),
-    /// A peer did not answer such a one.
+    /// A peer did not reply to such a request.
     Silent(Peer),
     /// A search begins.
     Search,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The peer is asked something that waits for nothing.
+    /// Send the peer a request that waits for nothing.
     Ask(Peer),
 }
 
-/// What is known of the way to a peer.
+/// The measured distance of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// When the span began.
+    /// The time at which the span began.
     began: Time,
-    /// The quickest answer in it, and in the one before.
+    /// The shortest response time in the span, and in the one before.
     quickest: Duration,
     before: Duration,
-    /// What the peer counts as.
+    /// The distance that is used for ordering.
     counts_as: Duration,
 }
 
@@ -88,24 +91,24 @@ impl Way {
 struct Other {
     way: Option<Way>,
     is_silent: bool,
-    /// When it was last heard, or asked.
+    /// The time of the last reply or request.
     looked: Option<Time>,
 }
 
-/// How far all other peers are.
+/// The distances of all other peers.
 #[derive(Clone, Debug)]
 pub struct Distances {
     others: BTreeMap<Peer, Other>,
 }
 
 impl Distances {
-    /// Starts with nothing known of these.
+    /// Creates the state without measurements of these peers.
     #[must_use]
     pub fn new(others: impl IntoIterator<Item = Peer>) -> Self {
         Self { others: others.into_iter().map(|peer| (peer, Other::default())).collect() }
     }
 
-    /// Takes one event, and appends what is to be done.
+    /// Handles one event, and appends the resulting actions.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Answered(peer, took) => {
@@ -135,7 +138,8 @@ impl Distances {
         }
     }
 
-    /// All others by number, each with its distance: those that are equally near have the same.
+    /// Returns all other peers by number, each with its rank: equally near peers have the same
+    /// rank.
     #[must_use]
     pub fn all(&self) -> Vec<(Peer, u64)> {
         let heard = self.others.iter().filter(|(_, other)| !other.is_silent);
@@ -158,10 +162,10 @@ impl Distances {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         for way in self.others.values().filter_map(|other| other.way) {
-            assert!(way.is() >= NEAREST, "nobody is nearer than that");
+            assert!(way.is() >= NEAREST, "no peer is nearer than the minimum");
             assert!(way.is() <= way.counts_as * TIMES && way.counts_as <= way.is() * TIMES);
         }
     }

@@ -1,61 +1,62 @@
-//! Which calls of metaservers an iod does: none of an epoch that is over.
+//! The calls of metaservers that an iod accepts: an iod fences superseded epochs.
 //!
 //! Rules:
-//! 1. The last epoch of a metaserver is the greatest that a call of it has named, or that was noted
-//!    before. A call of an earlier one is refused.
-//! 2. A call of a later epoch ends those before. It goes, as do all of its epoch, when none of an
-//!    earlier one is under way any more: what an epoch does comes behind all that those before did.
-//! 3. One that waits for that is refused when a later epoch begins.
-//! 4. Metaservers have their epochs each for itself.
+//! 1. The last epoch of a metaserver is the greatest epoch that one of its calls named or that was
+//!    stored before. A call of an earlier epoch is refused.
+//! 2. A call of a later epoch ends earlier epochs. It runs, like all calls of its epoch, when no
+//!    call of an earlier epoch is pending: calls of an epoch take effect after all calls of earlier
+//!    epochs.
+//! 3. A call that waits for that is refused when a later epoch begins.
+//! 4. Each metaserver has its own epochs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Ticket;
 
-/// A metaserver's place, whoever has it.
+/// The identity of a metaserver, across restarts and machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
-    /// The volume that it serves.
+    /// The volume of the metaserver.
     pub volume: u64,
-    /// Its number there.
+    /// The metaserver's number in the volume.
     pub number: u32,
 }
 
-/// What happens.
+/// An event for the epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It was noted that a metaserver has begun this epoch.
+    /// The stored record names this epoch of a metaserver.
     Noted(Seat, u64),
-    /// A call of a metaserver in this epoch has come in.
+    /// A call of a metaserver in this epoch arrived.
     Call(Ticket, Seat, u64),
-    /// Such a call has come to its end, or nobody waits for it any more that was not let go yet.
+    /// Such a call has ended, or its caller gave it up while it waited.
     Ended(Ticket, Seat, u64),
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The call is done; [`Event::Ended`] follows, always.
+    /// Run the call; [`Event::Ended`] always follows.
     Go(Ticket),
-    /// The call is refused: its epoch is over.
+    /// Refuse the call: its epoch is superseded.
     Refuse(Ticket),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Calls {
     last: u64,
-    /// How many of each epoch are under way; none is zero.
+    /// The number of pending calls of each epoch; no entry is zero.
     under_way: BTreeMap<u64, usize>,
-    /// Those of the last epoch that wait for earlier ones.
+    /// The calls of the last epoch that wait for calls of earlier epochs.
     waiting: BTreeSet<Ticket>,
 }
 
-/// The epochs of all metaservers that call.
+/// The epochs of all metaservers.
 #[derive(Clone, Debug, Default)]
 pub struct Epochs(BTreeMap<Seat, Calls>);
 
 impl Epochs {
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Noted(seat, epoch) => self.0.entry(seat).or_default().begin(epoch, effects),
@@ -79,7 +80,7 @@ impl Epochs {
         }
     }
 
-    /// The last epoch of a metaserver, zero where none is known.
+    /// Returns the last epoch of a metaserver; zero if none is known.
     #[must_use]
     pub fn last(&self, seat: Seat) -> u64 {
         self.0.get(&seat).map_or(0, |calls| calls.last)
@@ -94,7 +95,7 @@ impl Calls {
         }
     }
 
-    /// Whether none of an earlier epoch than the last is under way.
+    /// Returns true if no call of an epoch before the last is pending.
     fn is_free(&self) -> bool {
         self.under_way.first_key_value().is_none_or(|(first, _)| *first >= self.last)
     }

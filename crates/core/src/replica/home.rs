@@ -1,32 +1,34 @@
-//! An object's home gives it names and takes them, one thing after the other.
+//! Changes of the names of an object at its home, one at a time.
 //!
 //! Rules:
-//! 1. One thing is done about an object's names at a time; who else wants one comes again.
-//! 2. A name that is to be lost must be one that the object has.
-//! 3. A directory that gets another parent has leave first.
-//! 4. A name is claimed before it is had. The owner refuses one where another stands that has its
-//!    home here and is not replaced: the note may be the object's own, from when it was to replace
-//!    that and did not, and who has claimed a name may claim it again.
-//! 5. A directory that loses its name is closed before: it is empty.
-//! 6. When all of that is had, the metafile is changed on stable storage, once; then it is answered,
-//!    and announced if a name was lost.
-//! 7. What was not had in time, or not at all, is given up, and nothing was changed; so is a change that
-//!    cannot be stored after all. An answer to it that comes later has no effect.
-//! 8. An object is about to stand at a place from before that is claimed until the change is stored
-//!    or given up. A move is under way just as long.
-//! 9. What has its home here as well, and is to lose a name to the object, is under way with it: if it
-//!    is a directory it is closed, and both metafiles are changed in one.
-//! 10. What has its home elsewhere, and is to lose a name to the object, yields it first, and the name
-//!     is claimed when the change is stored. Then that home takes it from it. All is tried again until it
-//!     is done, from the yield on, and the change is under way as long; so is one that a start finds stored.
-//! 11. Whoever has leases on the object gives them back before, however long that takes: what has
-//!     yielded is shown by nobody, and so it does not wait for them.
-//! 12. A home that begins another epoch has yielded nothing: what is not on its way to stable storage is
-//!     given up.
-//! 13. What was replaced elsewhere is told its home for a window more when that starts anew: whoever
-//!     looks for the name may still come too late to it.
-//! 14. Of those that are to replace each other, the lower number does: what waits for another to yield
-//!     gives way.
+//! 1. One change of an object's names is pending at a time; another must be retried later.
+//! 2. An object must have the name that it is to lose.
+//! 3. A directory needs permission before it gets another parent.
+//! 4. A name is claimed before the object gets it. The owner refuses a claim if another object of
+//!    this home stands at the place and is not being replaced. The recorded claim may be the
+//!    object's own, from an earlier attempt to replace that object, and an object may claim its
+//!    name again.
+//! 5. A directory is closed before it loses its name: it must be empty.
+//! 6. When all conditions hold, the metadata file is changed on stable storage, once; then the call
+//!    is answered, and an announcement is sent if a name was lost.
+//! 7. If a condition fails or times out, the change is given up without effect; so is a change that
+//!    cannot be stored. A later reply for it has no effect.
+//! 8. An object is about to stand at a place from before the claim until the change is stored or
+//!    given up. A directory move is pending for the same time.
+//! 9. If the object that loses its name has the same home, it takes part in the change: a directory
+//!    is closed, and both metadata files are changed at once.
+//! 10. If the object that loses its name has another home, it yields the name first, and the name
+//!     is claimed when the change is stored. Then that home removes the name from it. These steps
+//!     are retried until they succeed, starting with the yield, and the change is pending until
+//!     then; so is such a change that a start finds stored.
+//! 11. All leases of others on the object are recalled before the yield, without a time limit. A
+//!     yielded object is hidden from all callers, so the yield must not wait for leases.
+//! 12. The yields of a home are void when it begins a new epoch: a change that is not being stored
+//!     yet is given up.
+//! 13. For one more window a replaced object is reported to its home if that home restarts: a
+//!     search for the name may still arrive there too late.
+//! 14. If two objects are to replace each other, the one with the lower number does: the other
+//!     change gives way while it waits for a yield.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,41 +38,43 @@ use leasehold_base::units::{FileId, Time};
 use super::yields::Yield;
 use super::{Bounds, Peer, Place, Stamp, Ticket};
 
-/// How long until what is stored, and was refused what comes behind that, asks for it again.
+/// The pause before a stored change retries its remaining steps.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How many are to replace something elsewhere at one time: a home that starts is told of all.
+/// The number of pending replacements of objects of other homes: a home that starts receives all of
+/// them.
 pub const REPLACES_MAX: usize = 128;
 
-/// How many that did so just now are remembered: it is told of these as well.
+/// The number of recent replacements that are remembered: a home that starts receives these as
+/// well.
 pub const LATELY_MAX: usize = 96;
 
-/// What loses a name to another object.
+/// The object that loses a name to another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// It has its home here; with whether it is a directory.
+    /// An object of this home, and whether it is a directory.
     Here(FileId, bool),
-    /// It has its home at this peer, and is no directory.
+    /// An object of this peer, which is not a directory.
     There(FileId, Peer),
 }
 
-/// What is to be done about an object's names.
+/// A change of an object's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The object.
     pub object: FileId,
-    /// Whether it is a directory.
+    /// True if the object is a directory.
     pub is_directory: bool,
-    /// The name that it loses, and whether it has it.
+    /// The name that the object loses, and whether the object has it.
     pub from: Option<(Place, bool)>,
-    /// The name that it gets.
+    /// The name that the object gets.
     pub to: Option<Place>,
-    /// What loses that name to it.
+    /// The object that loses that name.
     pub over: Option<Over>,
 }
 
 impl Change {
-    /// The directory that is to be empty for it.
+    /// The directory that must be empty for the change.
     fn closes(&self) -> Option<FileId> {
         match self.over {
             Some(Over::Here(over, true)) => Some(over),
@@ -80,7 +84,7 @@ impl Change {
         }
     }
 
-    /// What has its home here and loses the name to it.
+    /// Returns the object of this home that loses the name.
     #[must_use]
     pub const fn over_here(&self) -> Option<FileId> {
         match self.over {
@@ -89,7 +93,7 @@ impl Change {
         }
     }
 
-    /// What has its home elsewhere and loses that name to it, and where that is.
+    /// Returns the object of another home that loses the name, with the place and that home.
     #[must_use]
     pub fn over_there(&self) -> Option<(Place, FileId, Peer)> {
         match (self.over, &self.to) {
@@ -98,89 +102,92 @@ impl Change {
         }
     }
 
-    /// Whether what loses that name has its home elsewhere, at such a peer.
+    /// Returns true if the object that loses the name has another home that satisfies the
+    /// predicate.
     fn is_over_there(&self, is_meant: impl FnOnce(Peer) -> bool) -> bool {
         matches!(self.over, Some(Over::There(_, peer)) if is_meant(peer))
     }
 
-    /// All that is under way with it.
+    /// Lists the objects of this home that take part in the change.
     pub fn objects(&self) -> impl Iterator<Item = FileId> + use<> {
         [Some(self.object), self.over_here()].into_iter().flatten()
     }
 
-    /// The parent that it gets instead of another.
+    /// Returns the new parent of a directory that gets another parent.
     fn moves_to(&self) -> Option<FileId> {
         let (from, to) = (&self.from.as_ref()?.0, self.to.as_ref()?);
         (self.is_directory && from.directory != to.directory).then_some(to.directory)
     }
 }
 
-/// Why it was not done.
+/// The reason for which a change was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Something is under way, or somebody away.
+    /// A conflicting change is pending, or a peer is unreachable.
     Later,
-    /// The object does not have the name, or the directory is not there.
+    /// The object does not have the name, or the directory does not exist.
     Gone,
-    /// The name is another's.
+    /// Another object has the name.
     Exists,
     /// The directory is not empty.
     Full,
-    /// The directory would be below itself.
+    /// The directory would be its own ancestor.
     Loop,
 }
 
-/// What happens.
+/// An event for a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Names are to be changed.
+    /// A change of names is requested.
     Change(Ticket, Change),
-    /// What was asked for last for this is had, or is not to be had.
+    /// The result of the last effect that asked for something on behalf of this change.
     Had(Ticket, Result<(), Refusal>),
     /// The change is on stable storage, with this version.
     Stored(Ticket, Stamp),
     /// The change cannot be stored now, and will not be.
     Undone(Ticket),
-    /// A start finds this stored, with this version, and what it replaces not gone (rule 10).
+    /// A start finds this change stored, with this version, and the replaced object may still exist
+    /// (rule 10).
     Found(Ticket, Change, Stamp),
-    /// A peer has begun another epoch.
+    /// A peer has begun a new epoch.
     Restarted(Peer),
-    /// The first object is asked to yield a name to the second, which has its home elsewhere.
+    /// The first object must yield a name to the second, which has its home elsewhere.
     Wanted(FileId, FileId),
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The root's home is asked for leave; [`Event::Had`] follows, as after all that asks.
+    /// Request permission from the root's home; [`Event::Had`] follows, as after every request.
     Leave(Ticket, FileId, FileId),
-    /// The home of its directory is asked for the name, which that other loses to it, unless anything
-    /// else stands there that has its home here (rule 4).
+    /// Claim the name at the home of its directory. The last object loses the name, unless another
+    /// object of this home stands there (rule 4).
     Claim(Ticket, FileId, Place, Option<FileId>),
-    /// The directory, which has its home here, is to be closed.
+    /// Close the directory, which has its home here.
     Close(Ticket, FileId),
-    /// Nobody else is to have a lease on the object, from then on until the change has ended.
+    /// Recall all leases on the object, and grant none until the change has ended.
     Turn(Ticket, FileId),
-    /// The home of that other is asked to have it yield the place to the object.
+    /// Ask the home of the last object to yield the place to the first object.
     Yield(Ticket, FileId, Place, FileId),
-    /// It is told that the object will not stand there.
+    /// Report to that home that the object will not stand there.
     Keep(Ticket, FileId, Place, FileId),
-    /// It is asked to take the place from it, where the object stands by a change with this version.
+    /// Ask that home to remove the place from its object; the first object stands there by a change
+    /// with this version.
     Replace(Ticket, FileId, Place, FileId, Stamp),
-    /// That is done: it need not be known any more that the object has replaced something.
+    /// The replacement is complete: the record that the object has replaced another can be removed.
     Replaced(FileId),
-    /// The metafile is changed on stable storage, and that of what it replaces, in one;
-    /// [`Event::Stored`] follows.
+    /// Change the metadata files of the object and of the object that it replaces on stable
+    /// storage, at once; [`Event::Stored`] follows.
     Store(Ticket, Change),
-    /// All peers are told that the object has lost this name.
+    /// Announce to all peers that the object has lost this name.
     Announce(FileId, Stamp, Place),
-    /// It is done.
+    /// The change is made.
     Done(Ticket, Stamp),
-    /// It is not done.
+    /// The change is not made.
     Refused(Ticket, Refusal),
-    /// A directory that was closed, or is to be, is to be open.
+    /// Reopen a directory that was closed, or that was to be closed.
     Open(FileId),
 }
 
@@ -192,15 +199,15 @@ enum Step {
     Claim,
     Close,
     Store,
-    /// What is stored asks for the name again: what was yielded may be forgotten.
+    /// The stored change requests the yield again, because that home may have forgotten it.
     Again,
-    /// It claims the name.
+    /// The stored change claims the name.
     Note,
     Replace,
 }
 
 impl Step {
-    /// Whether a change is given up that is not further in time.
+    /// Returns true if a change in this step is given up after a time limit.
     const fn is_limited(self) -> bool {
         matches!(self, Self::Leave | Self::Yield | Self::Claim | Self::Close)
     }
@@ -213,7 +220,7 @@ struct Under {
     step: Step,
     until: Time,
     version: Stamp,
-    /// When what is stored asks again.
+    /// The time at which the stored change retries.
     again: Option<Time>,
 }
 
@@ -223,36 +230,37 @@ struct Under {
 pub enum Mutant {
     /// Names are not claimed.
     ClaimsNothing,
-    /// A directory gets another parent without leave.
+    /// A directory gets another parent without permission.
     TakesLeave,
-    /// Nothing is about to stand anywhere.
+    /// No object is ever about to stand at a place.
     HidesClaims,
-    /// A name is had that was refused.
+    /// A refused name is taken.
     TakesRefused,
     /// A directory that is replaced need not be empty.
     ReplacesFull,
-    /// What does not get another name loses the one that it has.
+    /// An object that does not get its new name loses its old one.
     LosesRefused,
-    /// A change that a start finds stored is not under way.
+    /// A change that a start finds stored is not pending.
     ForgetsReplaced,
 }
 
-/// What is under way about objects that have their home here.
+/// The pending changes of objects of this home.
 #[derive(Clone, Debug)]
 pub struct Home {
     bounds: Bounds,
     under: BTreeMap<FileId, Under>,
     objects: BTreeMap<Ticket, FileId>,
-    /// What is about to be replaced.
+    /// The objects that are about to be replaced.
     replaced: BTreeSet<FileId>,
-    /// What was replaced just now that has its home elsewhere, at which peer, and until when that is told.
+    /// Recently replaced objects of other homes: how long each is reported, its home, and the
+    /// change.
     lately: VecDeque<(Time, Peer, Yield)>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
 }
 
 impl Home {
-    /// Nothing is under way.
+    /// Creates the state without pending changes.
     #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
         Self {
@@ -277,7 +285,7 @@ impl Home {
         self.mutant == Some(mutant)
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Change(ticket, change) => self.change(now, ticket, change, effects),
@@ -321,7 +329,7 @@ impl Home {
         }
     }
 
-    /// Whether an object is about to stand at a place.
+    /// Returns true if an object is about to stand at a place.
     #[must_use]
     pub fn is_about_to_stand(&self, object: FileId, place: &Place) -> bool {
         #[cfg(feature = "mutants")]
@@ -334,14 +342,13 @@ impl Home {
         })
     }
 
-    /// Whether anything is under way about an object's names.
+    /// Returns true if a change of an object's names is pending.
     #[must_use]
     pub fn is_under(&self, object: FileId) -> bool {
         self.under.contains_key(&object) || self.replaced.contains(&object)
     }
 
-    /// Whether a change by which something loses a name that has its home at a peer is on its way to
-    /// stable storage.
+    /// Returns true if a change is being stored by which an object of this peer loses a name.
     #[must_use]
     pub fn is_storing_over(&self, peer: Peer) -> bool {
         self.under.values().any(|under| {
@@ -349,18 +356,18 @@ impl Home {
         })
     }
 
-    /// What was replaced just now and has its home at a peer.
+    /// Lists the recently replaced objects of a peer.
     pub fn replaced_lately(&self, peer: Peer) -> impl Iterator<Item = &Yield> {
         self.lately.iter().filter(move |(_, home, _)| *home == peer).map(|(.., it)| it)
     }
 
-    /// Whether the change of this ticket is under way.
+    /// Returns true if the change of this ticket is pending.
     #[must_use]
     pub fn is_moving(&self, ticket: Ticket) -> bool {
         self.objects.contains_key(&ticket)
     }
 
-    /// When something is given up.
+    /// Returns the next time at which a change is given up or retried.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let next = |under: &Under| {
@@ -373,17 +380,21 @@ impl Home {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
-        assert_eq!(self.under.len(), self.objects.len(), "each has a ticket of its own");
+        assert_eq!(self.under.len(), self.objects.len(), "each pending change has its own ticket");
         for (ticket, object) in &self.objects {
             assert_eq!(self.under.get(object).map(|under| under.ticket), Some(*ticket));
         }
         let replaced = self.under.values().filter_map(|under| under.change.over_here());
-        assert_eq!(replaced.collect::<BTreeSet<_>>(), self.replaced, "they are under way");
+        assert_eq!(
+            replaced.collect::<BTreeSet<_>>(),
+            self.replaced,
+            "each replaced object belongs to a pending change"
+        );
         assert!(
             self.replaced.iter().all(|over| !self.under.contains_key(over)),
-            "and nowhere else"
+            "a replaced object has no change of its own"
         );
     }
 
@@ -410,7 +421,7 @@ impl Home {
         Under { ticket, change, step: Step::Leave, until, version, again }
     }
 
-    /// Goes on with what is stored, and was not answered.
+    /// Resumes a stored change that is not complete.
     fn found(
         &mut self,
         now: Time,
@@ -431,7 +442,7 @@ impl Home {
         }
     }
 
-    /// What is stored claims the name, and then has it taken from what it replaces.
+    /// A stored change claims the name, and then has it removed from the replaced object.
     fn go_on(under: &Under, effects: &mut Vec<Effect>) {
         let Under { ticket, change, step, version, .. } = under;
         let Some((place, over, _)) = change.over_there() else { return };
@@ -465,7 +476,7 @@ impl Home {
         }
     }
 
-    /// Takes the next step that there is something to do in.
+    /// Takes the next step that requires an action.
     fn go(&self, under: &mut Under, step: Step, effects: &mut Vec<Effect>) {
         let Under { ticket, change, .. } = under;
         let (ticket, object) = (*ticket, change.object);
@@ -529,7 +540,7 @@ impl Home {
                 self.put_back(under);
                 return;
             }
-            // What does not stand there any more need not yield.
+            // An object that does not stand there any more need not yield.
             (Step::Again, _) | (Step::Note, Ok(())) => {
                 let is_again = under.step == Step::Again;
                 under.step = if is_again { Step::Note } else { Step::Replace };

@@ -1,15 +1,16 @@
-//! The root's home gives leave to directories that get another parent, so that none becomes its own
-//! ancestor.
+//! Permission from the root's home for directories that get another parent, so that no directory
+//! becomes its own ancestor.
 //!
 //! Rules:
-//! 1. One has leave at a time; who else asks comes again.
-//! 2. Before leave is given the new parent and all that is above it are asked for from their homes,
-//!    up to the root. If the directory is among them it gets no leave. If one is gone, or its home
-//!    does not say, it is to come again.
-//! 3. Leave is given when it is on stable storage. It ends when the home of the directory says that
-//!    the move is done or given up; that home is asked each second, and when another asks for leave.
-//! 4. After a restart the leave that is stored still holds.
-//! 5. A way to the root that does not end is given up.
+//! 1. One move has permission at a time; other requests must be retried later.
+//! 2. Before permission is granted, the homes of the new parent and of its ancestors are asked for
+//!    their parents, up to the root. If the directory is among them, the move is refused. If one is
+//!    gone, or its home does not reply, the request must be retried later.
+//! 3. Permission is granted when it is on stable storage. It ends when the directory's home reports
+//!    that the move is done or given up; that home is asked each second, and when another move
+//!    requests permission.
+//! 4. After a restart the stored permission is still valid.
+//! 5. A chain of parents that does not reach the root within a limit is given up.
 
 use core::time::Duration;
 
@@ -17,21 +18,21 @@ use leasehold_base::units::{FileId, Time};
 
 use super::{Call, Peer, Ticket};
 
-/// How long until who has leave is asked again.
+/// The pause before the home of a permitted move is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a home may take to say what is above a directory.
+/// How long a home may take to reply with the parent of a directory.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many directories may lie above one another: more than any path can name.
+/// The limit on the depth of directories: more than any path can contain.
 pub const DEPTH_MAX: usize = 1 << 11;
 
 /// A directory that is to get another parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Its home.
+    /// The directory's home.
     pub home: Peer,
-    /// The number that its home gave the move.
+    /// The number of the move at its home.
     pub number: u64,
     /// The directory.
     pub directory: FileId,
@@ -39,42 +40,43 @@ pub struct Move {
     pub parent: FileId,
 }
 
-/// What happens.
+/// An event for the moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A home asks for leave.
+    /// A home requests permission.
     Ask(Ticket, Move),
-    /// What is above a directory, as its home says that was asked; none where it is gone or does not say.
+    /// The parent of a directory, as its home replied; `None` if the directory is gone or the home
+    /// did not reply.
     Above(Call, Option<FileId>),
-    /// The leave is on stable storage.
+    /// The permission is on stable storage.
     Noted,
-    /// What the home says of the move that has leave, by its home and number.
+    /// The home, and the number, of a permitted move that has ended.
     Ended(Peer, u64),
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The home of the directory is asked what is above it, not a copy.
+    /// Ask the directory's home, and not a copy, for its parent.
     LookAbove(Call, FileId),
-    /// Who has leave, if any, goes to stable storage; for one that has, [`Event::Noted`] follows.
+    /// Store the permitted move, or its end; for a move, [`Event::Noted`] follows.
     Note(Option<Move>),
-    /// Its home is asked whether the move is under way.
+    /// Ask the move's home whether the move is still pending.
     AskEnded(Move),
-    /// The move has leave.
+    /// The move has permission.
     Given(Ticket),
-    /// The directory would be above itself.
+    /// The directory would be its own ancestor.
     Loop(Ticket),
-    /// It is to be asked again.
+    /// The request must be retried later.
     Later(Ticket),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
     Idle,
-    /// It is looked for above the parent.
+    /// The ancestors of the new parent are being examined.
     Looking {
         ticket: Ticket,
         asked: Move,
@@ -82,19 +84,19 @@ enum State {
         depth: usize,
         until: Time,
     },
-    /// It goes to stable storage.
+    /// The permission is being stored.
     Noting {
         ticket: Ticket,
         asked: Move,
     },
-    /// It has leave, and its home is asked at that time.
+    /// The move has permission; its home is asked at the given time.
     Given {
         given: Move,
         ask: Time,
     },
 }
 
-/// Who has leave.
+/// The permission for moves of directories.
 #[derive(Clone, Debug)]
 pub struct Moves {
     root: FileId,
@@ -105,7 +107,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Starts with who has leave, as it is stored.
+    /// Starts with the stored permission.
     #[must_use]
     pub fn new(now: Time, root: FileId, stored: Option<Move>) -> Self {
         Self {
@@ -117,13 +119,13 @@ impl Moves {
         }
     }
 
-    /// Plants a fault: each gets leave that asks.
+    /// Injects a fault: every request gets permission.
     #[cfg(feature = "mutants")]
     pub const fn look_nowhere(&mut self) {
         self.looks_nowhere = true;
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Ask(ticket, asked) => self.ask(now, ticket, asked, effects),
@@ -146,7 +148,7 @@ impl Moves {
         }
     }
 
-    /// When somebody is asked again, or not waited for any more.
+    /// Returns the next time at which a home is asked again or times out.
     #[must_use]
     pub const fn next_wake(&self) -> Option<Time> {
         match self.state {
@@ -190,7 +192,7 @@ impl Moves {
         self.look(effects);
     }
 
-    /// Goes on from where it has come to.
+    /// Continues with the next ancestor.
     fn look(&mut self, effects: &mut Vec<Effect>) {
         let State::Looking { ticket, asked, at, .. } = self.state else { return };
         if at == asked.directory {

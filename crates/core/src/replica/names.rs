@@ -1,21 +1,25 @@
-//! A directory's home keeps names apart: of two objects that are to have one name exactly one gets
-//! it, and a directory that is removed is empty.
+//! Unique names at a directory's home: of two objects that are to get one name exactly one gets it,
+//! and a directory that is removed is empty.
 //!
-//! The owner keeps on stable storage, for each name in a directory, a note of who claimed it last.
-//! A note says nothing of whether the object is there: that its own home knows.
+//! The owner stores a note on stable storage for each name in a directory: the object that claimed
+//! (reserved) the name last. The note does not prove that the object stands there: only the
+//! object's home knows that.
 //!
 //! Rules:
-//! 1. A name that nobody has claimed is claimed as soon as that is noted.
-//! 2. Who has claimed a name may claim it again.
-//! 3. If another has claimed it that one's home is asked. If the object stands there, or is about
-//!    to, the name exists; if not, the note is written over. So it is if it has yielded the name to who
-//!    claims it, where that has replaced what stands there: to one that has not it still stands there.
-//! 4. If that home does not say, who claims is told to come again.
-//! 5. One thing is done about a name at a time; who else claims it meanwhile comes again.
-//! 6. A directory may go if the homes of all that claimed a name in it say that none stands there or
-//!    is about to. It is closed then, and while they are asked: who claims a name in it comes again.
+//! 1. A claim of a name without a note is granted as soon as its note is stored.
+//! 2. An object that has claimed a name may claim it again.
+//! 3. If another object has claimed the name, that object's home is asked. If the object stands
+//!    there or is about to, the name exists; if not, the note is overwritten. The note is also
+//!    overwritten if that object has yielded the name to the claimant and the claimant has already
+//!    replaced it; for a claimant that does not have the name yet, the object still stands there.
+//! 4. If that home does not reply, the claimant must retry later.
+//! 5. One operation on a name is pending at a time; another claim meanwhile must be retried later.
+//! 6. A directory may be removed if the homes of all objects that claimed a name in it report that
+//!    none stands there or is about to. The directory is closed then, and while the homes are
+//!    asked: a claim in it must be retried later.
 //! 7. While a name in it is being claimed, a directory is not empty.
-//! 8. When an object has left a place its home is asked as well, and the note dropped if it has.
+//! 8. When an object has left a place, its home is asked as well, and the note is removed if the
+//!    home confirms it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,47 +27,48 @@ use leasehold_base::units::FileId;
 
 use super::{Call, Homes, Place, Ticket};
 
-/// Whether an object stands at a place or is about to, as its home says.
+/// The reply of an object's home: the object stands at a place or is about to, or it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// It does.
+    /// It stands there or is about to.
     Yes,
-    /// It does not.
+    /// It does not stand there.
     No,
-    /// The home did not say.
+    /// The home did not reply.
     Unknown,
 }
 
-/// What happens.
+/// An event for the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The object is to have a name.
+    /// An object is to get a name.
     Claim {
-        /// Who is to be told.
+        /// The caller that receives the result.
         ticket: Ticket,
         /// The name.
         place: Place,
         /// The object.
         object: FileId,
-        /// Which other has claimed it, if any.
+        /// The other object that has claimed the name, if any.
         noted: Option<FileId>,
-        /// Whether the object has it, and what has its home elsewhere has yielded it.
+        /// True if the object already has the name, and an object of another home has yielded it.
         yielded: bool,
     },
-    /// The directory is to go; these have claimed names in it.
+    /// A directory is to be removed; these objects have claimed names in it.
     Retire(Ticket, FileId, Vec<(Vec<u8>, FileId)>),
-    /// The object, which has claimed the place, has left it.
+    /// The object that claimed the place has left it.
     Left(Place, FileId),
-    /// What a home says that was asked.
+    /// The reply of a home that was asked.
     Stands(Call, Stands),
-    /// The claim is noted.
+    /// The note of the claim is stored.
     Noted(Place),
-    /// The directory is gone, or is not to go after all.
+    /// The directory is gone, or is not removed after all.
     Reopened(FileId),
 }
 
 impl Event {
-    /// An object is to have a name, which that other loses to it, if any does, and which `noted` has claimed.
+    /// Creates a claim: `object` is to get a name, which `over` loses, and which `noted` has
+    /// claimed.
     #[must_use]
     pub fn claim(
         homes: &Homes,
@@ -73,28 +78,28 @@ impl Event {
     ) -> Self {
         let is_elsewhere = |other: FileId| homes.of(other) != homes.of(object);
         let yielded = over.is_some_and(is_elsewhere);
-        // What is replaced and has the same home is seen to by that.
+        // The shared home of both objects handles their replacement itself.
         let is_seen_to = over.is_some() && !yielded;
         let noted = noted.filter(|noted| !is_seen_to || is_elsewhere(*noted));
         Self::Claim { ticket, place, object, noted, yielded }
     }
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The object's home is asked whether it stands there, and has not yielded the name to that other;
-    /// [`Event::Stands`] follows, always.
+    /// Ask the object's home whether the object stands there and has not yielded the name to the
+    /// last object; [`Event::Stands`] always follows.
     Ask(Call, Place, FileId, Option<FileId>),
-    /// It goes to stable storage that the object has claimed the place; [`Event::Noted`] follows.
+    /// Store the note that the object has claimed the place; [`Event::Noted`] follows.
     Note(Place, FileId),
-    /// The note is dropped, some time.
+    /// Remove the note, at a later time.
     Drop(Place),
-    /// The place is the object's.
+    /// The claim is granted.
     Granted(Ticket),
-    /// The place is another's.
+    /// Another object has the name.
     Exists(Ticket),
-    /// It is to be asked again.
+    /// The caller must retry later.
     Later(Ticket),
     /// The directory is empty, and closed.
     Retired(Ticket),
@@ -104,18 +109,18 @@ pub enum Effect {
 
 #[derive(Clone, Debug)]
 enum Work {
-    /// Another's home is asked for the one who claims.
+    /// The home of another object is asked, on behalf of a claim.
     Asking { ticket: Ticket, object: FileId },
-    /// The claim goes to stable storage.
+    /// The note of the claim is being stored.
     Noting(Ticket),
-    /// The home of who has left is asked.
+    /// The home of an object that has left the place is asked.
     Sweeping,
 }
 
 #[derive(Clone, Debug)]
 struct Closed {
     ticket: Ticket,
-    /// What is still asked.
+    /// The calls without a reply.
     asked: BTreeSet<Call>,
 }
 
@@ -123,24 +128,24 @@ struct Closed {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A name that another has claimed is taken from it.
+    /// A name that another object has claimed is taken from it.
     TakesNames,
-    /// What has yielded a name to who claims it does not stand there, whether that has replaced it or not.
+    /// An object that has yielded a name counts as not standing there, even before it is replaced.
     TakesYielded,
-    /// A directory is closed without asking.
+    /// A directory is closed without asking the homes.
     ClosesFull,
-    /// A directory that is asked about is open.
+    /// A directory is open while the homes are asked.
     LeavesOpen,
-    /// A note is dropped though its object stands there.
+    /// A note is removed although its object stands there.
     DropsStanding,
 }
 
-/// What is under way about names in directories that have their home here.
+/// The pending operations on names in directories of this home.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     work: BTreeMap<Place, Work>,
     closed: BTreeMap<FileId, Closed>,
-    /// About which place each call is, and whether for the directory's end.
+    /// The place that each call concerns, and whether the call serves a removal of the directory.
     calls: BTreeMap<Call, (Place, bool)>,
     last_call: u64,
     #[cfg(feature = "mutants")]
@@ -159,7 +164,7 @@ impl Names {
         self.mutant == Some(mutant)
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Claim { ticket, place, object, noted, yielded } => {
@@ -283,7 +288,9 @@ impl Names {
                     effects.push(Effect::Drop(place));
                 }
             }
-            Some(Work::Noting(_)) | None => unreachable!("a place that is asked about is kept"),
+            Some(Work::Noting(_)) | None => {
+                unreachable!("a place with a pending call has an entry")
+            }
         }
     }
 

@@ -1,19 +1,19 @@
-//! Who there is, and whether this metaserver may serve.
+//! The peers of a metaserver, and the decision whether this metaserver may serve.
 //!
 //! Rules:
-//! 1. A peer that starts asks all others what they know of it, again each second until they say.
-//! 2. If one knows a later epoch or stamp than the peer finds in its storage, its metadata is older
-//!    than what others were told: it serves nobody, ever.
-//! 3. It serves when all have said that they know no such thing; an administrator may say that one
-//!    is not waited for.
-//! 4. What a peer knows of another is the last epoch that this one began, the one before, and the
-//!    greatest stamp that it heard of it. They are noted on stable storage as they grow. One that
-//!    starts is told the epoch before that which it starts.
-//! 5. A call is let in that is of the epoch of this peer and of the last of its caller.
-//! 6. All peers keep things consistent in one way. One that is told that another has another way
-//!    serves nobody, ever.
-//! 7. One that serves and is told that it has begun a later epoch has been taken the place of, as by
-//!    a home that was moved: it serves nobody any more.
+//! 1. A peer that starts asks all others for their record of it, each second until they reply.
+//! 2. If a reply contains a later epoch or version number than the storage of this metaserver, its
+//!    metadata is out of date (for example, restored from a backup): it never serves.
+//! 3. It serves when all peers have replied without such a record; an administrator may exclude a
+//!    peer from this wait.
+//! 4. A peer's record of another peer contains the last epoch that the other began, the epoch
+//!    before, and its greatest known version number. The record is stored on stable storage
+//!    whenever it grows. A starting peer receives the epoch before the one that it starts.
+//! 5. A call is admitted if it names the epoch of this peer and the last epoch of its caller.
+//! 6. All peers use the same consistency mode. A peer that starts and receives a different mode
+//!    never serves.
+//! 7. A serving peer that learns of a later epoch of its own is superseded, for example by a copy
+//!    on another machine: it stops serving.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -22,38 +22,38 @@ use leasehold_base::units::Time;
 
 use super::{Peer, Stamp};
 
-/// How long until a peer that has not answered is asked again.
+/// The pause before a peer that has not replied is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A moment in a peer's history.
+/// A point in a peer's history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The epoch that it was in.
+    /// The last version number at that point.
     pub epoch: u64,
     /// The last stamp that it had given.
     pub stamp: Stamp,
 }
 
 impl Known {
-    /// Whether any of it is later than what is stored.
+    /// Returns true if the epoch or the version number is later than the stored one.
     fn is_beyond(self, stored: Self) -> bool {
         self.epoch > stored.epoch || self.stamp > stored.stamp
     }
 }
 
-/// What a peer knows of another, and has on stable storage.
+/// A peer's record of another peer, which is on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
-    /// The last epoch that it began.
+    /// The last epoch that the peer began.
     pub epoch: u64,
-    /// The one before, which is what it finds in its storage while it starts.
+    /// The epoch before, which the peer finds in its storage while it starts.
     pub before: u64,
-    /// The greatest stamp that was heard of it.
+    /// The greatest known version number.
     pub stamp: Stamp,
 }
 
 impl Noted {
-    /// Takes note of an epoch; true when it is a later one.
+    /// Records an epoch; returns true if it is a later one.
     const fn began(&mut self, epoch: u64) -> bool {
         let is_later = epoch > self.epoch;
         if is_later {
@@ -64,48 +64,48 @@ impl Noted {
     }
 }
 
-/// What happens.
+/// An event for the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A peer has started this epoch, and asks what is known of it.
+    /// A peer has started this epoch, and asks for the record of it.
     Hello(Peer, u64),
-    /// A peer in this epoch answers what it knows.
+    /// A peer in this epoch replied with its record of this metaserver.
     Answered(Peer, u64, Known),
-    /// A peer answered a call, or refused one, in this epoch and with this stamp.
+    /// A peer answered or refused a call, in this epoch and with this version number.
     Heard(Peer, Known),
-    /// A peer answers that it keeps things consistent in another way.
+    /// A peer replied that it uses another consistency mode.
     Unlike(Peer),
-    /// A peer is not waited for.
+    /// The start does not wait for this peer.
     Away(Peer),
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The peer is asked what it knows.
+    /// Ask the peer for its record of this metaserver.
     Hello(Peer),
-    /// The peer is answered this.
+    /// Reply to the peer with this record.
     Answer(Peer, Known),
-    /// This is known of the peer, which goes to stable storage.
+    /// Store this record of the peer on stable storage.
     Note(Peer, Noted),
     /// This metaserver serves.
     Open,
-    /// The peer knows more than is stored here: this metaserver does not serve.
+    /// The peer's record is later than the storage: this metaserver does not serve.
     Older(Peer, Known),
-    /// The peer knows a later epoch of this metaserver than this one, which does not serve any more.
+    /// The peer knows a later epoch of this metaserver, which is superseded and stops serving.
     Over(Peer, Known),
-    /// The peer is not like this metaserver, which does not serve.
+    /// The peer uses another consistency mode, so this metaserver does not serve.
     Unlike(Peer),
 }
 
-/// Why a call is not let in.
+/// The reason for which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is of another epoch than this, which is.
+    /// The call names another epoch than the current one, which is this.
     Epoch(u64),
-    /// Nobody is served.
+    /// This metaserver does not serve now.
     Later,
 }
 
@@ -119,11 +119,11 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Other {
     noted: Noted,
-    /// When it is asked again; none when it has answered or is not waited for.
+    /// The time of the next request; `None` if the peer has replied or is excluded from the wait.
     ask: Option<Time>,
 }
 
-/// This metaserver among its peers.
+/// The state of this metaserver and its records of its peers.
 #[derive(Clone, Debug)]
 pub struct Peers {
     epoch: u64,
@@ -138,14 +138,14 @@ pub struct Peers {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// Calls are let in whatever epoch they are of.
+    /// Calls of every epoch are admitted.
     IgnoresEpochs,
-    /// Older metadata is served.
+    /// A metaserver with older metadata serves.
     ServesOlder,
 }
 
 impl Peers {
-    /// Starts an epoch, with what is stored of this metaserver and what was noted of the others.
+    /// Starts an epoch, with the stored state of this metaserver and the records of the others.
     #[must_use]
     pub fn new(now: Time, epoch: u64, stored: Known, others: BTreeMap<Peer, Noted>) -> Self {
         let other = |noted| Other { noted, ask: Some(now) };
@@ -165,7 +165,7 @@ impl Peers {
         self.mutant = Some(mutant);
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Hello(peer, epoch) => {
@@ -204,10 +204,11 @@ impl Peers {
         }
     }
 
-    /// Whether a call is let in that names its caller, the caller's epoch and this peer's.
+    /// Returns whether a call with this caller, the caller's epoch, and this peer's epoch is
+    /// admitted.
     ///
     /// # Errors
-    /// When the call must have no effect.
+    /// Returns a refusal if the call must have no effect.
     pub fn admit(&self, caller: Peer, epoch: u64, callee_epoch: u64) -> Result<(), Refusal> {
         if self.state != State::Open {
             return Err(Refusal::Later);
@@ -220,25 +221,25 @@ impl Peers {
         if callee_epoch == self.epoch && is_last { Ok(()) } else { Err(Refusal::Epoch(self.epoch)) }
     }
 
-    /// Whether this metaserver serves.
+    /// Returns true if this metaserver serves.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// The epoch.
+    /// Returns the epoch.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The last epoch of a peer that is known.
+    /// Returns the last known epoch of a peer.
     #[must_use]
     pub fn epoch_of(&self, peer: Peer) -> u64 {
         self.others.get(&peer).map_or(0, |other| other.noted.epoch)
     }
 
-    /// When somebody is asked again.
+    /// Returns the next time at which a peer is asked again.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let asking = self.state == State::Asking;

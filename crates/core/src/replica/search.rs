@@ -1,22 +1,23 @@
-//! Whom to ask for a name that is not here, and what follows from the answers.
+//! The search for a name without a local object: the peers to ask, and the result of their replies.
 //!
-//! With `n` metaservers, of which this is one:
+//! The cost with `n` metaservers, including this one:
 //!
-//! | order | calls | one after the other |
+//! | order | calls | in series |
 //! | --- | --- | --- |
 //! | sequential | up to n - 1 | up to n - 1 |
-//! | nearest | up to n - 1, sooner found | up to n - 1, the nearer first |
-//! | tree | up to n - 1, by all together | log2 n |
+//! | nearest | up to n - 1, usually fewer | up to n - 1, nearest first |
+//! | tree | up to n - 1, by all peers together | log2 n |
 //! | constant | up to 2 | up to 2 |
 //!
 //! Rules:
-//! 1. In sequence peers are asked one by one, by number or the nearest first, until one has it.
-//! 2. In a tree two are asked at once, each with half of the others behind it. Who is asked looks at
-//!    home first, and searches so among those behind it.
-//! 3. With constant calls the directory's home is asked which object has claimed the name, and that
-//!    object's home for its metafile. If it does not stand there, nobody does.
-//! 4. The first that has it ends the search. It is nowhere if all that were asked said so. If one
-//!    did not answer and nobody has it, it is not known.
+//! 1. In sequence, peers are asked one by one, by number or nearest first, until one has the name.
+//! 2. In a tree, two peers are asked at once, each with half of the other peers behind it. A peer
+//!    that is asked searches its own objects first, and then the peers behind it in the same way.
+//! 3. In constant order, the directory's home is asked which object has claimed the name, and that
+//!    object's home is asked for the metadata file. If the object does not stand there, no object
+//!    does.
+//! 4. The first positive reply ends the search. No object has the name if all peers that were asked
+//!    reported so. If a peer did not reply and no other peer has the name, the result is unknown.
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ use leasehold_base::units::FileId;
 
 use super::Peer;
 
-/// The order in which peers are asked.
+/// The order in which a search asks peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By number.
@@ -33,41 +34,41 @@ pub enum Order {
     Nearest,
     /// Two halves at once.
     Tree,
-    /// The directory's home, and then the object's.
+    /// The directory's home, then the object's home.
     Constant,
 }
 
-/// What a peer answered.
+/// The reply of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The object that has the name, with its metafile.
     Found(FileId),
     /// The object that has claimed the name.
     Claimed(FileId),
-    /// Nothing that it knows of.
+    /// The peer knows no object with the name.
     Nowhere,
-    /// None, or that it does not know.
+    /// No reply, or a reply that the result is unknown.
     Unknown,
 }
 
-/// What is to be done.
+/// An action for the owner, or the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The peer is asked, and asks those behind it.
+    /// Ask the peer, which then asks the peers behind it.
     Search(Peer, Vec<Peer>),
-    /// The directory's home is asked.
+    /// Ask the directory's home.
     Named(Peer),
-    /// The object's home is asked.
+    /// Ask the object's home.
     Fetch(FileId),
     /// The object has the name.
     Found(FileId),
-    /// Nobody has it.
+    /// No object has the name.
     Nowhere,
-    /// That is not known.
+    /// The result is unknown.
     Unknown,
 }
 
-/// A search that is under way.
+/// A pending search.
 #[derive(Clone, Debug)]
 pub struct Search {
     to_ask: VecDeque<Peer>,
@@ -78,8 +79,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Starts among the other peers, of which each is said how far it is, for a name in a directory
-    /// of another's.
+    /// Starts a search among the other peers, given with their distances, for a name in a directory
+    /// of another home.
     #[must_use]
     pub fn start(
         order: Order,
@@ -105,7 +106,7 @@ impl Search {
         search
     }
 
-    /// Starts as part of a tree: all of these are to be asked.
+    /// Starts a part of a tree search, which asks all of these peers.
     #[must_use]
     pub fn among(peers: &[Peer], effects: &mut Vec<Effect>) -> Self {
         let halves = peers.split_at(peers.len().div_ceil(2));
@@ -121,13 +122,13 @@ impl Search {
         search
     }
 
-    /// Plants a fault: who does not answer does not have it.
+    /// Injects a fault: a peer that does not reply counts as not having the name.
     #[cfg(feature = "mutants")]
     pub const fn give_up(&mut self) {
         self.gives_up = true;
     }
 
-    /// Takes an answer; false when the search is over.
+    /// Handles a reply; returns false when the search has ended.
     pub fn step(&mut self, answer: Answer, effects: &mut Vec<Effect>) -> bool {
         match answer {
             Answer::Found(object) => {

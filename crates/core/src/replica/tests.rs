@@ -1,4 +1,4 @@
-//! What the machines have in common.
+//! Tests of the types that all state machines share.
 
 use super::*;
 
@@ -13,18 +13,18 @@ pub(super) fn object(word: &str) -> FileId {
     FileId(word.parse().expect("an object"))
 }
 
-/// Bounds that are soon met.
+/// Bounds that are reached soon.
 pub(super) const SMALL: Bounds = Bounds { most: 3, ..Bounds::DEFAULT };
 
 #[test]
-fn a_range_says_who_is_at_home() {
+fn the_range_of_an_id_determines_the_home() {
     let homes = Homes::new(BTreeMap::from([(1, Peer(10)), (2, Peer(20)), (3, Peer(10))]));
     let of = |range: u64| homes.of(FileId(range << 48 | 77));
     assert_eq!([1, 2, 3, 4].map(of), [Some(Peer(10)), Some(Peer(20)), Some(Peer(10)), None]);
 }
 
 #[test]
-fn an_id_is_given_once_also_over_restarts() {
+fn an_id_is_issued_once_even_across_restarts() {
     let mut stored = 0;
     let mut given = std::collections::BTreeSet::new();
     for _ in 0..5 {
@@ -37,7 +37,7 @@ fn an_id_is_given_once_also_over_restarts() {
             }
             let id = ids.take().expect("there are more");
             assert_eq!(id.0 >> 48, 7);
-            assert!(given.insert(id), "{id:?} is given again");
+            assert!(given.insert(id), "{id:?} is issued twice");
         }
     }
 }

@@ -1,18 +1,22 @@
-//! What an object's home does when the object is to lose a name to one that has its home elsewhere.
+//! Hides an object that is to lose a name to an object of another home (prepare of a two-phase
+//! rename).
 //!
-//! That home changes its own metafile, in one moment, and this one then its own. In between the name is
-//! the other's already, and nobody is to see that it is not: so it is yielded before.
+//! The other home changes its own metadata file atomically, and this home changes its file after
+//! that. In between, the name already belongs to the other object, and no caller may see the old
+//! one: so the old object yields the name, which hides it, before the change.
 //!
 //! Rules:
-//! 1. A name is yielded to one object at a time, and by which change of it counts.
-//! 2. While it is yielded nothing is shown of what has it, and its names are not changed.
-//! 3. That ends when the change is given up, or the name is lost.
-//! 4. If neither is heard for a while the other's home is asked whether the other stands there, or is about
-//!    to, again and again: if it does not the name was not lost. It is not known as long as nobody says.
-//! 5. Who looked for the name at the other's home may have been too early, and would not find it here:
-//!    for a window after it was lost nobody is told that it is nowhere.
-//! 6. A home that starts has yielded what others' answers to its HELLO say, or has lost it just now, and
-//!    shows nothing before.
+//! 1. An object yields a name to one object at a time, for one change with a number.
+//! 2. While an object yields a name, it is hidden from all callers, and its names are not changed.
+//! 3. The yield ends when the change is given up, or when the name is lost.
+//! 4. If this home receives neither report for a while, it asks the other home whether the other
+//!    object stands there or is about to, and repeats that until it has a reply. If the object does
+//!    not stand there, the name was not lost. Until a reply arrives the result is unknown.
+//! 5. A caller that searched for the name at the other home may have been too early there, and
+//!    would be too late here. For a window after the name was lost, this home does not report it as
+//!    absent.
+//! 6. A home that starts learns its yields, and its recently lost names, from the replies to its
+//!    HELLO, and shows no object before that.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +26,7 @@ use leasehold_base::units::{FileId, Time};
 use super::names::Stands;
 use super::{Bounds, Call, Place};
 
-/// How long until it is asked what came of the change.
+/// The pause before the other home is asked about the result of the change.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A name that an object yields.
@@ -32,31 +36,32 @@ pub struct Yield {
     pub over: FileId,
     /// The name.
     pub place: Place,
-    /// Which object is to have it.
+    /// The object that is to get the name.
     pub to: FileId,
-    /// The number of the change by which it is to, at its home.
+    /// The number of the change at its home.
     pub number: u64,
 }
 
-/// What happens.
+/// An event for the yields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A name is yielded.
+    /// An object yields a name.
     Yielded(Yield),
     /// The change of this number is given up.
     Kept(FileId, u64),
-    /// The object has lost the name, perhaps in an epoch before.
+    /// The object has lost the name, perhaps in an earlier epoch.
     Lost(FileId, Place),
-    /// What a home says that was asked.
+    /// The reply of a home that was asked.
     Stands(Call, Stands),
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The object's home is asked whether it stands there, or is about to; [`Event::Stands`] follows, always.
+    /// Ask the object's home whether the object stands there or is about to; [`Event::Stands`]
+    /// always follows.
     Ask(Call, Place, FileId),
 }
 
@@ -64,9 +69,9 @@ pub enum Effect {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// What is yielded is shown.
+    /// A yielded object is shown.
     ShowsYielded,
-    /// What was lost just now is nowhere.
+    /// A recently lost name is reported as absent.
     ForgetsLost,
 }
 
@@ -77,14 +82,14 @@ struct Given {
     asks: Option<Call>,
 }
 
-/// The names that objects which have their home here yield to others.
+/// The names that objects of this home yield to others.
 #[derive(Clone, Debug)]
 pub struct Yields {
     bounds: Bounds,
     given: BTreeMap<FileId, Given>,
-    /// When names were lost, until nobody can have looked for them before.
+    /// Lost names, and the times after which no pending search can be affected.
     lost: BTreeMap<Place, Time>,
-    /// The same in the order in which that ends.
+    /// The same entries, ordered by time.
     ends: VecDeque<(Time, Place)>,
     last_call: u64,
     #[cfg(feature = "mutants")]
@@ -92,7 +97,7 @@ pub struct Yields {
 }
 
 impl Yields {
-    /// Nothing is yielded.
+    /// Creates the state without yields.
     #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
         Self {
@@ -112,7 +117,7 @@ impl Yields {
         self.mutant = Some(mutant);
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Yielded(it) => {
@@ -161,7 +166,8 @@ impl Yields {
         }
     }
 
-    /// Whether a name may be yielded: to no other than it is, and not if there are too many.
+    /// Returns true if a name may be yielded: it is not yielded to another object, and there is
+    /// room.
     #[must_use]
     pub fn may(&self, it: &Yield) -> bool {
         match self.given.get(&it.over) {
@@ -170,20 +176,20 @@ impl Yields {
         }
     }
 
-    /// Whether an object has yielded a name, to whichever.
+    /// Returns true if an object yields any name.
     #[must_use]
     pub fn has(&self, over: FileId) -> bool {
         self.given.contains_key(&over)
     }
 
-    /// Whether it has yielded this one to that.
+    /// Returns true if an object yields this name to this object.
     #[must_use]
     pub fn has_to(&self, over: FileId, place: &Place, to: FileId) -> bool {
         let given = self.given.get(&over);
         given.is_some_and(|given| (&given.it.place, given.it.to) == (place, to))
     }
 
-    /// Whom an object has yielded a name to, so that nothing may be shown of it.
+    /// Returns the object to which an object yields a name, so that the latter must be hidden.
     #[must_use]
     pub fn hides(&self, object: FileId) -> Option<FileId> {
         #[cfg(feature = "mutants")]
@@ -193,7 +199,8 @@ impl Yields {
         self.given.get(&object).map(|given| given.it.to)
     }
 
-    /// Whether a name was lost so lately that it may be another's though nobody has found it there.
+    /// Returns true if a name was lost so recently that a search without a result does not prove
+    /// its absence.
     #[must_use]
     pub fn was_lost(&self, now: Time, place: &Place) -> bool {
         #[cfg(feature = "mutants")]
@@ -203,7 +210,7 @@ impl Yields {
         self.lost.get(place).is_some_and(|until| *until > now)
     }
 
-    /// When something is asked, or forgotten.
+    /// Returns the next time at which a home is asked, or a lost name is forgotten.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let asks = self.given.values().filter(|given| given.asks.is_none());

@@ -29,7 +29,7 @@ pub(super) struct State {
     dirty_since: bool,
     /// True if the server must receive the changes.
     sync: bool,
-    /// True while the owner revokes content that it gave to others, for whatever reason.
+    /// True while the owner revokes content that it gave to others, regardless of the reason.
     withdrawing: bool,
     /// The serial of the recalled lease.
     evicted: Option<Serial>,

@@ -226,7 +226,7 @@ impl Record {
             assert_eq!(
                 evictions.filter(|sent| sent.is_of(lease)).count(),
                 usize::from(lease.evicted),
-                "who is evicted is told so"
+                "each recalled lease has one pending recall"
             );
         }
         let cachable = self.leases.iter().filter(|lease| lease.cachable).count();
@@ -482,7 +482,8 @@ impl Record {
         }
     }
 
-    /// Returns true if a call can run now. Otherwise recalls the leases that conflict with it.
+    /// Returns true if a call can run now. Otherwise recalls the leases that conflict with the
+    /// call.
     fn can_run(&mut self, one: &mut Waiting, is_behind: bool, turn: &mut Turn<'_>) -> bool {
         #[cfg(feature = "mutants")]
         if one.call.ask.is_none()
@@ -587,8 +588,8 @@ impl Record {
         if granted.is_none()
             && let Some(grant) = grant
         {
-            // Rule 16: the client may learn of the lease by this call too, whatever the first
-            // call's outcome.
+            // Rule 16: the client may learn of the lease by this call, even if the first call
+            // fails.
             let running = self.busy().running.iter_mut();
             let first = running.filter(|one| one.granted == Some(grant.serial));
             first.for_each(|one| one.granted = None);

@@ -1,4 +1,4 @@
-//! Dialogues, one for each rule, and what noise does.
+//! Dialogues, one for each rule, and the effect of noise.
 
 use leasehold_base::random::Random;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::dialogue::{lines, play};
 use crate::replica::search::{self, Order, Search};
 
-/// Whom a search asks, one after the other where nobody has the name.
+/// The peers that a search asks, one after the other, if no object has the name.
 fn asked(distances: &Distances) -> Vec<Peer> {
     let mut effects = Vec::new();
     let mut search = Search::start(Order::Nearest, Peer(1), &distances.all(), &mut effects);
@@ -49,7 +49,7 @@ fn dialogues() {
     });
 }
 
-/// However their answers come within a factor of two, nobody takes the place of another.
+/// Reply times that vary by less than a factor of two change no order.
 #[test]
 fn noise_changes_no_order() {
     let mut random = Random::from_seed(7);

@@ -42,7 +42,7 @@ fn dialogues() {
 }
 
 #[test]
-fn a_way_that_does_not_end_is_given_up() {
+fn an_endless_chain_of_parents_is_given_up() {
     let mut moves = Moves::new(Time::ZERO, FileId(1), None);
     let mut effects = Vec::new();
     let asked = Move { home: Peer(1), number: 1, directory: FileId(9), parent: FileId(2) };

@@ -1,9 +1,9 @@
-//! Dialogues, one for each rule, and what each order costs.
+//! Dialogues, one for each rule, and the cost of each order.
 
 use super::*;
 use crate::dialogue::{lines, play};
 
-/// Of peers 1 to 5, and this is 3; the further the number the nearer.
+/// Peers 1 to 5, of which 3 is this one; a greater number is nearer.
 const OTHERS: [(Peer, u64); 4] = [(Peer(1), 40), (Peer(2), 30), (Peer(4), 20), (Peer(5), 10)];
 
 #[test]
@@ -44,8 +44,8 @@ fn dialogues() {
     });
 }
 
-/// Searches among so many peers for a name that is nowhere, or that only the last has; gives how
-/// many calls it took, and how many one after the other.
+/// Searches among this many peers for a name that no peer has, or only the last; returns the number
+/// of calls, and the number of calls in series.
 fn cost(order: Order, peers: u32, is_there: bool) -> (usize, usize) {
     let others: Vec<(Peer, u64)> = (1..peers).map(|peer| (Peer(peer), 1)).collect();
     let mut effects = Vec::new();
@@ -83,7 +83,7 @@ fn cost(order: Order, peers: u32, is_there: bool) -> (usize, usize) {
     (calls, last)
 }
 
-/// What it costs to ask these as a part of a tree.
+/// The cost of asking these peers as a part of a tree.
 fn tree(peers: &[Peer]) -> (usize, usize) {
     let mut effects = Vec::new();
     let _ = Search::among(peers, &mut effects);
