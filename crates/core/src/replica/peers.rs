@@ -28,9 +28,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A point in a peer's history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The last version number at that point.
+    /// The epoch at that point.
     pub epoch: u64,
-    /// The last stamp that it had given.
+    /// The last version number at that point.
     pub stamp: Stamp,
 }
 
