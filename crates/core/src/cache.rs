@@ -1,58 +1,62 @@
-//! A client's cache of one mount: attributes, names and data, and what was written here and is not
-//! yet on the server's stable storage.
+//! A client's cache of one mount: attributes, names and data, including written data that is not on
+//! the server's stable storage yet.
 //!
 //! Criteria in order of weight:
-//! - What a program wrote is not lost: it stays here until the server has it on stable storage,
-//!   whatever the server forgets meanwhile; where that fails, the program is told.
-//! - What is read is what was last written here, and no older than the mount's variant allows.
-//! - The server is asked seldom, and in large pieces.
+//! - Data that a program wrote is not lost: it stays in the cache until the server has it on stable
+//!   storage, even if the server restarts. If that fails, the program receives an error.
+//! - A read returns the data last written here, and is no older than the mount's consistency
+//!   variant allows.
+//! - Calls to the server are few and large.
 //! - Memory is bounded.
 //!
 //! Rules:
 //! 1. Attributes are trusted for a time that doubles while they are found unchanged, within limits.
-//!    An answer to a question from before a change of ours was answered is not believed over it,
-//!    nor does what another change brought make a file shorter than the server took it.
-//! 2. A change of ours is told from another's by the attributes before it: from what is known, all
-//!    our changes lead to the newest attributes, or somebody else was there. Then clean data and
-//!    names are dropped.
-//! 3. A name, or its absence, is good for as long as its directory's attributes are trusted and its
-//!    directory was changed by us alone. Names are bounded; a listing gets a quarter of the room.
-//!    Where nobody else makes names unseen, a directory that was made here has no names but those
-//!    that are known, until one of them is forgotten.
-//! 4. Written data is dirty, then on its way, then written unstably, then clean (the page states of
-//!    the paper's figure 1). A COMMIT that is answered with another verifier than the WRITE was
-//!    makes it dirty again. Only clean data is evicted.
-//! 5. Dirty data goes out when it fills a WRITE, when it has been here for long, when much is
-//!    unsaved, when somebody waits for it, and before anything else about the file is changed: then
-//!    it is committed as well, so that what is changed is not changed back by writing again. With
-//!    what has been here for long goes what has been here for half as long: many files that are
-//!    saved at once share the server's syncs, for which others wait.
-//! 6. Two WRITEs of the same bytes are never on their way at once.
-//! 7. When all that is unsaved of a file fits one WRITE and is to be saved, as somebody waits for it
-//!    or it has been here for long, then that is asked to be stable, and needs no COMMIT.
-//! 8. A program that writes waits while too much is unsaved, and while the file is being changed.
-//! 9. What the server refuses to take is dropped, and the failure is remembered for each who has
-//!    the file open; not where it was discarded while it was on its way, as its file was removed.
-//! 10. A file that is read in order is read ahead, twice as far each time, while all goes well.
-//! 11. Bytes that change here while a READ is on its way are not taken from its answer.
-//! 12. So many READs, WRITEs and COMMITs are on their way at once, for one file and for all; files
-//!     take turns.
-//! 13. Mode, times and size that an owner sets here are sent when what was written before is saved,
-//!     along with the WRITE that saves it where rule 7 has one, and are unsaved until then. No WRITE
-//!     of the file is on its way at once with them, and no size cuts off what was written behind it.
-//!     A time that a program was shown is set in the same way: it is the file's time from then on,
-//!     until a program writes again. No call sets the change time, so programs here go on seeing
-//!     the change time that they were shown, as long as only changes from this cache have moved
-//!     the change time at the server.
-//! 14. Behind the end that a file is known to have there are zeros: a short gap that a write leaves
-//!     there is not asked for. Where nobody else writes unseen, one within a block goes out with what
-//!     lies around it, so that it parts no WRITE.
+//!    A reply to a call that was sent before a change of our own was answered does not override
+//!    that change, and does not make a file shorter than the data that the server has accepted.
+//! 2. Changes of our own and changes of others are distinguished by the attributes before each
+//!    change: starting from the known attributes, our own changes must lead to the newest
+//!    attributes. Otherwise another client changed the object, and clean data and names are
+//!    dropped.
+//! 3. A cached name, or the absence of a name, is valid while its directory's attributes are
+//!    trusted and only this client has changed the directory. The number of names is bounded; names
+//!    from listings get a quarter of it. If no other client can add names unnoticed, a directory
+//!    that was created here contains only the known names, until one of them is forgotten.
+//! 4. Written data is dirty, then in transit, then written unstably, then clean (the page states of
+//!    the paper's figure 1). If a COMMIT returns another verifier than the WRITE, the data is dirty
+//!    again. Only clean data is evicted.
+//! 5. Dirty data is sent when it fills a WRITE, when it is old, when there is much unsaved data,
+//!    when a caller waits for it, and before any other change of the file; in the last case it is
+//!    also committed, so that a repeated WRITE cannot undo the change. With old data goes data that
+//!    is half as old: many files that are saved at once share the server's syncs, for which other
+//!    clients wait.
+//! 6. Two WRITEs of the same bytes are never in transit at the same time.
+//! 7. If all unsaved data of a file fits one WRITE and must be saved, because a caller waits for it
+//!    or it is old, that WRITE is sent as stable and needs no COMMIT.
+//! 8. A program's write waits while there is too much unsaved data, and while the file is being
+//!    changed.
+//! 9. Data that the server refuses is dropped, and the error is recorded for each program that has
+//!    the file open; not if the data was discarded in transit because the file was removed.
+//! 10. A file that is read sequentially is read ahead, with a window that doubles, until a READ
+//!     fails.
+//! 11. Bytes that change here while a READ is in transit are not taken from its reply.
+//! 12. The numbers of READs, WRITEs and COMMITs in transit are bounded, for one file and for all;
+//!     files take turns.
+//! 13. Mode, times and size that an owner sets here are sent after the earlier data is saved, or
+//!     with the WRITE that saves it if rule 7 applies, and are unsaved until then. No WRITE of the
+//!     file is in transit at the same time, and no size truncates data that was written after it. A
+//!     time that a program has seen is set in the same way: it is the file's time from then on,
+//!     until a program writes again. No call sets the change time. So programs here continue to see
+//!     the change time that they saw, as long as only changes from this cache have moved the change
+//!     time at the server.
+//! 14. Beyond the known end of a file there are zeros: a short gap that a write leaves there is not
+//!     read. If no other client can write unnoticed, a gap within a block is sent with the data
+//!     around it, so that it does not split a WRITE.
 //!
-//! What it does not do: it calls nobody and knows no handles. Whether the server is asked when a
-//! file is opened, and whether data is pushed when it is closed, is its owner's choice of variant.
-//! So is whether what is known may be used at all: an owner with leases has rule 1's times without
-//! end for what these are on, uses that while it holds one, and tells when that shows another object
-//! than before ([`Event::Replaced`]).
+//! Limits: the cache makes no calls and knows no handles. The owner chooses the variant: it decides
+//! whether the server is asked when a file is opened, and whether data is pushed when it is closed.
+//! It also decides whether cached content may be used at all. An owner with leases sets the trust
+//! times of rule 1 to infinity for leased objects, uses cached content only under a lease, and
+//! reports [`Event::Replaced`] if a new lease shows that the object has changed.
 
 mod altered;
 mod attributes;
@@ -78,218 +82,218 @@ pub use names::Source;
 pub use options::Options;
 pub use shown::Times;
 
-/// Names an object to the owner, who gives a number of its own to each.
+/// Identifies an object to the owner, which assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(pub u64);
 
-/// Names something that a program waits for to the owner.
+/// Identifies a waiting request of a program to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Names a call that the owner is to make.
+/// Identifies a call that the owner makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// When a question was asked, among all that were asked and answered. The serial comes first: of
-/// several threads one may look at the clock before another, and come here after it.
+/// The time of a request, in the order of all requests and replies. The serial comes first: a
+/// thread may read the clock before another thread and enter the cache after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     serial: Serial,
     time: Time,
 }
 
-/// What a server changes when it may have lost what was written unstably.
+/// The write verifier, which a server changes when it may have lost unstable data.
 pub type Verifier = [u8; 8];
 
-/// Counts what happens, to tell before from after.
+/// A counter of requests, changes and writes, which orders them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Serial(u64);
 
-/// What a READ was answered with.
+/// The result of a READ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The bytes: at least one, except at the end.
+    /// The bytes: at least one, unless the file ends at the offset.
     pub data: Bytes,
-    /// Whether the file ends behind them.
+    /// True if the file ends after these bytes.
     pub end: bool,
-    /// The file afterwards.
+    /// The file's attributes after the READ.
     pub attributes: Option<Attributes>,
 }
 
-/// What a WRITE was answered with.
+/// The result of a WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// How many of the bytes the server took: at least one, and not more than there were.
+    /// The number of bytes that the server accepted: at least one.
     pub count: u32,
-    /// The verifier under which it may lose them; none when they are stable.
+    /// The verifier of unstable data; `None` if the data is stable.
     pub unstable: Option<Verifier>,
-    /// The file before and after.
+    /// The file's attributes before and after.
     pub wcc: Wcc,
-    /// Whether what was to be set behind it is set.
+    /// True if the attributes that were sent with the WRITE are set.
     pub set: bool,
 }
 
-/// What a COMMIT was answered with.
+/// The result of a COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The server's verifier.
     pub verifier: Verifier,
-    /// The file before and after.
+    /// The file's attributes before and after.
     pub wcc: Wcc,
 }
 
-/// What happens to the cache. `E` is the owner's kind of error.
+/// An event for the cache. `E` is the owner's error type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<E> {
-    /// A program reads; what the owner wants to know of the attributes it knows.
+    /// A program reads. The owner has made sure that it knows the attributes it needs.
     Read {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
         /// The file.
         file: ObjectKey,
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// How many bytes at most.
+        /// The maximum number of bytes.
         count: u32,
     },
     /// A program writes.
     Write {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
         /// The file.
         file: ObjectKey,
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// What.
+        /// The data.
         data: Bytes,
         /// The time of day.
         at: FileTime,
     },
-    /// A program sets mode, times or a size that can be set here ([`Cache::can_resize`]); no more.
+    /// A program sets mode, times or a size ([`Cache::can_resize`]), and nothing else.
     Alter {
         /// The file.
         file: ObjectKey,
-        /// What is set.
+        /// The attributes to set.
         set: SetAttributes,
         /// The time of day.
         at: FileTime,
     },
-    /// A program is shown the attributes of a file ([`Cache::times`]): from then on the times in them
-    /// are the times of the file, and the cache sends these times behind the written data.
+    /// A program is shown the attributes of a file ([`Cache::times`]). From then on these times are
+    /// the file's times, and the cache sends them after the written data.
     Show {
         /// The file.
         file: ObjectKey,
     },
-    /// A program wants what was written before to be on stable storage.
+    /// A program wants all earlier writes to be on stable storage.
     Sync {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
         /// The file.
         file: ObjectKey,
     },
-    /// The owner is about to change the file otherwise, and wants what was written before to be on
-    /// stable storage, and nothing more to be written until [`Event::Release`].
+    /// The owner is about to change the file by another call. It needs all earlier writes on stable
+    /// storage, and no WRITE until [`Event::Release`].
     Hold {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
         /// The file.
         file: ObjectKey,
     },
-    /// The change for which the file was held is over.
+    /// The change for which the file was held has ended.
     Release {
         /// The file.
         file: ObjectKey,
     },
-    /// The file, whose attributes had been asked for, was cut, or made longer, to a size.
+    /// The file, whose attributes are known, was truncated or extended to a size.
     Resized {
         /// The file.
         file: ObjectKey,
         /// Its size.
         size: u64,
     },
-    /// Bytes are no longer what they were: they were written past the cache.
+    /// Bytes were written without the cache, so their cached values are invalid.
     Overwritten {
         /// The file.
         file: ObjectKey,
-        /// Which.
+        /// The range of the bytes.
         range: Range<u64>,
     },
-    /// A file lies on many servers: read ahead less far than that, some of them would be idle.
+    /// The file is striped over many servers: a shorter read-ahead would leave some of them idle.
     Spread {
         /// The file.
         file: ObjectKey,
-        /// How far; an eighth of what may be cached at most.
+        /// The read-ahead in bytes; at most an eighth of the cache is used.
         ahead: u64,
     },
-    /// The data that is not saved is not wanted any more: nobody can read the file again.
+    /// Unsaved data is not needed any more: no program can read the file again.
     Discard {
         /// The file.
         file: ObjectKey,
     },
-    /// The server told the attributes of an object.
+    /// The server reported the attributes of an object.
     Observed {
         /// The object.
         object: ObjectKey,
-        /// When that was asked.
+        /// The time of the request.
         asked: Asked,
         /// The attributes.
         attributes: Attributes,
     },
-    /// A change of the object is sent, other than a WRITE that was asked for here.
+    /// A change of the object was sent, other than a WRITE of this cache.
     BeginChange {
         /// The object.
         object: ObjectKey,
     },
-    /// It was answered.
+    /// The change was answered.
     EndChange {
         /// The object.
         object: ObjectKey,
-        /// The object before and after.
+        /// The object's attributes before and after.
         wcc: Wcc,
     },
-    /// The server told what a name leads to, or it was changed.
+    /// The server reported the object of a name, or the name was changed.
     Named {
         /// The directory.
         directory: ObjectKey,
         /// The name.
         name: Box<[u8]>,
-        /// What it leads to; none when there is no such name.
+        /// The object; `None` if the name does not exist.
         target: Option<ObjectKey>,
-        /// How that came to be known.
+        /// The source of the information.
         source: Source,
-        /// When it was asked; for a change of ours, when it was answered.
+        /// The time of the request; for our own change, the time of its reply.
         asked: Asked,
     },
-    /// The directory was made just now, and has no names yet.
+    /// The directory was just created, and has no names yet.
     Empty {
         /// The directory.
         directory: ObjectKey,
     },
-    /// A name may lead elsewhere now.
+    /// A name may lead to another object now.
     Unnamed {
         /// The directory.
         directory: ObjectKey,
         /// The name.
         name: Box<[u8]>,
     },
-    /// The attributes of an object are to be asked for before they are used again.
+    /// The attributes of an object must be requested before they are used again.
     Distrust {
         /// The object.
         object: ObjectKey,
     },
-    /// What was known of the object is not good any more, and neither is what comes of questions
-    /// from before: others may have changed it.
+    /// All cached content of the object is invalid, as are replies to earlier requests, because
+    /// others may have changed it.
     Replaced {
         /// The object.
         object: ObjectKey,
     },
-    /// The object is gone from the server, or may be another one: nothing clean is kept of it, and
-    /// no name leads to it.
+    /// The object no longer exists at the server, or its handle may denote another object: its
+    /// clean data and all names that lead to it are dropped.
     Invalidate {
         /// The object.
         object: ObjectKey,
     },
-    /// Nobody uses the object any more; nothing of it is kept.
+    /// The object is not used any more; all its content is dropped.
     Forget {
         /// The object.
         object: ObjectKey,
@@ -298,165 +302,165 @@ pub enum Event<E> {
     Fetched {
         /// The call.
         job: JobId,
-        /// How.
+        /// The result.
         result: Result<Fetched, E>,
     },
     /// A WRITE was answered.
     Stored {
         /// The call.
         job: JobId,
-        /// How.
+        /// The result.
         result: Result<Stored, E>,
     },
     /// A COMMIT was answered.
     Committed {
         /// The call.
         job: JobId,
-        /// How.
+        /// The result.
         result: Result<Committed, E>,
     },
-    /// A SETATTR was answered: the file before and after.
+    /// A SETATTR was answered, with the file's attributes before and after.
     Altered {
         /// The call.
         job: JobId,
-        /// How.
+        /// The result.
         result: Result<Wcc, E>,
     },
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<E> {
-    /// A READ is sent.
+    /// Send a READ.
     Fetch {
         /// The call.
         job: JobId,
         /// The file.
         file: ObjectKey,
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         count: u32,
     },
-    /// A WRITE is sent.
+    /// Send a WRITE.
     Store {
         /// The call.
         job: JobId,
         /// The file.
         file: ObjectKey,
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// What.
+        /// The data.
         data: Bytes,
-        /// Whether it is to be stable when it is answered.
+        /// True if the data must be stable when the WRITE is answered.
         stable: bool,
-        /// What is set behind it.
+        /// The attributes to set after the WRITE.
         set: Option<SetAttributes>,
     },
-    /// A SETATTR is sent.
+    /// Send a SETATTR.
     Alter {
         /// The call.
         job: JobId,
         /// The file.
         file: ObjectKey,
-        /// What is set.
+        /// The attributes to set.
         set: SetAttributes,
     },
-    /// A COMMIT of the whole file is sent.
+    /// Send a COMMIT of the whole file.
     Commit {
         /// The call.
         job: JobId,
         /// The file.
         file: ObjectKey,
     },
-    /// What was read: fewer bytes than asked for only where the file ends.
+    /// The result of a read: fewer bytes than requested only at the end of the file.
     Read {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
         /// The bytes in order.
         result: Result<Vec<Bytes>, E>,
     },
-    /// A write was taken.
+    /// A write was accepted into the cache.
     Wrote {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
     },
-    /// What was written before is on stable storage, or has failed: see [`Cache::failure`].
+    /// All earlier writes are on stable storage, or have failed: see [`Cache::failure`].
     Synced {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
     },
-    /// The server refused bytes that programs wrote here, and the cache has given up the bytes. The
-    /// bytes are from the last write of a program to this place.
+    /// The server refused bytes that programs wrote here, and the cache has dropped them. The bytes
+    /// are those of the last write of a program to this range.
     Refused {
         /// The file.
         file: ObjectKey,
-        /// Where the bytes belong.
+        /// The offset of the bytes in the file.
         offset: u64,
         /// The bytes.
         data: Bytes,
-        /// The server's reason to refuse the bytes.
+        /// The error of the server.
         error: E,
     },
     /// The file can be changed.
     Held {
-        /// Who waits.
+        /// The waiting request.
         ticket: Ticket,
         /// The file.
         file: ObjectKey,
     },
-    /// No name leads to the object any more.
+    /// No cached name leads to the object any more.
     Idle {
         /// The object.
         object: ObjectKey,
     },
 }
 
-/// What was counted so far.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes that the server had lost and that were written again.
     pub rewritten_bytes: u64,
     /// Bytes that were evicted.
     pub evicted_bytes: u64,
-    /// Bytes that the server refused, and that the cache has given up.
+    /// Bytes that the server refused and that the cache has dropped.
     pub refused_bytes: u64,
-    /// Writes that had to wait.
+    /// Writes of programs that had to wait.
     pub held_writes: u64,
 }
 
-/// One mount's cache.
+/// The cache of one mount.
 #[derive(Clone, Debug)]
 pub struct Cache<E> {
     options: Options,
     objects: BTreeMap<ObjectKey, Object<E>>,
     names: Names,
-    /// Counts questions, changes and writes.
+    /// Orders requests, changes and writes.
     serial: Serial,
-    /// The calls on their way; of a file that was forgotten meanwhile, without it.
+    /// The calls in transit; `None` if the file was forgotten meanwhile.
     jobs: BTreeMap<JobId, Option<ObjectKey>>,
     next_job: u64,
-    /// Files that an event changed, so that somebody may be to be answered.
+    /// Files that an event changed, so that waiting requests may have to be answered.
     touched: BTreeSet<ObjectKey>,
-    /// Files that may have something to call for: many, while no more calls may be on their way.
+    /// Files that may need a call; many, while the limit of calls is reached.
     hungry: BTreeSet<ObjectKey>,
-    /// The file that called last.
+    /// The file whose call was sent last.
     turn: ObjectKey,
-    /// Writes that wait, oldest first.
+    /// Waiting writes, oldest first.
     held: VecDeque<HeldWrite>,
-    /// Files that have unsaved data, and since when.
+    /// Files with unsaved data, and the time since when.
     unsaved: BTreeMap<ObjectKey, Time>,
-    /// Those of them that nothing is sent of yet unless somebody waits for it, the oldest first.
+    /// Unsaved files whose data is only sent when it is old or a caller waits for it, oldest first.
     delayed: BTreeSet<(Time, ObjectKey)>,
-    /// Files that have data.
+    /// Files with cached data.
     filled: BTreeSet<ObjectKey>,
     bytes: u64,
     unsaved_bytes: u64,
-    /// Where the last round of eviction stopped.
+    /// The position at which the last round of eviction stopped.
     hand: (ObjectKey, u64),
-    /// The largest WRITE that the server takes as a whole, as far as that is known.
+    /// The largest WRITE that the server is known to accept as a whole.
     write_bytes: u64,
     counters: Counters,
 }
@@ -482,11 +486,11 @@ struct HeldWrite {
     at: FileTime,
 }
 
-/// More than this is audited in the owner's tests only.
+/// Larger states are audited in the owner's tests only.
 const AUDITED_MAX: usize = 64;
 
 impl<E: Clone> Cache<E> {
-    /// Starts empty.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
@@ -511,10 +515,10 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     ///
     /// # Panics
-    /// When a call is answered that was not asked for, or a file is released that was not held.
+    /// Panics on a reply to an unknown call, and on the release of a file that was not held.
     pub fn step(&mut self, now: Time, event: Event<E>, effects: &mut Vec<Effect<E>>) {
         match event {
             Event::Read { ticket, file, offset, count } => {
@@ -576,26 +580,26 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// When time alone will be an event.
+    /// Returns the next time at which the passing of time alone requires a step.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.delayed.first().map(|(since, _)| *since + self.options.write_delay)
     }
 
-    /// The moment of a question to the server, to be told along with what it answers.
+    /// Returns the time of a request to the server, which accompanies the reply.
     pub fn ask(&mut self, now: Time) -> Asked {
         Asked { time: now, serial: self.tick_serial() }
     }
 
-    /// What kind of object it is, where anything is known of it.
+    /// Returns the type of an object, if its attributes are known.
     #[must_use]
     pub fn file_type(&self, object: ObjectKey) -> Option<FileType> {
         let known = self.objects.get(&object)?.known.attributes()?;
         Some(known.file_type)
     }
 
-    /// Whether what comes of a question is no older than what is known: nothing of ours has changed
-    /// the object since it was asked, or may have.
+    /// Returns true if the reply to a request is up to date: no change of our own was sent after
+    /// the request, or may have been.
     #[must_use]
     pub fn is_current(&self, object: ObjectKey, asked: Asked) -> bool {
         self.objects
@@ -603,8 +607,7 @@ impl<E: Clone> Cache<E> {
             .is_none_or(|object| !object.known.is_changing() && !object.known.is_outdated(asked))
     }
 
-    /// What a name leads to, where that is known and can be trusted; the inner none is an absent
-    /// name.
+    /// Returns the object of a name, if it is known and trusted; an inner `None` is an absent name.
     pub fn find(
         &mut self,
         now: Time,
@@ -615,64 +618,64 @@ impl<E: Clone> Cache<E> {
         if trusted.is_zero() { None } else { self.names.find(directory, name) }
     }
 
-    /// Whether a name leads to the object.
+    /// Returns true if a cached name leads to the object.
     #[must_use]
     pub fn is_named(&self, object: ObjectKey) -> bool {
         self.names.lead_to(object)
     }
 
-    /// How many failures to save a file's data there were, and the last.
+    /// Returns the number of failures to save a file's data, and the last error.
     #[must_use]
     pub fn failure(&self, file: ObjectKey) -> (u64, Option<E>) {
         self.objects.get(&file).map_or((0, None), |object| object.file.failures.clone())
     }
 
-    /// How often somebody else may have changed a file's data: whoever keeps a copy of what was read
-    /// here has a good one for as long as this stays.
+    /// Returns how often others may have changed a file's data: a copy of data that was read here
+    /// is valid while this number is unchanged.
     #[must_use]
     pub fn replaced(&self, file: ObjectKey) -> u64 {
         self.objects.get(&file).map_or(0, |object| object.file.dropped)
     }
 
-    /// True if the server lacks a mode or times that programs set or saw here.
+    /// Returns true if the server lacks a mode or times that programs set or saw here.
     #[must_use]
     pub fn is_altered(&self, file: ObjectKey) -> bool {
         self.objects.get(&file).is_some_and(|object| object.file.altered.is_some())
     }
 
-    /// True if the server lacks a mode that a program set here.
+    /// Returns true if the server lacks a mode that a program set here.
     #[must_use]
     pub fn is_mode_altered(&self, file: ObjectKey) -> bool {
         let altered = self.objects.get(&file).and_then(|object| object.file.altered.as_ref());
         altered.is_some_and(altered::Altered::sets_mode)
     }
 
-    /// Whether the server may lose some of a file's data, or does not have all that was set of it.
+    /// Returns true if the server may lose or lacks data or attributes that were set here.
     #[must_use]
     pub fn is_unsaved(&self, file: ObjectKey) -> bool {
         self.unsaved.contains_key(&file) || self.held.iter().any(|write| write.file == file)
     }
 
-    /// The files that the server may lose data of, or does not have.
+    /// Lists the files with data that the server lacks or may lose.
     #[must_use]
     pub fn unsaved_objects(&self) -> Vec<ObjectKey> {
         let held = self.held.iter().map(|write| write.file);
         self.unsaved.keys().copied().chain(held).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The bytes of data here, and of those that are unsaved.
+    /// Returns the number of cached bytes, and the number of unsaved bytes among them.
     #[must_use]
     pub const fn bytes(&self) -> (u64, u64) {
         (self.bytes, self.unsaved_bytes)
     }
 
-    /// The number of names here.
+    /// Returns the number of cached names.
     #[must_use]
     pub fn names(&self) -> usize {
         self.names.len()
@@ -728,7 +731,7 @@ impl<E: Clone> Cache<E> {
         self.touch(key);
     }
 
-    /// Somebody else changed an object: what was cached of its content is not good any more.
+    /// Drops the cached content of an object, because another client changed it.
     fn drop_content(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
         self.object(key).file.drop_clean();
         self.touch(key);
@@ -757,7 +760,7 @@ impl<E: Clone> Cache<E> {
         } else {
             self.names.forget(directory, name, &mut idle);
         }
-        // The owner hears of an object that no name leads to, also when this one was not kept.
+        // The owner learns of objects without a name, even if this name was not cached.
         idle.extend(target.filter(|object| !self.names.lead_to(*object)));
         tell_idle(idle, effects);
     }
@@ -777,7 +780,7 @@ impl<E: Clone> Cache<E> {
         file.altered = None;
         self.recount(Time::ZERO, key);
         self.objects.remove(&key);
-        // It may come to be known anew before they are answered.
+        // The object may become known again before these calls are answered.
         self.jobs.values_mut().filter(|of| **of == Some(key)).for_each(|of| *of = None);
         self.hungry.remove(&key);
         self.touched.remove(&key);

@@ -1,32 +1,37 @@
-//! The call table of a client: each call that is begun ends once, whatever the network loses.
+//! The call table of a client: each call ends exactly once, whatever messages the network loses.
 //!
 //! Criteria in order of weight:
-//! - All copies of a call carry one xid, so that the server's reply cache knows them.
-//! - A call ends once: with its reply, or where the user asked for that, with a time-out.
-//! - A loss is noticed soon, and a slow server is not mistaken for one.
-//! - A server that cannot keep up is asked less often, not more.
+//! - All copies of a call have one xid, so that the server's duplicate request cache recognises
+//!   them.
+//! - A call ends once: with its reply or, for a soft mount, with a timeout.
+//! - A loss is noticed soon, and a slow server is not mistaken for a loss.
+//! - An overloaded server receives fewer calls, not more.
 //!
 //! Rules:
-//! 1. Xids count up from a random start; one that is in use is left out.
-//! 2. The first reply ends its call. Replies to what is not called (any more) are ignored.
-//! 3. At most so many calls are on their way; others wait in order, and at most so many wait.
-//! 4. A datagram is sent again when its time is over; each time is double the one before.
-//! 5. A first datagram's time is estimated from round trips as RFC 6298 section 2 does, apart for
-//!    light and heavy calls, and never from a call that was sent twice (section 3). A doubled time
-//!    holds for new calls too until the next round trip is measured (section 5.5 and 5.6).
-//! 6. On a stream a call is sent once for each connection. All that is unanswered is sent again on
-//!    a new one, oldest first.
-//! 7. When a call on a stream is unanswered for long while bytes move on its connection, and none
-//!    was answered that was sent later, then the link is slow: it is waited for until nothing has
-//!    moved for as long, or ten minutes are over. Else it is sent again if a reply came in since it
-//!    was sent, for then the server may have dropped it; otherwise the connection is taken for dead.
-//! 8. A connection is opened when a call needs it. A lost one is opened anew at once; after that,
-//!    until a reply comes, there is a pause before each attempt that doubles.
-//! 9. A soft call ends without reply when its time is over, wherever it then is. On a stream it
-//!    has its whole time from the last sign of life, for ten minutes and unless it was overtaken, as
-//!    in rule 7: many calls on a narrow link take long, and silence is what it is to notice.
-//! 10. A call that nobody waits for any more is forgotten: it frees its place, and is not sent again.
-//!
+//! 1. Xids count up from a random start; an xid in use is skipped.
+//! 2. The first reply ends its call. A reply without a call is ignored.
+//! 3. The number of calls in transit is bounded; further calls wait in order, and their number is
+//!    bounded too.
+//! 4. A datagram is sent again when its timeout expires; each timeout is twice the one before.
+//! 5. The first timeout of a datagram is estimated from round trips as in RFC 6298 section 2,
+//!    separately for light and heavy calls, and never from a call that was sent twice (section 3).
+//!    A doubled timeout also applies to new calls until the next round trip is measured (section
+//!    5.5 and 5.6).
+//! 6. On a stream a call is sent once on each connection. All unanswered calls are sent again on a
+//!    new connection, oldest first.
+//! 7. If a call on a stream has no reply within its timeout, while bytes move on its connection and
+//!    no later call was answered, the link is slow: the call waits until no byte has moved for the
+//!    timeout, or ten minutes have passed. Otherwise, if a reply arrived after the call was sent,
+//!    the server may have dropped the call, and it is sent again; without any reply, the connection
+//!    counts as dead.
+//! 8. A connection is opened when a call needs it. A lost connection is reopened at once; after
+//!    that, until a reply arrives, each attempt follows a pause that doubles.
+//! 9. A soft call ends without a reply when its time is over, in every state. On a stream its time
+//!    restarts with each sign of life of the server, for up to ten minutes and unless a later call
+//!    was answered, as in rule 7: many calls on a narrow link take long, and the timeout is to
+//!    detect silence.
+//! 10. A call whose caller does not wait any more is forgotten: it frees its place, and is not sent
+//!     again.
 //! What it does not do: it holds no message. Its owner keeps the bytes of a call until it ends and
 //! puts the xid into them.
 
@@ -40,7 +45,7 @@ use leasehold_base::units::{Time, Xid};
 
 use estimate::Estimate;
 
-/// What carries the calls.
+/// The transport of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// Connections that lose nothing while they last.
@@ -49,82 +54,81 @@ pub enum Carrier {
     Datagram,
 }
 
-/// How a client calls.
+/// The parameters of a client's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What carries the calls.
+    /// The transport.
     pub carrier: Carrier,
-    /// The number of calls on their way at once.
+    /// The limit of calls in transit.
     pub in_flight_max: usize,
-    /// The number of calls on their way and waiting.
+    /// The limit of calls in transit and waiting calls together.
     pub calls_max: usize,
-    /// When a call ends without reply: never for a hard mount.
+    /// The time after which a call ends without a reply; `None` for a hard mount.
     pub soft: Option<Duration>,
-    /// How long a reply on a stream is waited for before anything is done about it, at first.
+    /// The first timeout of a reply on a stream.
     pub patience: Duration,
 }
 
-/// Names a call to the owner, who gives a greater one to each call than to those before.
+/// Identifies a call to the owner, which assigns increasing numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// How much work a call is: each kind has round trips of its own.
+/// The work of a call: each kind has its own round-trip estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
     /// Names and attributes.
     Light,
-    /// File data and what waits for a disk.
+    /// File data, and calls that wait for a disk.
     Heavy,
 }
 
-/// What happens to the table.
+/// An event for the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The owner wants to call.
+    /// The owner wants to send a call.
     Begin {
         /// The new call.
         call: CallId,
-        /// How much work it is.
+        /// The work of the call.
         weight: Weight,
     },
-    /// Nobody waits for the call any more. One that has ended is not missed.
+    /// The caller does not wait for the call any more. The call may have ended already.
     Forget {
         /// The call.
         call: CallId,
     },
-    /// A reply came in.
+    /// A reply arrived.
     Reply {
-        /// The number in it.
+        /// The xid of the reply.
         xid: Xid,
     },
-    /// The connection that was asked for last is there.
+    /// The requested connection is established.
     Connected,
-    /// The connection that was asked for last could not be had, or is lost.
+    /// The requested connection could not be established, or is lost.
     Disconnected,
-    /// The other side of the connection gave a sign of life: a part of something came in, or it
-    /// took what had waited to be sent.
+    /// The peer gave a sign of life: a part of a message arrived, or it accepted queued bytes.
     Moved,
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The call is sent, under this number.
+    /// Send the call, under this xid.
     Send {
         /// The call.
         call: CallId,
-        /// The number of this and of every other copy.
+        /// The xid of all copies of the call.
         xid: Xid,
     },
-    /// The call ended with the reply that just came in.
+    /// The call ended with the reply that just arrived.
     Done(CallId),
-    /// The call ended without reply.
+    /// The call ended without a reply.
     TimedOut(CallId),
-    /// The call was not taken: too many wait.
+    /// The call was refused: too many calls wait.
     Refused(CallId),
-    /// A connection is opened; an older one is closed, and nothing more is heard of it.
+    /// Open a connection; an older one is closed, and its events are ignored.
     Connect,
 }
 
@@ -137,10 +141,10 @@ pub struct Calls {
     calls: BTreeMap<CallId, Call>,
     on_their_way: BTreeMap<Xid, CallId>,
     waiting: BTreeSet<CallId>,
-    /// When which call needs attention; each at most once.
+    /// The alarm of each call, at most one per call.
     alarms: BTreeSet<(Time, CallId)>,
     link: Link,
-    /// When the server gave the last sign of life on a stream, on whichever connection.
+    /// The time of the server's last sign of life on a stream, on any connection.
     alive: Option<Time>,
     /// The pause before the next attempt to connect.
     pause: Duration,
@@ -152,20 +156,20 @@ pub struct Calls {
 struct Call {
     weight: Weight,
     begun: Time,
-    /// Its alarm, when it has one.
+    /// The time of its alarm, if any.
     alarm: Option<Time>,
-    /// Its copies, once there are any.
+    /// The copies of the call, after the first one was sent.
     sent: Option<Sent>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     xid: Xid,
-    /// When the newest copy was sent.
+    /// The time at which the newest copy was sent.
     at: Time,
-    /// How long is waited for a reply to it.
+    /// The timeout of that copy.
     patience: Duration,
-    /// Whether there is one copy only.
+    /// True if the call was sent only once.
     once: bool,
 }
 
@@ -178,26 +182,26 @@ enum Link {
     },
     Connecting,
     Connected {
-        /// When a reply came in last.
+        /// The time of the last reply.
         heard: Time,
-        /// When anything moved last, as far as that was told.
+        /// The time of the last known sign of life.
         moved: Time,
-        /// When the call was sent that was sent last of those that were answered.
+        /// The latest send time of an answered call.
         answered: Time,
     },
 }
 
-/// How long a reply on a stream is waited for, at first and at most: what Linux waits.
+/// The first timeout of a reply on a stream, and the longest: the values of Linux.
 pub const STREAM_PATIENCE: Duration = Duration::from_secs(60);
 const STREAM_PATIENCE_MAX: Duration = Duration::from_secs(600);
 
-/// The first pause and the longest between attempts to connect: a restarted server is found soon,
-/// and one that is gone is not flooded.
+/// The shortest and the longest pause between attempts to connect: a restarted server is found
+/// soon, and an unreachable server is not flooded.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Calls {
-    /// Starts without calls and without a connection.
+    /// Creates a table without calls and without a connection.
     #[must_use]
     pub fn new(options: Options, mut random: Random) -> Self {
         let link = match options.carrier {
@@ -220,11 +224,11 @@ impl Calls {
         }
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     ///
     /// # Panics
-    /// When a call is begun under a number that is not greater than those in use, and when a
-    /// connection is reported that was not asked for.
+    /// Panics if a call begins under a number that is not greater than those in use, and if a
+    /// connection is reported that was not requested.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Begin { call, weight } => self.begin(now, call, weight, effects),
@@ -248,7 +252,7 @@ impl Calls {
         }
     }
 
-    /// When time alone will be an event.
+    /// Returns the next time at which the passing of time alone requires a step.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let alarm = self.alarms.first().map(|(time, _)| *time);
@@ -264,13 +268,13 @@ impl Calls {
         }
     }
 
-    /// How many calls have not ended.
+    /// Returns the number of calls that have not ended.
     #[must_use]
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether all calls have ended.
+    /// Returns true if all calls have ended.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -279,12 +283,16 @@ impl Calls {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself or is above its limits.
+    /// Panics if the state is inconsistent or exceeds its limits.
     pub fn check(&self) {
         assert!(self.calls.len() <= self.options.calls_max, "calls are bounded");
         assert!(self.on_their_way.len() <= self.options.in_flight_max, "sent calls are bounded");
         for (id, call) in &self.calls {
-            assert_eq!(self.waiting.contains(id), call.sent.is_none(), "what waits is not sent");
+            assert_eq!(
+                self.waiting.contains(id),
+                call.sent.is_none(),
+                "a waiting call is not sent"
+            );
             if let Some(sent) = call.sent {
                 assert_eq!(self.on_their_way.get(&sent.xid), Some(id), "an xid has one call");
             }
@@ -294,7 +302,10 @@ impl Calls {
         assert_eq!(alarms.count(), self.alarms.len(), "an alarm has a call");
         assert_eq!(self.waiting.len() + self.on_their_way.len(), self.calls.len());
         let room = self.on_their_way.len() < self.options.in_flight_max;
-        assert!(!self.can_send() || !room || self.waiting.is_empty(), "nothing waits in vain");
+        assert!(
+            !self.can_send() || !room || self.waiting.is_empty(),
+            "no call waits while there is room"
+        );
     }
 
     fn begin(&mut self, now: Time, id: CallId, weight: Weight, effects: &mut Vec<Effect>) {
@@ -333,7 +344,7 @@ impl Calls {
     }
 
     fn connected(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        assert_eq!(self.link, Link::Connecting, "a connection was asked for");
+        assert_eq!(self.link, Link::Connecting, "a connection was requested");
         self.link = Link::Connected { heard: now, moved: now, answered: now };
         let unanswered: BTreeSet<CallId> = self.on_their_way.values().copied().collect();
         for id in unanswered {
@@ -343,12 +354,11 @@ impl Calls {
 
     fn disconnected(&mut self, now: Time) {
         let asked = matches!(self.link, Link::Connecting | Link::Connected { .. });
-        assert!(asked, "a connection was asked for");
+        assert!(asked, "a connection was requested");
         self.silence();
         self.link = Link::NotConnected;
         if !self.pause.is_zero() {
-            // Half of the pause is left to chance: clients of a server that failed come back
-            // one by one.
+            // Half of the pause is random, so that clients of a failed server reconnect one by one.
             let half = u64::try_from(self.pause.as_nanos() / 2).unwrap_or(u64::MAX);
             let pause = self.pause - Duration::from_nanos(self.random.below(half));
             self.link = Link::Pausing { until: now + pause };
@@ -379,12 +389,12 @@ impl Calls {
         }
     }
 
-    /// Whether what is sent now has a way.
+    /// Returns true if a call can be sent now.
     fn can_send(&self) -> bool {
         matches!(self.link, Link::Datagrams | Link::Connected { .. })
     }
 
-    /// Sends one more copy of a call, or the first.
+    /// Sends the first or a further copy of a call.
     fn send(&mut self, now: Time, id: CallId, effects: &mut Vec<Effect>) {
         let call = &self.calls[&id];
         let sent = match call.sent {
@@ -400,7 +410,7 @@ impl Calls {
                 Sent { xid, at: now, patience, once: true }
             }
         };
-        self.calls.get_mut(&id).expect("what is sent was begun").sent = Some(sent);
+        self.calls.get_mut(&id).expect("a call that is sent has begun").sent = Some(sent);
         self.set_alarm(id, Some(now + sent.patience));
         effects.push(Effect::Send { call: id, xid: sent.xid });
     }
@@ -415,7 +425,7 @@ impl Calls {
         }
     }
 
-    /// Attends to the calls whose alarms are over.
+    /// Handles the calls whose alarms are due.
     fn ring(&mut self, now: Time, effects: &mut Vec<Effect>) {
         while let Some((time, id)) = self.alarms.first().copied()
             && time <= now
@@ -441,7 +451,7 @@ impl Calls {
             Carrier::Datagram => estimate::MAX,
         };
         let patience = (sent.patience * 2).min(patience_max);
-        let call = self.calls.get_mut(&id).expect("what rings was begun");
+        let call = self.calls.get_mut(&id).expect("a call with an alarm has begun");
         let weight = call.weight;
         call.sent = Some(Sent { patience, ..sent });
         match self.link {
@@ -455,17 +465,18 @@ impl Calls {
                 self.link = Link::NotConnected;
             }
             Link::NotConnected | Link::Pausing { .. } | Link::Connecting => {
-                unreachable!("what has no way is not sent again")
+                unreachable!("without a connection no call is sent again")
             }
         }
     }
 
-    /// Whether a call was answered that was sent later on the connection.
+    /// Returns true if a later call on the connection was answered.
     fn is_overtaken(&self, sent: Sent) -> bool {
         matches!(self.link, Link::Connected { answered, .. } if answered > sent.at)
     }
 
-    /// Until when a call is waited for as its connection may be slow; none where it was overtaken.
+    /// Returns the time until which a call waits because its connection may be slow; `None` if a
+    /// later call was answered.
     fn moves_until(&self, sent: Sent) -> Option<Time> {
         match self.link {
             Link::Connected { moved, .. } if !self.is_overtaken(sent) => {
@@ -479,7 +490,8 @@ impl Calls {
         }
     }
 
-    /// When a call ends without reply, by what was heard of the server so far; never if it is hard.
+    /// Returns the time at which a call ends without a reply, by the signs of life so far; `None`
+    /// for a hard call.
     fn deadline(&self, call: &Call) -> Option<Time> {
         let soft = self.options.soft?;
         let is_overtaken = call.sent.is_some_and(|sent| self.is_overtaken(sent));
@@ -488,7 +500,7 @@ impl Calls {
         Some(slow.max(call.begun + soft))
     }
 
-    /// Lets nothing ring but deadlines: without a connection there is nothing to be sent again.
+    /// Removes all alarms except deadlines: without a connection no call can be sent again.
     fn silence(&mut self) {
         let ids: Vec<CallId> = self.on_their_way.values().copied().collect();
         for id in ids {
@@ -496,10 +508,10 @@ impl Calls {
         }
     }
 
-    /// Sets a call's alarm to a time, or to its deadline where that is sooner.
+    /// Sets a call's alarm to a time, or to its deadline if that is sooner.
     fn set_alarm(&mut self, id: CallId, time: Option<Time>) {
         let deadline = self.deadline(&self.calls[&id]);
-        let call = self.calls.get_mut(&id).expect("what has an alarm was begun");
+        let call = self.calls.get_mut(&id).expect("a call with an alarm has begun");
         if let Some(old) = call.alarm.take() {
             self.alarms.remove(&(old, id));
         }
@@ -510,7 +522,7 @@ impl Calls {
     }
 
     fn end(&mut self, id: CallId) -> Call {
-        let call = self.calls.remove(&id).expect("what ends was begun");
+        let call = self.calls.remove(&id).expect("a call that ends has begun");
         match call.sent {
             Some(sent) => drop(self.on_their_way.remove(&sent.xid)),
             None => drop(self.waiting.remove(&id)),

@@ -1,8 +1,8 @@
-//! Dialogues: text files of events and of the effects that must follow.
+//! Dialogues: text files of events and of the effects that must follow them.
 //!
-//! A line with `> ` is an event; the lines below it are its effects, one a line. All else (empty
-//! lines, and comments with `#`) is for the reader. Each file starts a machine of its own. With
-//! `DIALOGUES=rewrite` in the environment the effects are written anew, to be reviewed as a diff.
+//! A line with `> ` is an event; the lines below it are its effects, one per line. Empty lines, and
+//! comments with `#`, are for the reader. Each file starts its own state machine. With
+//! `DIALOGUES=rewrite` in the environment the effects are rewritten, for review as a diff.
 
 use core::time::Duration;
 use std::fmt::Debug;
@@ -10,15 +10,15 @@ use std::{env, fs};
 
 use leasehold_base::units::Time;
 
-/// Plays each file of `src/<core>/dialogues`; `machine` starts a machine, which takes the time and
-/// words of an event and prints its effects.
+/// Plays each file of `src/<core>/dialogues`; `start` creates a state machine, which takes the time
+/// and words of an event and prints its effects.
 pub(crate) fn play<M>(core: &str, start: impl Fn() -> M)
 where
     M: FnMut(Time, &[&str]) -> Vec<String>,
 {
     let folder = format!("{}/src/{core}/dialogues", env!("CARGO_MANIFEST_DIR"));
     let mut played = 0;
-    for file in fs::read_dir(&folder).expect("the folder is there") {
+    for file in fs::read_dir(&folder).expect("the folder exists") {
         let path = file.expect("the folder can be read").path();
         let text = fs::read_to_string(&path).expect("a dialogue can be read");
         let spoken = speak(&text, start());
@@ -32,7 +32,7 @@ where
     assert_ne!(played, 0, "no dialogue in {folder}");
 }
 
-/// The same text with the effects that really follow.
+/// Returns the same text with the actual effects.
 fn speak(text: &str, mut machine: impl FnMut(Time, &[&str]) -> Vec<String>) -> String {
     let mut spoken = String::new();
     for line in text.lines() {
@@ -60,13 +60,13 @@ fn time(word: &str) -> Time {
     Time::ZERO + Duration::from_secs_f64(seconds.expect("a time such as 2.5s"))
 }
 
-/// The value behind a word, such as 5 in `xid 5`.
+/// Returns the value after a word, such as 5 in `xid 5`.
 pub(crate) fn value<T: core::str::FromStr>(words: &[&str], name: &str) -> Option<T> {
     let at = words.iter().position(|word| *word == name)?;
     words.get(at + 1)?.parse().ok()
 }
 
-/// Each as a line of its own.
+/// Returns each effect as a line.
 pub(crate) fn lines<T: Debug>(effects: &[T]) -> Vec<String> {
     effects.iter().map(|effect| format!("{effect:?}")).collect()
 }

@@ -1,46 +1,48 @@
-//! How much of data may be on its way over one link: as much as came through a moment ago.
+//! Flow control for one link: the number of bytes in transit is bounded by the bytes that arrived a
+//! moment ago.
 //!
-//! More would wait before the link or be lost there, and some of it then comes late.
+//! More bytes would only queue before the link or be lost there, and some would arrive late.
 
 use core::time::Duration;
 
 use leasehold_base::units::Time;
 
-/// How much time what is on its way may take to come through. Queues of switches hold less than that
-/// of fast links, and disks need less.
+/// The time that the bytes in transit may take to arrive. The queues of switches hold less than
+/// that of fast links, and disks need less.
 pub const SPAN: Duration = Duration::from_millis(50);
 
-/// What is on its way, and how much may be.
+/// The bytes in transit, and their limit.
 #[derive(Clone, Debug)]
 pub struct Flow {
     out: u64,
     least: u64,
     most: u64,
-    /// Since when it is counted what comes.
+    /// The start of the current count of arrived bytes.
     since: Time,
     came: u64,
 }
 
 impl Flow {
-    /// Nothing is on its way yet, and so many bytes may be at any rate.
+    /// Creates a state without bytes in transit; `least` is the smallest limit.
     #[must_use]
     pub const fn new(now: Time, least: u64) -> Self {
         Self { out: 0, least, most: least, since: now, came: 0 }
     }
 
-    /// How many bytes are on their way.
+    /// Returns the number of bytes in transit.
     #[must_use]
     pub const fn out(&self) -> u64 {
         self.out
     }
 
-    /// How many bytes may be.
+    /// Returns the limit.
     #[must_use]
     pub const fn most(&self) -> u64 {
         self.most
     }
 
-    /// Whether as many bytes may be on their way besides; they then count. What is alone always may.
+    /// Adds bytes to those in transit, if the limit permits; otherwise returns false. A single
+    /// transfer is always permitted.
     pub const fn take(&mut self, bytes: u64) -> bool {
         let fits = self.out == 0 || self.out.saturating_add(bytes) <= self.most;
         if fits {
@@ -49,12 +51,12 @@ impl Flow {
         fits
     }
 
-    /// They count no more.
+    /// Removes bytes from those in transit.
     pub const fn give_back(&mut self, bytes: u64) {
         self.out = self.out.saturating_sub(bytes);
     }
 
-    /// Takes note of what came through.
+    /// Records bytes that arrived.
     pub fn came(&mut self, bytes: u64, now: Time) {
         self.came = self.came.saturating_add(bytes);
         let span = now.since(self.since);
@@ -73,11 +75,11 @@ mod tests {
     const LEAST: u64 = 2 << 20;
 
     #[test]
-    fn the_bound_follows_what_comes_through() {
+    fn the_limit_follows_the_arrived_bytes() {
         let mut flow = Flow::new(Time::ZERO, LEAST);
         flow.came(8 * LEAST, Time::ZERO + SPAN);
         assert_eq!(flow.most(), 8 * LEAST);
         flow.came(1, Time::ZERO + SPAN * 2);
-        assert_eq!(flow.most(), LEAST, "a slow link has no less than the least");
+        assert_eq!(flow.most(), LEAST, "the limit never falls below the least");
     }
 }

@@ -1,9 +1,9 @@
 //! The state machines: protocol logic that does no I/O.
 //!
-//! Each is driven by `step(now, event, &mut effects)`: what happened goes in, what is to be done
-//! comes out, and `next_wake()` says when time alone will be an event. None reads a clock, holds
-//! a lock or calls back, so the same code runs under the shell and under a seeded simulator.
-//! `check()` audits a whole state and panics where it contradicts itself.
+//! Each is driven by `step(now, event, &mut effects)`: an event goes in, actions come out, and
+//! `next_wake()` returns the next time at which the passing of time alone requires a step. None
+//! reads a clock, holds a lock or calls back, so the same code runs in the server and in a seeded
+//! simulator. `check()` audits the whole state and panics if it is inconsistent.
 
 pub mod cache;
 pub mod calls;

@@ -1,50 +1,51 @@
-//! The reply cache: a call that must not run twice, such as REMOVE, runs once however often its
-//! client sends it (Juszczak 1989). So does a call whose copy does harm only when it runs late,
-//! such as WRITE: it would undo what came after it.
+//! The duplicate request cache: a call that must not run twice, such as REMOVE, runs once however
+//! often its client sends it (Juszczak 1989). The same holds for a call that does harm only if a
+//! copy runs late, such as WRITE: the copy would undo later changes.
 //!
 //! Criteria in order of weight:
-//! - No call runs twice while its reply is kept or it still runs.
-//! - No call is given the reply of another: a false hit is worse than a miss.
-//! - Memory is bounded, and one client cannot push out the replies of others.
-//! - Calls that may run twice never come here, so they cost nothing and push nothing out.
+//! - No call runs twice while its reply is cached or the call is running.
+//! - No call receives the reply of another call: a false hit is worse than a miss.
+//! - Memory is bounded, and one client cannot evict the replies of others.
+//! - Calls that may run twice never enter the cache, so they cost nothing and evict nothing.
 //!
 //! Rules:
-//! 1. A call that is not known runs.
-//! 2. A datagram that repeats a running call is dropped: the first copy will be answered, and the
-//!    answer goes to the same port.
-//! 3. A copy on a stream of a running call waits for its reply, and takes the place of a copy that
-//!    waits already: a client repeats itself on a stream because it lost a connection, and the
-//!    first copy's answer may go to one that is gone.
-//! 4. A copy of a finished call is answered with the reply that was kept.
-//! 5. Two messages are copies of one call when client, transport, port, xid, program, version,
-//!    procedure and checksum are equal. The port may differ when no other call is like it and the
-//!    first still runs, or its connection is closed. The call belongs to the connection of its
-//!    last copy: a client that gives up a connection is often heard on the next, from another port
-//!    or the same, before the end of the first is.
-//! 6. A call that ended without a reply is forgotten. Who waits for it is let go unanswered, asks
-//!    again, and then it runs.
-//! 7. A reply is kept for a fixed time since it was last given.
-//! 8. When there is no room, the client that keeps most loses its oldest reply of a call whose copy
-//!    does harm only late, or when it has none, its oldest. Running calls are never forgotten; when
-//!    all are running, or too many of its client are, a new one is refused.
-//! 9. The reply of a call whose copy does harm whenever it runs is noted before it is given, and
-//!    noted anew when it is given again. What was noted is recalled after a restart, for the rest
-//!    of its time; of a call on a stream the connection is closed. A note has a slot of its own for
-//!    as long as its reply is kept, so there are never more of them than replies, and nobody's
-//!    push out those of others.
+//! 1. An unknown call runs.
+//! 2. A datagram that repeats a running call is dropped: the reply to the first copy goes to the
+//!    same port.
+//! 3. A stream copy of a running call waits for its reply, and replaces a copy that already waits:
+//!    a client repeats a call on a stream because it lost a connection, and the reply to the first
+//!    copy may go to the lost one.
+//! 4. A copy of a finished call is answered with the cached reply.
+//! 5. Two messages are copies of one call if client, transport, port, xid, program, version,
+//!    procedure and checksum are equal. The port may differ if no other call matches and the first
+//!    copy still runs, or its connection is closed. The call belongs to the connection of its last
+//!    copy: the next connection of a client, from another port or the same, is often noticed before
+//!    the end of the first.
+//! 6. A call that ended without a reply is forgotten. A waiting copy is dropped; the client repeats
+//!    the call, and it runs then.
+//! 7. A reply is cached for a fixed time since it was last sent.
+//! 8. If there is no room, the client with the most cached replies loses its oldest reply to a call
+//!    that does harm only late; without such a reply, it loses its oldest reply. Running calls are
+//!    never forgotten; if all entries are running calls, or the client has too many running calls,
+//!    a new call is refused.
+//! 9. The reply to a call that does harm whenever it runs is persisted in a note before it is sent,
+//!    and again when it is sent again. Notes are recalled after a restart, for the rest of their
+//!    time; the connection of a stream call is closed then. A note has its own slot for as long as
+//!    its reply is cached. So there are never more notes than replies, and no client's notes evict
+//!    those of another.
 //!
 //! 10. The owner can report that such a call has made its change before the change is on stable
-//!     storage. The reply is then noted with a mark, since the change survives a kill of the server
-//!     and may not survive a crash of the machine. The call goes on running: no copy is answered
-//!     from that note, and the note of the finished call replaces it.
+//!     storage. The reply is then persisted in a marked note, because the change survives a kill of
+//!     the server and may not survive a crash of the machine. The call continues to run: no copy is
+//!     answered from that note, and the note of the finished call replaces it.
 //!
-//! A call whose copy does harm only late needs no note: what is late is a copy of which the client
-//! has the answer, and that comes on a connection that ended with the server, or as a datagram,
-//! which lives less long than a restart takes.
+//! A call that does harm only late needs no note. The client already has the reply to a late copy.
+//! The copy arrives on a connection that ended with the server, or as a datagram, whose lifetime is
+//! shorter than a restart.
 //!
-//! What it does not do: it cannot tell a client that begins with the same xid each time it starts,
-//! and then asks for the very same thing, from one that repeats itself. It takes the word of its
-//! owner that a connection is closed; one that only seems open counts as open.
+//! Limits: if a client uses the same xid after each start and then sends an identical call, the
+//! cache cannot distinguish that call from a repetition. The cache relies on its owner's report
+//! that a connection is closed; a connection that only seems open counts as open.
 
 mod calls;
 mod note;
@@ -63,27 +64,27 @@ pub use note::Note;
 use queue::Queue;
 use slots::Slots;
 
-/// How much is kept, and how long.
+/// The limits of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls that run and replies that are kept, together.
+    /// The number of running calls and cached replies.
     pub entries: usize,
-    /// Calls of one client that run.
+    /// The number of running calls of one client.
     pub running_of_client: usize,
-    /// Bytes of all kept replies.
+    /// The total size of the cached replies in bytes.
     pub bytes: usize,
-    /// The time that a reply is kept since it was last given.
+    /// The time for which a reply is cached since it was last sent.
     pub age: Duration,
 }
 
-/// Where a call came from.
+/// The sender of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     client: IpAddr,
     port: Port,
 }
 
-/// A port, of which each transport has its own.
+/// A port; each transport has its own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Port {
     Datagram(u16),
@@ -110,10 +111,10 @@ impl Origin {
     }
 }
 
-/// What tells one call of a client from another.
+/// The identity of a call among the calls of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
-    /// Its number.
+    /// The call's number.
     pub xid: Xid,
     /// The program.
     pub program: u32,
@@ -121,12 +122,12 @@ pub struct Call {
     pub version: u32,
     /// The procedure.
     pub procedure: u32,
-    /// A checksum of the message and of who is believed to ask; its owner may leave out the
-    /// middle of a long message.
+    /// A checksum of the message and of the caller's credential; the owner may omit the middle of a
+    /// long message.
     pub checksum: u64,
 }
 
-/// When a copy of a call does harm.
+/// The condition under which a copy of a call does harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Harm {
     /// When it runs late, after another call that the client made since.
@@ -135,93 +136,94 @@ pub enum Harm {
     Always,
 }
 
-/// Names a call that runs, to its owner.
+/// Identifies a running call to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What happens to the cache.
+/// An event for the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call came in that must not run twice. The last effect says what becomes of it.
+    /// A call arrived that must not run twice. The last effect decides what happens to it.
     Call {
-        /// Where it came from.
+        /// The sender.
         origin: Origin,
-        /// The connection that it came on, if any.
+        /// The connection, if any.
         connection: Option<ConnectionId>,
-        /// What it is.
+        /// The identity of the call.
         call: Call,
-        /// When a copy of it does harm.
+        /// The condition under which a copy does harm.
         harm: Harm,
     },
-    /// A call that was told to run has its reply; the owner sends it.
+    /// A running call has its reply, which the owner sends.
     Done {
         /// The call.
         ticket: Ticket,
         /// The whole reply.
         reply: Bytes,
     },
-    /// A call that runs has made its change, and is done when the change is on stable storage. The
+    /// A running call has made its change, and is done when the change is on stable storage. The
     /// owner reports this at most once for each call.
     Made {
         /// The call.
         ticket: Ticket,
-        /// The whole reply that the call has if the sync of the change succeeds.
+        /// The whole reply, which is valid if the sync of the change succeeds.
         reply: Bytes,
     },
-    /// A call that was told to run ended without a reply.
+    /// A running call ended without a reply.
     Abandoned {
         /// The call.
         ticket: Ticket,
     },
-    /// A stream is no more.
+    /// A stream was closed.
     ConnectionClosed {
-        /// Whose it was.
+        /// The client of the stream.
         client: IpAddr,
-        /// Which it was.
+        /// The connection.
         connection: ConnectionId,
     },
-    /// A note was found at the start; of two about one call the later one counts.
+    /// A note was found at the start; of two notes for one call the later one counts.
     Recalled {
-        /// The slot that it was found in.
+        /// The slot of the note.
         slot: u32,
-        /// When the reply was last given.
+        /// The time when the reply was last sent.
         given: Time,
         /// The note.
         note: Note,
     },
-    /// Time went on.
+    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The call runs; [`Event::Done`] or [`Event::Abandoned`] must follow.
+    /// Run the call; [`Event::Done`] or [`Event::Abandoned`] must follow.
     Execute(Ticket),
-    /// The call is not answered.
+    /// Do not answer the call.
     Drop,
-    /// The call waits for the [`Effect::Release`] of a ticket; what waited before it is dropped.
+    /// Let the call wait for the [`Effect::Release`] of a ticket; a copy that waited before is
+    /// dropped.
     Wait(Ticket),
-    /// The call is answered with this.
+    /// Answer the call with this reply.
     Resend(Bytes),
-    /// There is no room: the call must not run, and is to be asked again later.
+    /// There is no room: the call must not run, and the client must retry later.
     Refuse,
-    /// What waits for the ticket is answered with this, or with nothing.
+    /// Answer the copy that waits for the ticket with this reply, or drop it.
     Release(Ticket, Option<Bytes>),
-    /// The note is put in the slot, over what is there, before the reply is given.
+    /// Write the note into the slot, over the old content, before the reply is sent.
     Note {
         /// The slot, below the limit of entries.
         slot: u32,
-        /// When the reply was last given.
+        /// The time when the reply was last sent.
         given: Time,
         /// The note.
         note: Note,
-        /// The place of the change.
+        /// The state of the change.
         change: Standing,
     },
 }
 
-/// The state of a call's change at the time of the note.
+/// The state of a call's change when the note is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The change is made, and may not be on stable storage: a crash of the machine can undo it.
@@ -230,23 +232,23 @@ pub enum Standing {
     Done,
 }
 
-/// How often what happened, since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Copies of running calls that were dropped.
     pub dropped: u64,
-    /// Copies of running calls that were made to wait.
+    /// Copies of running calls that wait.
     pub waited: u64,
     /// Copies of finished calls that were answered.
     pub resent: u64,
-    /// Replies that were forgotten for want of room.
+    /// Replies that were evicted for lack of room.
     pub evicted: u64,
-    /// Calls that were refused for want of room.
+    /// Calls that were refused for lack of room.
     pub refused: u64,
 }
 
 impl Counts {
-    /// Adds those of others.
+    /// Adds the counters of another cache.
     #[must_use]
     pub const fn plus(self, more: Self) -> Self {
         Self {
@@ -259,16 +261,16 @@ impl Counts {
     }
 }
 
-/// The calls of some clients that must not run twice: those that run, and the replies of those
-/// that ran.
+/// The calls of some clients that must not run twice: the running calls, and the replies of
+/// finished calls.
 #[derive(Clone, Debug)]
 pub struct Replies {
     limits: Limits,
     calls: Calls,
     running: BTreeMap<Ticket, Place>,
-    /// How many calls of each client run.
+    /// The number of running calls of each client.
     clients: BTreeMap<IpAddr, usize>,
-    /// The connections that calls came on and that are open.
+    /// The open connections on which calls arrived.
     open: BTreeMap<(IpAddr, ConnectionId), Opening>,
     openings: u64,
     kept: Queue,
@@ -288,15 +290,15 @@ struct Key {
     port: Port,
 }
 
-/// Tells the time for which a connection is open from one before, should a call of it be read when
-/// it was said to be closed.
+/// Distinguishes the current opening of a connection from an earlier one, in case a call was read
+/// after the report that the connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Opening(u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     key: Key,
-    /// The connection that its last copy came on, which may have been closed since.
+    /// The connection of the last copy, which may have been closed since.
     connection: Option<(ConnectionId, Opening)>,
     harm: Harm,
     state: State,
@@ -304,14 +306,14 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// The call runs; with the slot of its note, where the owner noted its change.
+    /// The call is running; with the slot of its note, if the owner reported its change.
     Running { ticket: Ticket, waited_for: bool, slot: Option<u32> },
-    /// With the slot of its note, where it has one.
+    /// The reply is cached; with the slot of its note, if it has one.
     Kept { reply: Bytes, slot: Option<u32> },
 }
 
 impl Replies {
-    /// Starts with nothing known.
+    /// Creates an empty cache.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self {
@@ -329,10 +331,10 @@ impl Replies {
         }
     }
 
-    /// Takes one event, and appends what is to be done in order.
+    /// Handles one event, and appends the resulting actions in order.
     ///
     /// # Panics
-    /// When a ticket is given back that is not running.
+    /// Panics if a ticket ends that is not running.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.expire(now);
         match event {
@@ -355,31 +357,31 @@ impl Replies {
         }
     }
 
-    /// When the next reply has been kept long enough.
+    /// Returns the time at which the next reply expires.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.kept.oldest().map(|(_, since)| since + self.limits.age)
     }
 
-    /// The bytes of all kept replies.
+    /// Returns the total size of the cached replies in bytes.
     #[must_use]
     pub const fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// How often what happened.
+    /// Returns the counters.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many calls run or are kept.
+    /// Returns the number of running calls and cached replies.
     #[must_use]
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether no call is known.
+    /// Returns true if no call is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls.len() == 0
@@ -388,7 +390,7 @@ impl Replies {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself or is above its limits.
+    /// Panics if the state is inconsistent or exceeds its limits.
     pub fn check(&self) {
         assert!(self.calls.len() <= self.limits.entries, "entries are bounded");
         assert!(self.kept_bytes <= self.limits.bytes, "bytes are bounded");
@@ -402,7 +404,11 @@ impl Replies {
                 }
                 State::Kept { reply, slot } => {
                     bytes += reply.len();
-                    assert_eq!(slot.is_some(), entry.harm == Harm::Always, "noted if need be");
+                    assert_eq!(
+                        slot.is_some(),
+                        entry.harm == Harm::Always,
+                        "a harmful call has a note"
+                    );
                     slots.extend(*slot);
                     assert!(slot.is_none_or(|slot| self.slots.is_taken(slot)), "slots are taken");
                 }
@@ -413,10 +419,14 @@ impl Replies {
         assert_eq!(slots.len(), self.slots.taken(), "each note has a slot of its own");
         let bounded = slots.last().is_none_or(|slot| (*slot as usize) < self.limits.entries);
         assert!(bounded, "slots are bounded");
-        assert_eq!(self.running.len() + self.kept.len(), self.calls.len(), "each is in one");
+        assert_eq!(
+            self.running.len() + self.kept.len(),
+            self.calls.len(),
+            "each call is either running or cached"
+        );
         self.kept.check(|place| {
             let entry = self.calls.get(place);
-            assert!(matches!(entry.state, State::Kept { .. }), "what is kept has a reply");
+            assert!(matches!(entry.state, State::Kept { .. }), "a cached entry has a reply");
             (entry.key.client, entry.harm)
         });
     }
@@ -433,7 +443,7 @@ impl Replies {
             effects.push(self.admit(wanted, connection, harm));
             return;
         };
-        // The call belongs to the connection of its copy from now on.
+        // From now on the call belongs to the connection of this copy.
         let entry = self.calls.get_mut(found);
         entry.connection = connection;
         entry.key.port = wanted.port;
@@ -459,9 +469,9 @@ impl Replies {
         }
     }
 
-    /// The call that a message is a copy of: rule 5.
+    /// Returns the call of which a message is a copy: rule 5.
     fn find(&self, wanted: Key) -> Option<Place> {
-        // Nearly always nothing is like it.
+        // In most cases no call matches.
         let (mut streams, mut only) = (0, None);
         for (place, entry) in self.calls.alike(wanted) {
             if entry.key.port == wanted.port {
@@ -481,13 +491,13 @@ impl Replies {
         }
     }
 
-    /// Whether the connection that the last copy of a call came on is open.
+    /// Returns true if the connection of a call's last copy is open.
     fn is_open(&self, entry: &Entry) -> bool {
         let is_open = |(id, opening)| self.open.get(&(entry.key.client, id)) == Some(&opening);
         entry.connection.is_some_and(is_open)
     }
 
-    /// Notes that a connection is open.
+    /// Records that a connection is open.
     fn opening(&mut self, client: IpAddr, connection: ConnectionId) -> Opening {
         *self.open.entry((client, connection)).or_insert_with(|| {
             self.openings += 1;
@@ -574,7 +584,7 @@ impl Replies {
 
     fn fit_bytes(&mut self) {
         while self.kept_bytes > self.limits.bytes {
-            assert!(self.evict(), "bytes are those of kept replies");
+            assert!(self.evict(), "only cached replies use bytes");
         }
     }
 
@@ -587,11 +597,12 @@ impl Replies {
         }
     }
 
-    /// Takes a call off those that run.
+    /// Removes a call from the running calls.
     fn ended(&mut self, ticket: Ticket) -> Place {
-        let place = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        let place = self.running.remove(&ticket).expect("each running ticket ends once");
         let client = self.calls.get(place).key.client;
-        let running = self.clients.get_mut(&client).expect("who has a call that runs is counted");
+        let running =
+            self.clients.get_mut(&client).expect("a client with a running call has a count");
         *running -= 1;
         if *running == 0 {
             self.clients.remove(&client);
@@ -611,7 +622,7 @@ impl Replies {
         }
     }
 
-    /// Makes room for one; false when nothing can be forgotten.
+    /// Makes room for one entry; returns false if no entry can be evicted.
     fn evict(&mut self) -> bool {
         let Some(place) = self.kept.most_dispensable() else { return false };
         self.counts.evicted += 1;
@@ -629,13 +640,13 @@ impl Replies {
     }
 }
 
-/// States up to this size are audited after each step of a debug build; an audit takes time in
-/// proportion to the size, and the small ones show what there is to be shown.
+/// States up to this size are audited after each step of a debug build: an audit takes time in
+/// proportion to the size, and small states show the same faults.
 const AUDITED_MAX: usize = 64;
 
 impl Key {
     fn of(origin: Origin, call: Call) -> Self {
-        // Odd, so that nothing is lost; the golden ratio's, so that near numbers come apart.
+        // An odd multiplier keeps all bits; the golden ratio spreads adjacent numbers.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let Origin { client, port } = origin;
         let digest = call.checksum ^ u64::from(call.xid.0).wrapping_mul(SPREAD);

@@ -1,26 +1,26 @@
-//! Mode, times and size that programs set here, and times that programs were shown here, of which
-//! the server has none yet.
+//! Mode, times and size that programs set here, and times that programs saw here, which the server
+//! lacks.
 
 use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
 use leasehold_base::units::FileTime;
 
 use super::{JobId, Serial};
 
-/// What was set of one file, behind all that was written of it before.
+/// The attributes that were set for one file, after all data written before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Altered {
     set: SetAttributes,
-    /// When programs last set something.
+    /// The time of the last change by a program.
     at: FileTime,
-    /// The oldest change, and the newest.
+    /// The serials of the oldest and the newest change.
     oldest: Serial,
     newest: Serial,
-    /// True if a program set mode, times or size; otherwise programs were only shown times
+    /// True if a program set mode, times or size; false if programs only saw times
     /// ([`Altered::fix`]).
     is_asked_for: bool,
-    /// The call by which it is on its way, the newest change that goes with it, and the size.
+    /// The call in transit, the newest change that it carries, and its size.
     sent: Option<(JobId, Serial, Option<u64>)>,
-    /// The oldest change that does not.
+    /// The oldest change that the call in transit does not carry.
     next: Option<Serial>,
 }
 
@@ -29,14 +29,14 @@ impl Altered {
         Self { set, at, oldest: serial, newest: serial, is_asked_for: true, sent: None, next: None }
     }
 
-    /// Times that programs were shown are to be the times of the file.
+    /// Creates the state for times that programs saw, which are to be the file's times.
     pub(super) fn of_shown(shown: &Attributes, serial: Serial) -> Self {
         let modified = SetTime::To(shown.modified);
         let set = SetAttributes { modified, ..SetAttributes::default() };
         Self { is_asked_for: false, ..Self::new(set, shown.modified, serial) }
     }
 
-    /// More is set.
+    /// Sets more attributes.
     pub(super) const fn set(&mut self, set: &SetAttributes, at: FileTime, serial: Serial) {
         if set.mode.is_some() {
             self.set.mode = set.mode;
@@ -62,8 +62,8 @@ impl Altered {
         }
     }
 
-    /// Programs were shown these times: the file gets the times as shown, whenever a call sets the
-    /// times. Without `was_written`, a time that no program set here stays the server's time.
+    /// Records that programs saw these times: a later call sets the times as shown. Without
+    /// `was_written`, a time that no program set here stays the server's time.
     pub(super) fn fix(&mut self, shown: &Attributes, was_written: bool, serial: Serial) {
         if matches!(self.set.accessed, SetTime::Now) {
             self.set.accessed = SetTime::To(shown.accessed);
@@ -79,35 +79,35 @@ impl Altered {
         self.note(serial);
     }
 
-    /// True if the server is to choose a time that programs here see already.
+    /// Returns true if the server is to choose a time that programs here have already seen.
     pub(super) const fn leaves_times_open(&self) -> bool {
         matches!(self.set.accessed, SetTime::Now) || matches!(self.set.modified, SetTime::Now)
     }
 
-    /// True if the time of the last write is set, so that no later call moves the time.
+    /// Returns true if the modification time is set, so that no later call moves it.
     pub(super) const fn fixes_modified(&self) -> bool {
         matches!(self.set.modified, SetTime::To(_))
     }
 
-    /// True if a program set a mode.
+    /// Returns true if a program set a mode.
     pub(super) const fn sets_mode(&self) -> bool {
         self.set.mode.is_some()
     }
 
-    /// True if a program set mode, times or size; otherwise no program loses by a refusal.
+    /// Returns true if a program set mode, times or size; otherwise a refusal affects no program.
     pub(super) const fn is_asked_for(&self) -> bool {
         self.is_asked_for
     }
 
-    /// A program writes up to there: its time of modification is that of the write, and what is set
-    /// behind it cuts nothing of it off. Whether nothing is left.
+    /// Records a program's write up to `end`: the modification time is that of the write, and a
+    /// size that is set later does not truncate it. Returns true if nothing is left to set.
     pub(super) fn written(&mut self, end: u64) -> bool {
         self.set.modified = SetTime::Keep;
         self.set.size = self.set.size.map(|size| size.max(end));
         self.sent.is_none() && self.set == SetAttributes::default()
     }
 
-    /// As programs here are to see it.
+    /// Applies the attributes as programs here see them.
     pub(super) fn show(&self, attributes: &mut Attributes) {
         let shown = |set, known| match set {
             SetTime::Keep => known,
@@ -121,12 +121,12 @@ impl Altered {
         attributes.changed = attributes.changed.max(self.at);
     }
 
-    /// Up to where the file is to reach at least.
+    /// Returns the size that the file must have at least.
     pub(super) fn reach(&self) -> u64 {
         self.set.size.unwrap_or(0)
     }
 
-    /// Whether something that was set up to then is not at the server.
+    /// Returns true if the server lacks a change up to this serial.
     pub(super) fn is_unsaved(&self, serial: Serial) -> bool {
         self.oldest <= serial
     }
@@ -138,18 +138,19 @@ impl Altered {
         }
     }
 
-    /// It goes out with this call.
+    /// Marks the attributes as sent with this call, and returns them.
     pub(super) const fn send(&mut self, job: JobId) -> SetAttributes {
         self.sent = Some((job, self.newest, self.set.size));
         self.set
     }
 
-    /// The size that is on its way.
+    /// Returns the size that is in transit.
     pub(super) fn sent_size(&self) -> Option<u64> {
         self.sent.and_then(|(.., size)| size)
     }
 
-    /// The call was answered, and what went with it is over with or not. Whether nothing is left.
+    /// Ends the call in transit; with `is_over`, its attributes need not be sent again. Returns
+    /// true if nothing is left to set.
     pub(super) fn end(&mut self, is_over: bool) -> bool {
         let (sent, next) = (self.sent.take(), self.next.take());
         if is_over && let Some(next) = next {

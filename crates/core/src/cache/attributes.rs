@@ -1,4 +1,5 @@
-//! What is known of an object, for how long, and whether somebody else changed it.
+//! The known attributes of an object, how long they are trusted, and the detection of changes by
+//! others.
 
 use core::time::Duration;
 
@@ -7,8 +8,8 @@ use leasehold_base::units::{FileTime, Time};
 
 use super::{Asked, Options};
 
-/// What tells one content of an object from another: what changes with every write. The change
-/// time is none of it, as links and renames move that without a word to us.
+/// The attributes that distinguish one content of an object from another, because every write
+/// changes them. The change time is not among them: links and renames by others move it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     size: u64,
@@ -21,39 +22,40 @@ impl Version {
     }
 }
 
-/// Whether what is cached of an object's content is still good.
+/// Whether the cached content of an object is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Same,
     Changed,
 }
 
-/// What is known of one object.
+/// The known state of one object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     attributes: Option<Attributes>,
-    /// When they were asked for, and how long they are trusted from then on; none when they are
-    /// to be asked for again.
+    /// The time of the request for the attributes, and how long they are trusted from then on;
+    /// `None` if they must be requested again.
     trusted: Option<(Time, Duration)>,
-    /// The content that is cached; none when that cannot be told.
+    /// The version of the cached content; `None` if it is unknown.
     version: Option<Version>,
-    /// Changes of ours that are on their way.
+    /// The number of changes of our own in transit.
     changing: u32,
-    /// Whether several of them were on their way at once, so that their order is not known.
+    /// True if several of them were in transit at the same time, so that their order is unknown.
     overlapping: bool,
-    /// Changes of ours whose before is another's after, which is not here yet.
+    /// Changes of our own whose `before` is the `after` of a change that is not answered yet.
     loose: Vec<(Version, Attributes)>,
-    /// What is known is no older: when the last change of ours was answered, or when it was asked
-    /// for.
+    /// A lower bound for the age of the known state: when our last change was answered, or when the
+    /// state was requested.
     seen: Option<Asked>,
-    /// Up to where the server took data or made the file longer, of changes of ours that others
-    /// overlap, or when nothing else was known of the file: what these bring may be from before.
+    /// The end of data that the server accepted, or the size that it set, by our overlapping
+    /// changes, or by changes without other knowledge of the file: their attributes may be older.
     reached: u64,
-    /// Whether a change of ours was answered without attributes.
+    /// True if a change of our own was answered without attributes.
     unclear: bool,
 }
 
-/// How many changes may wait for the one that they follow. More means that another's is between.
+/// The number of changes that may wait for their predecessor. A larger number means that another
+/// client made a change in between.
 const LOOSE_MAX: usize = 256;
 
 impl Known {
@@ -61,38 +63,38 @@ impl Known {
         self.attributes.as_ref()
     }
 
-    /// For how long the attributes can be trusted yet; zero when they cannot.
+    /// Returns how long the attributes are still trusted; zero if they are not.
     pub(super) fn trusted_for(&self, now: Time) -> Duration {
         self.trusted.map_or(Duration::ZERO, |(since, span)| (since + span).since(now))
     }
 
-    /// Whether there is something that content can be compared with.
+    /// Returns true if the version of the content is known.
     pub(super) const fn is_comparable(&self) -> bool {
         self.version.is_some()
     }
 
-    /// Whether changes of ours are on their way.
+    /// Returns true if changes of our own are in transit.
     pub(super) const fn is_changing(&self) -> bool {
         self.changing > 0
     }
 
-    /// Whether an answer to a question of that time is older than what is known.
+    /// Returns true if the reply to a request of that time is older than the known state.
     pub(super) fn is_outdated(&self, asked: Asked) -> bool {
         self.seen.is_some_and(|seen| asked < seen)
     }
 
-    /// The attributes are to be asked for before they are used again.
+    /// Marks the attributes as to be requested before they are used again.
     pub(super) const fn distrust(&mut self) {
         self.trusted = None;
     }
 
-    /// The object may be another than was known, and answers to questions of before tell nothing.
+    /// Marks the object as possibly changed; replies to earlier requests are void.
     pub(super) const fn replaced(&mut self, now: Asked) {
         (self.trusted, self.version) = (None, None);
         (self.seen, self.reached) = (Some(now), 0);
     }
 
-    /// Attributes that a question of ours was answered with.
+    /// Records the attributes in the reply to a request.
     pub(super) fn observe(
         &mut self,
         options: &Options,
@@ -100,17 +102,17 @@ impl Known {
         attributes: &Attributes,
     ) -> Content {
         if self.is_outdated(asked) {
-            // Of one of whom nothing is known this is better than nothing.
+            // Without any other attributes, old ones are better than none.
             self.attributes.get_or_insert(Attributes {
                 size: attributes.size.max(self.reached),
                 ..*attributes
             });
             return Content::Same;
         }
-        // Of what was answered before it was asked it knows.
+        // The reply includes every change that was answered before the request.
         (self.seen, self.reached) = (Some(asked), 0);
         if self.changing > 0 {
-            // Whose change they show cannot be told before ours have been answered.
+            // The attributes may show our own pending changes or changes of others.
             self.attributes = Some(*attributes);
             return Content::Same;
         }
@@ -129,13 +131,13 @@ impl Known {
         if same { Content::Same } else { Content::Changed }
     }
 
-    /// A change of ours is sent.
+    /// Records that a change of our own was sent.
     pub(super) const fn begin_change(&mut self) {
         self.overlapping |= self.changing > 0;
         self.changing += 1;
     }
 
-    /// A change of ours was answered; none of the attributes need be there.
+    /// Records the reply to a change of our own; it may lack any of the attributes.
     pub(super) fn end_change(&mut self, options: &Options, now: Asked, wcc: &Wcc) -> Content {
         self.changing = self.changing.checked_sub(1).expect("the change was begun");
         self.seen = Some(now);
@@ -150,19 +152,19 @@ impl Known {
         content
     }
 
-    /// Attributes that a change of ours was answered with, and what was before, if that was told.
+    /// Records the attributes after a change of our own, and the attributes before it, if known.
     fn see_change(
         &mut self,
         options: &Options,
         now: Asked,
         (before, after): (Option<Before>, Attributes),
     ) {
-        // Within one tick of the server's clock the latest is the newest, where it can be told.
+        // Within one clock tick of the server, the last reply is the newest, if the order is known.
         let newer = self.attributes.as_ref().is_none_or(|old| {
             is_newer(&after, old) || (!self.overlapping && after.changed == old.changed)
         });
         if newer {
-            // Not newer than each change that was answered before.
+            // The attributes may be older than changes that were answered before.
             self.attributes = Some(Attributes { size: after.size.max(self.reached), ..after });
             let (min, _) = options.trust(after.file_type);
             self.trusted = Some((now.time, min));
@@ -172,14 +174,15 @@ impl Known {
                 let before = Version { size: before.size, modified: before.modified };
                 self.loose.push((before, after));
             }
-            // A server that does not say what was before is taken to have seen no change but ours.
+            // If a server omits the attributes before, our change counts as the only one.
             (None, Some(version)) if newer => self.loose.push((version, after)),
             (None, Some(_)) => {}
             (_, None) => self.unclear = true,
         }
     }
 
-    /// Follows the changes from the content that is known, each before being another's after.
+    /// Follows the chain of changes from the known version, where each `before` is another's
+    /// `after`.
     fn join(&mut self) -> Content {
         let mut last = None;
         while let Some(at) = self.loose.iter().position(|(before, _)| Some(*before) == self.version)
@@ -194,12 +197,12 @@ impl Known {
         self.overlapping = self.changing > 0;
         let foreign = !core::mem::take(&mut self.loose).is_empty();
         if core::mem::take(&mut self.unclear) || foreign {
-            // Somebody else was there in between, or that cannot be told.
+            // Another client made a change in between, or that is unknown.
             (self.version, self.trusted) = (None, None);
             return Content::Changed;
         }
         let Some(last) = last else { return Content::Same };
-        // Within one tick of the server's clock the last of our changes may look older.
+        // Within one clock tick of the server, the last of our changes may look older.
         let seen = self.attributes.get_or_insert(last);
         if seen.changed == last.changed {
             *seen = last;
@@ -211,7 +214,7 @@ impl Known {
         Content::Changed
     }
 
-    /// The server cut the file or made it longer, though it sent no attributes.
+    /// Records a truncation or extension that the server made without a reply of attributes.
     pub(super) const fn resize(&mut self, size: u64) {
         self.reached = size;
         if let Some(attributes) = &mut self.attributes {
@@ -219,7 +222,7 @@ impl Known {
         }
     }
 
-    /// The server took data up to there, though it sent no attributes.
+    /// Records that the server accepted data up to `end` without a reply of attributes.
     pub(super) fn reaches(&mut self, end: u64) {
         self.reached = self.reached.max(end);
         if let Some(attributes) = &mut self.attributes {
@@ -228,8 +231,8 @@ impl Known {
     }
 }
 
-/// Whether attributes show a later state. Several WRITEs within one tick of the server's clock
-/// differ in size alone.
+/// Returns true if `new` shows a later state. Several WRITEs within one clock tick of the server
+/// differ only in size.
 fn is_newer(new: &Attributes, old: &Attributes) -> bool {
     let is_file = new.file_type == FileType::Regular;
     new.changed > old.changed || (new.changed == old.changed && (!is_file || new.size >= old.size))

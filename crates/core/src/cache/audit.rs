@@ -8,7 +8,7 @@ impl<E: Clone> Cache<E> {
     /// Audits the whole state.
     ///
     /// # Panics
-    /// When it contradicts itself.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         self.names.check();
         assert!(self.jobs.len() <= self.options.calls_max, "calls are bounded");
@@ -20,7 +20,7 @@ impl<E: Clone> Cache<E> {
             assert_eq!(self.unsaved.contains_key(key), object.file.is_unsaved());
             let since = self.unsaved.get(key).filter(|_| object.file.background.is_none());
             let delayed = since.is_some_and(|since| self.delayed.contains(&(*since, *key)));
-            assert_eq!(delayed, since.is_some(), "what is delayed is sent in time");
+            assert_eq!(delayed, since.is_some(), "delayed data has a send time");
             (bytes, unsaved_bytes) = (bytes + all, unsaved_bytes + unsaved);
         }
         assert_eq!((bytes, unsaved_bytes), (self.bytes, self.unsaved_bytes));

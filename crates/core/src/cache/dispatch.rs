@@ -1,4 +1,4 @@
-//! What follows from each event: who is answered, and what is called for.
+//! The consequences of each event: replies to programs, and calls to the server.
 
 use core::ops::Range;
 use std::collections::btree_map::Entry;
@@ -13,7 +13,7 @@ use super::{
     Cache, Committed, Effect, Fetched, HeldWrite, JobId, Object, ObjectKey, Stored, Ticket,
 };
 
-/// Small reads ask for whole pages, so that the next small read is answered from here.
+/// Small reads request whole pages, so that the next small read finds its bytes in the cache.
 const PAGE_BYTES: u64 = 4096;
 
 impl<E: Clone> Cache<E> {
@@ -34,7 +34,7 @@ impl<E: Clone> Cache<E> {
         self.touch(key);
     }
 
-    /// Answers the reads whose bytes are here.
+    /// Answers the reads whose bytes are cached.
     fn answer_readers(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
         let Some(object) = self.objects.get_mut(&key) else { return };
         let file = &mut object.file;
@@ -67,7 +67,8 @@ impl<E: Clone> Cache<E> {
                     self.observed(key, asked.asked, &attributes, effects);
                 }
                 let object = self.object(key);
-                // Where the file ended before a change of ours it need not end now.
+                // The end of the file may have moved by a change of our own since the READ was
+                // sent.
                 let end = end && !object.known.is_outdated(asked.asked);
                 object.file.fill(&asked, &data, end);
             }
@@ -87,14 +88,14 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
     }
 
-    /// It became known on how many servers a file lies.
+    /// Handles the report that a file is striped over many servers.
     pub(super) fn spread(&mut self, key: ObjectKey, ahead: u64) {
         let options = self.options;
         self.object(key).file.ahead.spread(ahead.min(options.bytes_max / 8), &options);
         self.touch(key);
     }
 
-    /// A program writes; it may have to wait.
+    /// Handles a program's write, which may have to wait.
     pub(super) fn write(&mut self, now: Time, write: HeldWrite, effects: &mut Vec<Effect<E>>) {
         let (ticket, file) = (write.ticket, write.file);
         self.held.push_back(write);
@@ -104,8 +105,8 @@ impl<E: Clone> Cache<E> {
         self.counters.held_writes += u64::from(waits);
     }
 
-    /// Whether the size of a file can be set here ([`super::Event::Alter`]): nothing at the server
-    /// lies beyond it, or is about to.
+    /// Returns true if the size of a file can be set here ([`super::Event::Alter`]): the server has
+    /// no data beyond it, and no WRITE in transit reaches beyond it.
     #[must_use]
     pub fn can_resize(&self, file: ObjectKey, size: u64) -> bool {
         self.objects.get(&file).is_some_and(|Object { known, file }| {
@@ -114,7 +115,7 @@ impl<E: Clone> Cache<E> {
         })
     }
 
-    /// How many bytes of a file the server does not have or may lose.
+    /// Returns the number of bytes of a file that the server lacks or may lose.
     #[must_use]
     pub fn unsaved_bytes(&self, file: ObjectKey) -> u64 {
         let waits = self.held.iter().filter(|write| write.file == file);
@@ -122,7 +123,7 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or(0, |object| object.file.bytes().1) + waiting
     }
 
-    /// A program sets mode, times or size.
+    /// Sets mode, times or size for a program.
     pub(super) fn alter_here(
         &mut self,
         now: Time,
@@ -136,14 +137,14 @@ impl<E: Clone> Cache<E> {
         self.touch(file);
     }
 
-    /// Somebody waits until all that was written and set is saved.
+    /// Registers a request that waits until all earlier writes and attributes are saved.
     pub(super) fn sync(&mut self, ticket: Ticket, file: ObjectKey) {
         let serial = self.tick_serial();
         self.object(file).file.syncs.push((ticket, serial));
         self.touch(file);
     }
 
-    /// A file was cut or made longer.
+    /// Handles a truncation or an extension of a file.
     pub(super) fn resized(&mut self, file: ObjectKey, size: u64) {
         self.change_file(file, |file| file.overwrite(size..u64::MAX));
         if let Some(object) = self.objects.get_mut(&file) {
@@ -168,7 +169,7 @@ impl<E: Clone> Cache<E> {
                 let count = u64::from(count).min(length);
                 let outcome = unstable.map_or(Outcome::Stable, Outcome::Unstable);
                 object.file.extents.end_write(&range, job, count, outcome);
-                // What is written behind it changes the times once more.
+                // A later WRITE would change the times again.
                 let size = object.file.end_alteration(job, set && count == length);
                 let size = size.filter(|_| set).unwrap_or(0);
                 object.known.reaches(size.max(range.start + count));
@@ -187,7 +188,7 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
     }
 
-    /// A server that takes less than a WRITE carries gets no larger ones for a while.
+    /// After a short WRITE, the next WRITEs are no longer than the accepted length.
     fn learn_write_bytes(&mut self, count: u64, length: u64) {
         let most = u64::from(self.options.write_bytes);
         if count < length {
@@ -197,7 +198,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Notes that the server refused data, and hands over the bytes that the cache has given up.
+    /// Records that the server refused data, and returns the bytes that the cache has dropped.
     fn refused(
         &mut self,
         key: ObjectKey,
@@ -265,7 +266,8 @@ impl<E: Clone> Cache<E> {
                 wcc
             }
             Err(error) => {
-                // A refused time that was only shown is no failure: the server's time is as good.
+                // The refusal of a time that was only shown is no failure: the server's time is as
+                // good.
                 if !is_unheeded && is_asked_for {
                     self.failed(key, 0, error);
                 }
@@ -277,13 +279,13 @@ impl<E: Clone> Cache<E> {
     }
 
     fn end_job(&mut self, job: JobId) -> Option<ObjectKey> {
-        // The file may have been forgotten in the meantime.
+        // The file may have been forgotten meanwhile.
         let key = self.jobs.remove(&job).expect("an answered call was asked for")?;
         self.touch(key);
         Some(key)
     }
 
-    /// What every event may be followed by.
+    /// Runs the consequences that every event may have.
     pub(super) fn go_on(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         self.take_writes(now, effects);
         self.push_old(now);
@@ -294,7 +296,7 @@ impl<E: Clone> Cache<E> {
         self.evict();
     }
 
-    /// Answers who waits for a file's state.
+    /// Answers the requests that wait for a state of a file.
     fn settle(&mut self, now: Time, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
         self.answer_readers(key, effects);
         self.recount(now, key);
@@ -321,7 +323,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Takes the writes that wait, in order for each file, for as long as there is room.
+    /// Accepts waiting writes, in order for each file, while there is room.
     pub(super) fn take_writes(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         let mut at = 0;
         let mut passed = Vec::new();
@@ -355,8 +357,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Has data sent that has been here for long, and along with it what has been here for half as
-    /// long; or all when there is much.
+    /// Sends old data, together with data that is half as old; or all data if there is much.
     fn push_old(&mut self, now: Time) {
         let crowded =
             self.unsaved_bytes > self.options.unsaved_bytes_max / 2 || !self.held.is_empty();
@@ -373,7 +374,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Calls for what the files need, one call a file in turn.
+    /// Sends the calls that files need, one call for each file in turn.
     fn call_in_turn(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         while self.jobs.len() < self.options.calls_max {
             let after = self
@@ -389,7 +390,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Makes the next call that a file needs; says whether there was one.
+    /// Sends the next call that a file needs; returns false if it needs none.
     fn call_for(&mut self, now: Time, key: ObjectKey, effects: &mut Vec<Effect<E>>) -> bool {
         let options = self.options;
         let Some(object) = self.objects.get(&key) else { return false };
@@ -418,7 +419,7 @@ impl<E: Clone> Cache<E> {
             self.alter(key, effects);
             return true;
         }
-        // What nobody waits for yet leaves room for what somebody will.
+        // Read-ahead leaves room for calls with waiting requests.
         let room = file.calls() + 1 < options.calls_of_file_max;
         let end = size.unwrap_or(0).min(file.ahead.goal);
         let start = file.ahead.behind();
@@ -430,7 +431,7 @@ impl<E: Clone> Cache<E> {
         false
     }
 
-    /// The next bytes that a reader waits for and that nobody has asked for.
+    /// Returns the next bytes that a reader waits for and that are not requested yet.
     fn wanted(&self, key: ObjectKey, size: Option<u64>) -> Option<Range<u64>> {
         let file = &self.objects[&key].file;
         let (most, end) = (u64::from(self.options.read_bytes), file.end(size));
@@ -442,7 +443,7 @@ impl<E: Clone> Cache<E> {
         let wish = if file.ahead.is_in_order() { (unasked.start / most + 1) * most } else { pages };
         let start = unasked.start - unasked.start % page;
         let start = if file.ahead.is_in_order() { unasked.start } else { start };
-        // Neither behind the end nor what is here or on its way already.
+        // The range excludes bytes beyond the end, and bytes that are cached or in transit.
         let wide = start..wish.max(unasked.end).min(end).max(unasked.end);
         let around = file.unasked_around(&wide, unasked.start);
         Some(around.start..around.end.min(around.start + most))
@@ -459,7 +460,7 @@ impl<E: Clone> Cache<E> {
         let asked = self.ask(now);
         let (offset, length) = (range.start, range.end - range.start);
         self.object(key).file.fetches.insert(job, Fetch { range, asked, holes: Vec::new() });
-        let count = u32::try_from(length).expect("a READ is no larger than the largest");
+        let count = u32::try_from(length).expect("a READ is no larger than the limit");
         effects.push(Effect::Fetch { job, file: key, offset, count });
     }
 
@@ -480,7 +481,7 @@ impl<E: Clone> Cache<E> {
     fn alter(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
         let job = self.begin_job(key);
         let object = self.object(key);
-        let set = object.file.send_alteration(job).expect("there is something to be set");
+        let set = object.file.send_alteration(job).expect("there are attributes to send");
         object.known.begin_change();
         effects.push(Effect::Alter { job, file: key, set });
     }
@@ -501,7 +502,7 @@ impl<E: Clone> Cache<E> {
         job
     }
 
-    /// Notes how many bytes a file has now.
+    /// Updates the totals for the bytes of a file.
     pub(super) fn recount(&mut self, now: Time, key: ObjectKey) {
         let Some(object) = self.objects.get_mut(&key) else { return };
         let (bytes, unsaved) = object.file.bytes();
@@ -525,8 +526,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Drops clean data that was not read for longest, roughly: the second round of a clock's hand
-    /// takes what was not read since the first.
+    /// Evicts clean data, approximately in the order of its last use: the second round of the clock
+    /// algorithm drops data that was not read since the first.
     fn evict(&mut self) {
         let mut rounds = 0;
         while self.bytes > self.options.bytes_max && self.bytes > self.unsaved_bytes && rounds < 3 {

@@ -1,5 +1,5 @@
-//! The bytes of one file that are here, and the state of each: the pages of the NFS version 3
-//! paper's figure 1, as ranges of any length.
+//! The cached bytes of one file, and the state of each: the pages of the NFS version 3 paper's
+//! figure 1, as ranges of any length.
 
 mod buffer;
 
@@ -11,30 +11,30 @@ use bytes::{Bytes, BytesMut};
 use super::{JobId, Serial, Verifier};
 use buffer::Buffer;
 
-/// Where bytes stand between here and the server's stable storage.
+/// The state of bytes with respect to the server's stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// As the server has them: they can be dropped.
+    /// Equal to the server's bytes: they can be dropped.
     Clean,
-    /// Written here; the server does not have them.
+    /// Written here; the server lacks them.
     Dirty,
-    /// On their way to the server.
+    /// In transit to the server.
     Writing(JobId),
-    /// The server has them, but may lose them, and then has another verifier.
+    /// The server has them, but may lose them, and then changes its verifier.
     Written {
-        /// What came with the answer to the WRITE.
+        /// The verifier in the reply to the WRITE.
         verifier: Verifier,
-        /// The COMMIT that is on its way for them.
+        /// The COMMIT in transit for them.
         commit: Option<JobId>,
     },
 }
 
-/// What became of a WRITE.
+/// The outcome of a WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// On stable storage.
     Stable,
-    /// Not yet so, under this verifier.
+    /// Not on stable storage yet, under this verifier.
     Unstable(Verifier),
 }
 
@@ -42,61 +42,61 @@ pub(super) enum Outcome {
 struct Extent {
     data: Buffer,
     state: State,
-    /// The oldest write that is in it; of no meaning for clean ones.
+    /// The serial of the oldest write in the extent; without meaning for clean extents.
     serial: Serial,
-    /// Whether it was read since the last round of eviction.
+    /// True if the extent was read since the last round of eviction.
     used: bool,
 }
 
-/// Ranges that do not overlap, by where they begin.
+/// Ranges that do not overlap, by start offset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extents {
     extents: BTreeMap<u64, Extent>,
-    /// Those that are dirty.
+    /// The dirty extents.
     dirty: BTreeSet<u64>,
-    /// Those that are not clean.
+    /// The extents that are not clean.
     unsaved: BTreeSet<u64>,
     bytes: u64,
     unsaved_bytes: u64,
 }
 
-/// Up to this length a write is added to the one before it; longer ones are kept as they came.
+/// The longest write that is appended to the previous one; longer writes keep their own buffers.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// A length of bytes that lie here.
+/// Converts a length of cached bytes.
 pub(super) fn in_memory(length: u64) -> usize {
-    usize::try_from(length).expect("what lies in memory has a length")
+    usize::try_from(length).expect("a length in memory fits usize")
 }
 
 impl Extents {
-    /// All bytes.
+    /// Returns the number of bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that are not clean.
+    /// Returns the number of bytes that are not clean.
     pub(super) const fn unsaved_bytes(&self) -> u64 {
         self.unsaved_bytes
     }
 
-    /// Whether a write of this serial or an older one is not on stable storage.
+    /// Returns true if a write of this serial or an older one is not on stable storage.
     pub(super) fn is_unsaved(&self, serial: Serial) -> bool {
         self.unsaved.iter().any(|start| self.extents[start].serial <= serial)
     }
 
-    /// Whether the server does not have a write of this serial or an older one.
+    /// Returns true if the server lacks a write of this serial or an older one.
     pub(super) fn is_unwritten(&self, serial: Serial) -> bool {
         let unsaved = self.unsaved.iter().map(|start| &self.extents[start]);
         let mut old = unsaved.filter(|extent| extent.serial <= serial);
         old.any(|extent| matches!(extent.state, State::Dirty | State::Writing(_)))
     }
 
-    /// True if there are bytes that no WRITE carries yet.
+    /// Returns true if there are bytes that no WRITE carries yet.
     pub(super) fn has_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Where the last bytes end that the server does not have, or may have lost.
+    /// Returns the end of the last bytes that the server lacks or may have lost.
     pub(super) fn unsaved_end(&self) -> u64 {
         self.unsaved.last().map_or(0, |start| self.end(*start))
     }
@@ -105,14 +105,14 @@ impl Extents {
         start + self.extents[&start].data.len() as u64
     }
 
-    /// The first extent that reaches past `offset`, by where it begins.
+    /// Returns the start of the first extent that reaches past `offset`.
     fn first_from(&self, offset: u64) -> Option<u64> {
         let before = self.extents.range(..=offset).next_back().map(|(start, _)| *start);
         let reaches = before.filter(|start| self.end(*start) > offset);
         reaches.or_else(|| self.extents.range(offset..).next().map(|(start, _)| *start))
     }
 
-    /// Where the extents begin that share bytes with `range`.
+    /// Lists the starts of the extents that overlap `range`.
     fn within(&self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let first = self.first_from(range.start).unwrap_or(u64::MAX).min(range.end);
         self.extents.range(first..range.end).map(|(start, _)| *start)
@@ -150,7 +150,7 @@ impl Extents {
         self.put(start, Extent { state, ..extent });
     }
 
-    /// Has an extent begin at `at` when one lies across it.
+    /// Splits an extent that contains `at` in its interior.
     fn cut(&mut self, at: u64) {
         let Some(start) = self.first_from(at).filter(|start| *start < at) else { return };
         let mut first = self.take(start);
@@ -161,7 +161,7 @@ impl Extents {
         self.put(at, second);
     }
 
-    /// Drops bytes, whatever their state.
+    /// Drops bytes in any state.
     pub(super) fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl Extents {
         }
     }
 
-    /// Drops what is clean.
+    /// Drops clean bytes.
     pub(super) fn remove_clean(&mut self) {
         let all: Vec<u64> = self.extents.keys().copied().collect();
         for start in all {
@@ -184,8 +184,8 @@ impl Extents {
         }
     }
 
-    /// Bytes that a program wrote. A small write that goes on where another ended is joined with
-    /// it, up to the next multiple of `chunk`.
+    /// Stores bytes that a program wrote. A small write that continues the previous one is appended
+    /// to it, up to the next multiple of `chunk`.
     pub(super) fn write(&mut self, offset: u64, data: &Bytes, serial: Serial, chunk: u64) {
         let mut data = data.clone();
         let mut offset = offset;
@@ -208,7 +208,7 @@ impl Extents {
                     && self.end(*start) >= offset
             });
             if let Some(start) = joins {
-                // Only what lies behind the extent that takes the data is in the way.
+                // Only bytes behind the end of the extended extent are replaced.
                 let end = offset + data.len() as u64;
                 self.remove(self.end(start)..end.max(self.end(start)));
                 let mut extent = self.take(start);
@@ -225,7 +225,7 @@ impl Extents {
         self.put(offset, Extent { data, state: State::Dirty, serial, used: true });
     }
 
-    /// Bytes that came from the server; they go where there are none.
+    /// Stores bytes from the server, only where no bytes are cached.
     pub(super) fn fill(&mut self, offset: u64, data: &Bytes) {
         for gap in self.missing(offset..offset + data.len() as u64) {
             let (from, to) = (in_memory(gap.start - offset), in_memory(gap.end - offset));
@@ -235,7 +235,7 @@ impl Extents {
         }
     }
 
-    /// The parts of `range` that are not here.
+    /// Returns the parts of `range` that are not cached.
     pub(super) fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = range.start;
@@ -251,7 +251,7 @@ impl Extents {
         gaps
     }
 
-    /// The bytes of `range`, all of which are here.
+    /// Returns the bytes of `range`, all of which are cached.
     pub(super) fn read(&mut self, range: &Range<u64>) -> Vec<Bytes> {
         let starts: Vec<u64> = self.within(range.clone()).collect();
         let mut parts = Vec::with_capacity(starts.len());
@@ -265,8 +265,8 @@ impl Extents {
         parts
     }
 
-    /// The next dirty bytes in a row from `from` on, within one chunk; with `full`, only such as
-    /// reach the chunk's end.
+    /// Returns the next run of dirty bytes from `from` on, within one chunk; with `full`, only a
+    /// run that reaches the end of the chunk.
     pub(super) fn next_dirty(&self, from: u64, chunk: u64, full: bool) -> Option<Range<u64>> {
         let mut from = from;
         loop {
@@ -284,7 +284,7 @@ impl Extents {
         }
     }
 
-    /// Takes dirty bytes for a WRITE.
+    /// Marks dirty bytes as sent with a WRITE, and returns them.
     pub(super) fn begin_write(&mut self, range: &Range<u64>, job: JobId) -> Bytes {
         self.cut(range.start);
         self.cut(range.end);
@@ -308,8 +308,8 @@ impl Extents {
         data
     }
 
-    /// A WRITE of `range` took the first `count` bytes. What it did not take, and what failed, is
-    /// given up or dirty again.
+    /// Ends a WRITE of `range` of which the server accepted the first `count` bytes. The rest is
+    /// dirty again.
     pub(super) fn end_write(
         &mut self,
         range: &Range<u64>,
@@ -329,25 +329,25 @@ impl Extents {
         }
     }
 
-    /// A WRITE failed: gives up and returns the bytes that the WRITE carried.
+    /// Drops and returns the bytes of a failed WRITE.
     pub(super) fn fail_write(&mut self, range: &Range<u64>, job: JobId) -> Vec<(u64, Bytes)> {
         let starts = self.of_write(range, job).into_iter();
         starts.map(|start| (start, self.take(start).data.freeze())).collect()
     }
 
-    /// What is left of the bytes that a WRITE took; others were written over since.
+    /// Returns the extents that remain of a WRITE's bytes; the others were overwritten since.
     fn of_write(&self, range: &Range<u64>, job: JobId) -> Vec<u64> {
         let starts = self.within(range.clone());
         starts.filter(|start| self.extents[start].state == State::Writing(job)).collect()
     }
 
-    /// Whether something is written and no COMMIT is on its way for it.
+    /// Returns true if there are written bytes for which no COMMIT is in transit.
     pub(super) fn has_uncommitted(&self) -> bool {
         let mut states = self.unsaved.iter().map(|start| self.extents[start].state);
         states.any(|state| matches!(state, State::Written { commit: None, .. }))
     }
 
-    /// Takes all that is written for a COMMIT.
+    /// Assigns all written bytes to a COMMIT.
     pub(super) fn begin_commit(&mut self, job: JobId) {
         for start in self.unsaved.clone() {
             if let State::Written { verifier, commit: None } = self.extents[&start].state {
@@ -356,8 +356,8 @@ impl Extents {
         }
     }
 
-    /// A COMMIT was answered. What was written under another verifier is lost there, and dirty
-    /// again: says how many bytes.
+    /// Ends a COMMIT. Bytes that were written under another verifier are lost at the server, and
+    /// dirty again. Returns the number of lost bytes.
     pub(super) fn end_commit(&mut self, job: JobId, now: Verifier) -> u64 {
         let mut lost = 0;
         for (start, verifier) in self.of_commit(job) {
@@ -371,7 +371,7 @@ impl Extents {
         lost
     }
 
-    /// A COMMIT failed: gives up and returns the bytes that the COMMIT was for.
+    /// Drops and returns the bytes of a failed COMMIT.
     pub(super) fn fail_commit(&mut self, job: JobId) -> Vec<(u64, Bytes)> {
         let starts = self.of_commit(job).into_iter();
         starts.map(|(start, _)| (start, self.take(start).data.freeze())).collect()
@@ -386,9 +386,9 @@ impl Extents {
         of_job.collect()
     }
 
-    /// Goes on with a round of eviction behind `from` and looks at one extent: drops it when it is
-    /// clean, was not read since the last round and is not among `pinned`. Says where to go on,
-    /// and how many bytes were dropped.
+    /// Continues a round of eviction at `from` with one extent: drops it if it is clean, was not
+    /// read since the last round and does not overlap `pinned`. Returns the offset at which to
+    /// continue, and the number of dropped bytes.
     pub(super) fn evict(&mut self, from: u64, pinned: &[Range<u64>]) -> Option<(u64, u64)> {
         let start = *self.extents.range(from..).next()?.0;
         let end = self.end(start);

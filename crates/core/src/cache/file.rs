@@ -1,4 +1,4 @@
-//! The data of one file, and what is being done about it.
+//! The data of one file, and the pending calls for it.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,50 +11,50 @@ use super::altered::Altered;
 use super::extents::{Extents, in_memory};
 use super::{Asked, JobId, Options, Serial, Ticket};
 
-/// One file's data; of a directory or a link, nothing.
+/// The data of one file; empty for a directory or a link.
 #[derive(Clone, Debug)]
 pub(super) struct File<E> {
     pub(super) extents: Extents,
     /// Reads that wait for bytes.
     pub(super) readers: Vec<Reader>,
-    /// READs on their way.
+    /// READs in transit.
     pub(super) fetches: BTreeMap<JobId, Fetch>,
-    /// WRITEs on their way.
+    /// WRITEs in transit.
     pub(super) writes: BTreeMap<JobId, Range<u64>>,
-    /// A COMMIT on its way.
+    /// The COMMIT in transit.
     pub(super) commit: Option<JobId>,
-    /// Calls of what was discarded while they were on their way: a failure is nobody's loss.
+    /// Calls whose data was discarded while they were in transit: their failure is not recorded.
     pub(super) unheeded: BTreeSet<JobId>,
-    /// What was set here, if that is not at the server.
+    /// Attributes that were set here and that the server lacks.
     pub(super) altered: Option<Altered>,
-    /// Who waits for what was written up to then.
+    /// The requests that wait until all writes up to a serial are saved.
     pub(super) syncs: Vec<(Ticket, Serial)>,
-    /// What was written up to then is sent without anybody waiting.
+    /// All writes up to this serial are sent, although no request waits for them.
     pub(super) background: Option<Serial>,
-    /// Changes that wait for each other; the first is under way when the file is held.
+    /// Pending changes in order; the first is in progress while the file is held.
     pub(super) holds: VecDeque<Ticket>,
     pub(super) held: bool,
-    /// Where a READ found the end, when that was not where the attributes have it.
+    /// The end of the file that a READ found, if the attributes have another.
     pub(super) end: Option<u64>,
     pub(super) ahead: Ahead,
-    /// How many failures to save there were, and the last.
+    /// The number of failures to save, and the last error.
     pub(super) failures: (u64, Option<E>),
-    /// When a program last wrote here.
+    /// The time of a program's last write here.
     pub(super) modified: FileTime,
     /// The change time that programs were shown since the file last changed here.
     pub(super) shown: Option<ShownChange>,
-    /// How often what is clean was dropped, as it may not be what the server has.
+    /// How often clean data was dropped because the server's data may differ.
     pub(super) dropped: u64,
-    /// How many bytes and unsaved bytes the whole cache has counted here.
+    /// The bytes and unsaved bytes that are included in the totals of the cache.
     pub(super) counted: (u64, u64),
 }
 
-/// A change time that programs were shown before the server had the change. No call sets a change
-/// time: the server chooses another time when the server takes the change.
+/// A change time that programs saw before the server had the change. No call sets a change time:
+/// the server chooses another one when it makes the change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownChange {
     shown: FileTime,
-    /// The change time at the server that means the same state of the file.
+    /// The server's change time for the same state of the file.
     there: FileTime,
 }
 
@@ -65,35 +65,35 @@ pub(super) struct Reader {
     pub(super) range: Range<u64>,
 }
 
-/// A READ on its way.
+/// A READ in transit.
 #[derive(Clone, Debug)]
 pub(super) struct Fetch {
     pub(super) range: Range<u64>,
     pub(super) asked: Asked,
-    /// Where its answer is not to be believed: the bytes have changed since.
+    /// Ranges that changed since the READ was sent, so that its reply is ignored there.
     pub(super) holes: Vec<Range<u64>>,
 }
 
-/// How a file is read.
+/// The access pattern of a file's readers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ahead {
-    /// Where a reader in order goes on.
+    /// The offset at which a sequential reader continues.
     next: u64,
-    /// How far is read ahead.
+    /// The read-ahead window in bytes.
     window: u64,
-    /// The same while it is streamed from many servers.
+    /// The window for a file that is striped over many servers.
     spread: u64,
-    /// Whether it is read in order, as much at once as a READ carries.
+    /// True if the file is read sequentially, in pieces of at least a READ's size.
     is_streamed: bool,
-    /// Up to where bytes are wanted though nobody waits for them.
+    /// The end of the range that is read ahead.
     pub(super) goal: u64,
 }
 
-/// The first step of reading ahead: what kernels ask for at once.
+/// The first read-ahead window: the size that kernels request at once.
 const AHEAD_MIN: u64 = 128 << 10;
 
 impl Ahead {
-    /// A program reads.
+    /// Handles a program's read.
     pub(super) fn read(&mut self, range: &Range<u64>, options: &Options) {
         let count = range.end - range.start;
         self.is_streamed = range.start == self.next && count >= u64::from(options.read_bytes);
@@ -108,7 +108,7 @@ impl Ahead {
         }
     }
 
-    /// The file lies on many servers.
+    /// Handles the report that the file is striped over many servers.
     pub(super) fn spread(&mut self, ahead: u64, options: &Options) {
         self.spread = ahead;
         if self.goal > 0 {
@@ -117,24 +117,24 @@ impl Ahead {
     }
 
     fn want(&mut self, options: &Options) {
-        // Who takes as much at once as a READ carries goes on: it is not tried out how far.
+        // A reader of such large pieces continues, so the window need not grow step by step.
         let window = if self.is_streamed { self.window.max(self.spread) } else { self.window };
-        // Whole READs: not one for each step of the reader.
+        // Only whole READs are sent, and not one for each step of the reader.
         let goal = self.next + window;
         self.goal = goal - goal % u64::from(options.read_bytes);
     }
 
-    /// Where what is wanted ahead begins.
+    /// Returns the offset at which read-ahead begins.
     pub(super) const fn behind(&self) -> u64 {
         self.next
     }
 
-    /// Nothing is wanted that nobody waits for, until a program reads.
+    /// Stops read-ahead until a program reads.
     pub(super) const fn stop(&mut self) {
         self.goal = 0;
     }
 
-    /// Whether the file is read in order.
+    /// Returns true if the file is read sequentially.
     pub(super) const fn is_in_order(&self) -> bool {
         self.window > 0
     }
@@ -166,36 +166,37 @@ impl<E> Default for File<E> {
 }
 
 impl<E> File<E> {
-    /// All bytes, and those that are unsaved.
+    /// Returns the number of bytes, and the number of unsaved bytes.
     pub(super) const fn bytes(&self) -> (u64, u64) {
         (self.extents.bytes(), self.extents.unsaved_bytes())
     }
 
-    /// How many calls are on their way.
+    /// Returns the number of calls in transit.
     pub(super) fn calls(&self) -> usize {
         let alone = self.altering().is_some_and(|job| !self.writes.contains_key(&job));
         let commit = self.commit.is_some();
         self.fetches.len() + self.writes.len() + usize::from(commit) + usize::from(alone)
     }
 
-    /// The call by which what was set here is on its way.
+    /// Returns the call that carries the attributes that were set here.
     fn altering(&self) -> Option<JobId> {
         self.altered.as_ref().and_then(Altered::sent)
     }
 
-    /// Whether the server does not have all that was written and set here, or may lose some.
+    /// Returns true if the server lacks, or may lose, data or attributes that were written or set
+    /// here.
     pub(super) const fn is_unsaved(&self) -> bool {
         self.extents.unsaved_bytes() > 0 || self.altered.is_some()
     }
 
-    /// The same of what was written and set up to then.
+    /// Returns the same for data and attributes up to a serial.
     pub(super) fn is_unsaved_since(&self, serial: Serial) -> bool {
         let altered = self.altered.is_some_and(|altered| altered.is_unsaved(serial));
         altered || self.extents.is_unsaved(serial)
     }
 
-    /// Whether a change of the file is under way or waits, so that no program may write; so does
-    /// what was set here and somebody wants saved, which is behind all that is written.
+    /// Returns true if no program may write: a change of the file is in progress or waits, or a
+    /// waiting request needs attributes that were set here, which are sent after all written data.
     pub(super) fn is_closed_to_writes(&self) -> bool {
         let wanted = self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).max();
         let is_wanted = |altered: &Altered| {
@@ -205,51 +206,51 @@ impl<E> File<E> {
         !self.holds.is_empty() || self.altered.as_ref().is_some_and(is_wanted)
     }
 
-    /// Whether all that is dirty is to go out.
+    /// Returns true if all dirty data must be sent.
     pub(super) fn is_pushing(&self) -> bool {
         !self.syncs.is_empty() || self.background.is_some() || !self.holds.is_empty()
     }
 
-    /// The oldest serial up to which somebody wants all to be saved.
+    /// Returns the oldest serial up to which a request needs all data to be saved.
     pub(super) fn wanted_stable(&self) -> Option<Serial> {
         let all = self.awaits_hold().then_some(Serial(u64::MAX));
         self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).chain(all).min()
     }
 
-    /// Whether a change of the file waits for what was written before.
+    /// Returns true if a change of the file waits for earlier data.
     fn awaits_hold(&self) -> bool {
         !self.held && !self.holds.is_empty()
     }
 
-    /// Whether the change that waits can begin: all is on stable storage.
+    /// Returns true if the waiting change can begin: all data is on stable storage.
     pub(super) fn can_be_held(&self) -> bool {
         self.altered.is_none() && self.is_at_rest()
     }
 
-    /// Whether all data is on stable storage, and nothing on its way there.
+    /// Returns true if all data is on stable storage, and no call is in transit for it.
     fn is_at_rest(&self) -> bool {
         self.extents.unsaved_bytes() == 0 && self.writes.is_empty() && self.commit.is_none()
     }
 
-    /// Whether what was set is to go out by a call of its own.
+    /// Returns true if the attributes must be sent by a call of their own.
     pub(super) fn is_alteration_due(&self) -> bool {
         let waits = self.altered.is_some_and(|altered| altered.sent().is_none());
         waits && self.is_pushing() && !self.held && self.is_at_rest()
     }
 
-    /// What goes out with this call.
+    /// Marks the attributes as sent with this call, and returns them.
     pub(super) fn send_alteration(&mut self, job: JobId) -> Option<SetAttributes> {
         self.altered.as_mut().map(|altered| altered.send(job))
     }
 
-    /// Whether a size can be set here of a file that has this one at the server: no WRITE that may
-    /// reach beyond it is on its way, nor another size.
+    /// Returns true if a size can be set here of a file that has size `there` at the server: no
+    /// WRITE is in transit that may reach beyond it, and no other size.
     pub(super) fn can_resize(&self, there: u64, size: u64) -> bool {
         let is_quiet = self.writes.is_empty() && self.altering().is_none();
         there <= size && is_quiet && self.holds.is_empty()
     }
 
-    /// Mode, times or size are set here.
+    /// Sets mode, times or size here.
     pub(super) fn alter(&mut self, set: &SetAttributes, at: FileTime, serial: Serial) {
         if let Some(size) = set.size {
             self.overwrite(size..u64::MAX);
@@ -261,21 +262,21 @@ impl<E> File<E> {
         self.shown = None;
     }
 
-    /// True if the server would choose another time of reading or of modification than programs see
-    /// here, if the cache sent the file in its present state.
+    /// Returns true if the server would choose another access or modification time than programs
+    /// see here, if the cache sent the file in its present state.
     pub(super) fn estimates_times(&self) -> bool {
         let altered = self.altered.as_ref();
         let is_fixed = altered.is_some_and(Altered::fixes_modified);
         altered.is_some_and(Altered::leaves_times_open) || (self.is_written() && !is_fixed)
     }
 
-    /// True if the server lacks bytes that programs wrote.
+    /// Returns true if the server lacks bytes that programs wrote.
     pub(super) fn is_written(&self) -> bool {
         self.extents.has_dirty() || !self.writes.is_empty()
     }
 
-    /// A program is shown the attributes `shown` of a file that has the change time `there` at the
-    /// server: the times in the attributes are the times of the file from then on.
+    /// Records that a program saw the attributes `shown` of a file whose change time at the server
+    /// is `there`: the times in `shown` are the file's times from then on.
     pub(super) fn show(&mut self, shown: &Attributes, there: FileTime, serial: Serial) {
         if self.is_unsaved() && self.shown.is_none() {
             self.shown = Some(ShownChange { shown: shown.changed, there });
@@ -290,21 +291,21 @@ impl<E> File<E> {
         }
     }
 
-    /// The change time that programs see, of a file with the change time `there` at the server.
+    /// Returns the change time that programs see, of a file with change time `there` at the server.
     pub(super) fn changed(&self, there: FileTime) -> Option<FileTime> {
         self.shown.filter(|shown| shown.there == there).map(|shown| shown.shown)
     }
 
-    /// The server took data or attributes that programs wrote or set here, and had the change times
-    /// `before` and `after`.
+    /// Records that the server accepted data or attributes of this cache, which moved the change
+    /// time from `before` to `after`.
     pub(super) fn took(&mut self, before: FileTime, after: FileTime) {
         if let Some(shown) = self.shown.as_mut().filter(|shown| shown.there == before) {
             shown.there = after;
         }
     }
 
-    /// The call was answered by which what was set was on its way; the server has it, or refuses
-    /// it, or it goes out once more. Says which size went with it, if one did.
+    /// Ends the call that carried the attributes. They are saved or refused if `is_over`, and sent
+    /// again otherwise. Returns the size that the call carried, if any.
     pub(super) fn end_alteration(&mut self, job: JobId, is_over: bool) -> Option<u64> {
         if self.altering() != Some(job) {
             return None;
@@ -314,7 +315,7 @@ impl<E> File<E> {
         size
     }
 
-    /// Nobody can see the file again.
+    /// Discards all data: no program can read the file again.
     pub(super) fn discard(&mut self) {
         self.overwrite(0..u64::MAX);
         self.altered.take_if(|altered| altered.sent().is_none());
@@ -327,12 +328,12 @@ impl<E> File<E> {
         self.holds.pop_front();
     }
 
-    /// The end of the bytes that the server does not have or may have lost.
+    /// Returns the end of the bytes that the server lacks or may have lost.
     pub(super) fn unsaved_end(&self) -> u64 {
         self.extents.unsaved_end()
     }
 
-    /// Bytes that a program wrote.
+    /// Stores bytes that a program wrote.
     pub(super) fn write(
         &mut self,
         offset: u64,
@@ -347,7 +348,7 @@ impl<E> File<E> {
         self.altered.take_if(|altered| altered.written(end));
     }
 
-    /// A program is about to write behind the end: what lies between is zeros.
+    /// Fills the gap before a write beyond the end of the file with zeros.
     pub(super) fn fill_gap(
         &mut self,
         gap: Range<u64>,
@@ -366,14 +367,14 @@ impl<E> File<E> {
         }
     }
 
-    /// Bytes that are no longer what they were.
+    /// Drops bytes that have changed.
     pub(super) fn overwrite(&mut self, range: Range<u64>) {
         self.distrust_answers(&range);
         self.extents.remove(range);
         self.end = None;
     }
 
-    /// Somebody else changed the file.
+    /// Drops clean data, because another client changed the file.
     pub(super) fn drop_clean(&mut self) {
         self.distrust_answers(&(0..u64::MAX));
         self.extents.remove_clean();
@@ -391,8 +392,8 @@ impl<E> File<E> {
         }
     }
 
-    /// Takes what a READ brought, where it can be believed. What lies between the server's end and
-    /// bytes that it does not have yet reads as zeros.
+    /// Stores the data of a READ, except in the holes. The range between the server's end of file
+    /// and unsaved bytes reads as zeros.
     pub(super) fn fill(&mut self, fetch: &Fetch, data: &Bytes, end: bool) {
         let length = (data.len() as u64).min(fetch.range.end - fetch.range.start);
         let reached = fetch.range.start + length;
@@ -424,19 +425,19 @@ impl<E> File<E> {
         }
     }
 
-    /// Where the file ends for programs here, when its attributes say `size`.
+    /// Returns the end of the file for programs here, if its attributes contain `size`.
     pub(super) fn end(&self, size: Option<u64>) -> u64 {
         let there = size.unwrap_or(u64::MAX).min(self.end.unwrap_or(u64::MAX));
         there.max(self.reach())
     }
 
-    /// Up to where it reaches by what the server does not have.
+    /// Returns the end of the data and of the size that the server lacks.
     fn reach(&self) -> u64 {
         let set = self.altered.as_ref().map_or(0, Altered::reach);
         self.extents.unsaved_end().max(set)
     }
 
-    /// Bytes of `range` that are neither here nor on their way; the first gap.
+    /// Returns the first gap of `range` that is neither cached nor requested.
     pub(super) fn unasked(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let mut at = range.start;
         while at < range.end {
@@ -460,7 +461,7 @@ impl<E> File<E> {
         None
     }
 
-    /// The part of `wide` around `at` that is neither here nor on its way.
+    /// Returns the part of `wide` around `at` that is neither cached nor requested.
     pub(super) fn unasked_around(&self, wide: &Range<u64>, at: u64) -> Range<u64> {
         let mut start = wide.start;
         while let Some(gap) = self.unasked(&(start..wide.end)) {
@@ -472,7 +473,7 @@ impl<E> File<E> {
         at..wide.end
     }
 
-    /// Dirty bytes that may go out now.
+    /// Returns dirty bytes that may be sent now.
     pub(super) fn due_write(&self, chunk: u64) -> Option<Range<u64>> {
         if self.held || self.altering().is_some() {
             return None;
@@ -490,11 +491,11 @@ impl<E> File<E> {
     pub(super) fn check(&self, options: &Options) {
         self.extents.check();
         assert!(self.calls() <= options.calls_of_file_max, "calls for a file are bounded");
-        assert!(!self.held || !self.holds.is_empty(), "a file is held for somebody");
+        assert!(!self.held || !self.holds.is_empty(), "a held file has a pending change");
         let is_called = |job: &JobId| {
             self.writes.contains_key(job) || [self.commit, self.altering()].contains(&Some(*job))
         };
-        assert!(self.unheeded.iter().all(is_called), "what is not heeded is on its way");
+        assert!(self.unheeded.iter().all(is_called), "ignored calls are in transit");
         let mut writes: Vec<&Range<u64>> = self.writes.values().collect();
         writes.sort_by_key(|write| write.start);
         let apart = writes.windows(2).all(|pair| pair[0].end <= pair[1].start);
@@ -502,14 +503,14 @@ impl<E> File<E> {
     }
 }
 
-/// A longer gap takes more memory than a READ is worth.
+/// A longer gap takes more memory than a READ costs.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
-/// A gap that is shorter leaves no block of a file system out.
+/// A shorter gap omits no block of a file system.
 const BLOCK_BYTES: u64 = 4096;
 
-/// So many changes are kept apart while one READ is on its way; with more, all of its answer is
-/// not believed.
+/// The number of changed ranges that are recorded while one READ is in transit; above it, the whole
+/// reply is ignored.
 const HOLES_MAX: usize = 64;
 
 pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {

@@ -1,19 +1,19 @@
-//! The names of directories and the objects they lead to, absent ones too.
+//! The names in directories and the objects that they lead to, including absent names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ObjectKey;
 
-/// How a name came to be known.
+/// The source of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It was asked for, or made.
+    /// The name was requested, or created here.
     Asked,
-    /// A listing told it along with others.
+    /// A listing contained the name.
     Listed,
 }
 
-/// What a name leads to: none when it is known to be absent.
+/// The object that a name leads to: `None` if the name is known to be absent.
 type Target = Option<ObjectKey>;
 
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ struct Named {
     turn: u64,
 }
 
-/// Where a name stands: its directory and its bytes.
+/// The position of a name: its directory and its bytes.
 type Place = (ObjectKey, Box<[u8]>);
 
-/// All names, bounded: the one that was not used for longest goes first. Those that came in
-/// listings and were never asked for have a quarter of the room, so that the listing of one large
-/// directory leaves the others their names.
+/// All names, with a bound: the least recently used name is evicted first. Names that came in
+/// listings and were never requested get a quarter of the bound, so that the listing of one large
+/// directory does not evict the names of others.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     max: usize,
@@ -37,13 +37,13 @@ pub(super) struct Names {
     listed: BTreeMap<u64, Place>,
     /// The names that lead to an object.
     leading: BTreeMap<ObjectKey, BTreeSet<Place>>,
-    /// The directories of which every name is known.
+    /// The directories of which all names are known.
     whole: BTreeSet<ObjectKey>,
     turn: u64,
 }
 
-/// A longer name may be one that the server refuses, which it has to say itself: of the file systems
-/// in use, the most sparing takes 143 bytes.
+/// The server must check a longer name itself, because it may refuse it: of the file systems in
+/// use, the strictest allows 143 bytes.
 const SURE_BYTES_MAX: usize = 128;
 
 impl Names {
@@ -59,7 +59,7 @@ impl Names {
         }
     }
 
-    /// What a name leads to, when it is known.
+    /// Returns the object that a name leads to, if it is known.
     pub(super) fn find(&mut self, directory: ObjectKey, name: &[u8]) -> Option<Target> {
         let named = self.directories.get(&directory).and_then(|names| names.get(name));
         let Some(named) = named else {
@@ -72,7 +72,7 @@ impl Names {
         Some(target)
     }
 
-    /// Remembers a name. Objects that no name leads to any more are added to `idle`.
+    /// Caches a name. Objects that no name leads to any more are added to `idle`.
     pub(super) fn insert(
         &mut self,
         place: (ObjectKey, &[u8]),
@@ -82,7 +82,7 @@ impl Names {
     ) {
         let (directory, name) = place;
         let known = self.directories.get(&directory).and_then(|names| names.get(name));
-        // A listing is no use of a name.
+        // A listing does not count as a use of a name.
         let source = known.map_or(source, |known| match known.source {
             Source::Asked => Source::Asked,
             Source::Listed => source,
@@ -98,7 +98,7 @@ impl Names {
         }
     }
 
-    /// Every name in a directory is known from now on.
+    /// Records that all names in a directory are known.
     pub(super) fn complete(&mut self, directory: ObjectKey) {
         self.whole.insert(directory);
     }
@@ -130,12 +130,12 @@ impl Names {
         }
     }
 
-    /// Whether a name leads to an object.
+    /// Returns true if a name leads to an object.
     pub(super) fn lead_to(&self, object: ObjectKey) -> bool {
         self.leading.contains_key(&object)
     }
 
-    /// How many names are known.
+    /// Returns the number of names.
     pub(super) fn len(&self) -> usize {
         self.asked.len() + self.listed.len()
     }

@@ -1,43 +1,43 @@
-//! How much a cache keeps, and for how long.
+//! The limits and timeouts of a cache.
 
 use core::time::Duration;
 
 use leasehold_base::attributes::FileType;
 
-/// How much is cached, and for how long.
+/// The limits and timeouts of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The bytes of all data; unsaved data and what somebody waits for may be above.
+    /// The bytes of all data; unsaved data, and data that a request waits for, may exceed it.
     pub bytes_max: u64,
     /// The bytes of data that the server may lose.
     pub unsaved_bytes_max: u64,
-    /// The number of names, absent ones too.
+    /// The number of names, including absent names.
     pub names_max: usize,
-    /// Whether a name that was never asked for is known to be absent in a directory that was made
-    /// here: where others may make names meanwhile, it is to be asked for.
+    /// True if a name without an entry is absent in a directory that was created here. False where
+    /// others may create names meanwhile, so that the server must be asked.
     pub names_of_new: bool,
-    /// Whether zeros in short gaps may be written along with what lies around them: where others may
-    /// write at the same time, those bytes may be theirs.
+    /// True if zeros in short gaps may be written with the data around them. False where others may
+    /// write at the same time, because they may have written these bytes.
     pub writes_gaps: bool,
-    /// The least and the longest time that attributes of a regular file are trusted.
+    /// The shortest and the longest time for which attributes of a regular file are trusted.
     pub file_trust: (Duration, Duration),
-    /// The same of a directory.
+    /// The same for a directory.
     pub directory_trust: (Duration, Duration),
-    /// The same of what is neither.
+    /// The same for other objects.
     pub other_trust: (Duration, Duration),
     /// The largest READ.
     pub read_bytes: u32,
-    /// How far is read ahead at most.
+    /// The longest read-ahead.
     pub ahead_bytes: u64,
     /// The largest WRITE.
     pub write_bytes: u32,
-    /// How long written data stays here at most before it is sent.
+    /// The longest time for which written data stays here before it is sent.
     pub write_delay: Duration,
-    /// Whether each WRITE is to be stable when it is answered.
+    /// True if each WRITE must be stable when it is answered.
     pub always_stable: bool,
-    /// The number of calls for one file's data on their way at once.
+    /// The number of calls in transit for one file's data.
     pub calls_of_file_max: usize,
-    /// The number of calls for data on their way at once.
+    /// The number of calls in transit for data.
     pub calls_max: usize,
 }
 

@@ -19,12 +19,12 @@ pub enum Times {
     Unclear,
 }
 
-/// The unit of the room that a file takes.
+/// The unit of the space that a file occupies.
 const BLOCK_BYTES: u64 = 4096;
 
 impl<E: Clone> Cache<E> {
-    /// The attributes of an object as programs here are to see them, and for how long the cache
-    /// can trust them yet: zero when the owner is to ask the server.
+    /// Returns the attributes of an object as programs here see them, and how long the cache still
+    /// trusts them: zero if the owner must ask the server.
     #[must_use]
     pub fn attributes(&self, now: Time, object: ObjectKey) -> Option<(Attributes, Duration)> {
         let object = self.objects.get(&object)?;
@@ -34,7 +34,7 @@ impl<E: Clone> Cache<E> {
         if file.is_written() {
             attributes.modified = attributes.modified.max(file.modified);
             attributes.changed = attributes.changed.max(file.modified);
-            // Programs take a file without room for a file without data.
+            // Programs treat a file without allocated space as a file without data.
             let blocks = attributes.size.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
             let (_, unsaved) = file.bytes();
             attributes.used = known.used.max(blocks.min(known.used.saturating_add(unsaved)));
@@ -46,11 +46,11 @@ impl<E: Clone> Cache<E> {
         Some((attributes, object.known.trusted_for(now)))
     }
 
-    /// The source of the times of a file that programs see here, at this time of day.
+    /// Returns the source of the times of a file that programs see here, at this time of day.
     #[must_use]
     pub fn times(&self, file: ObjectKey, at: FileTime) -> Times {
         let Some(object) = self.objects.get(&file) else { return Times::Known };
-        // A program has set a time in the future, and the next write at the server undoes this.
+        // A program has set a future time, which the next write at the server replaces.
         let is_ahead = object.known.attributes().is_none_or(|known| at < known.modified);
         match object.file.estimates_times() {
             false => Times::Known,
@@ -59,7 +59,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// A program is shown the attributes.
+    /// Records that a program saw the attributes.
     pub(super) fn show(&mut self, now: Time, file: ObjectKey) {
         let serial = self.tick_serial();
         let Some((shown, _)) = self.attributes(now, file) else { return };
@@ -70,7 +70,7 @@ impl<E: Clone> Cache<E> {
         self.touch(file);
     }
 
-    /// A call that the cache asked for has changed the file, or failed to.
+    /// Handles the end of a call of the cache that has changed the file, or failed to.
     pub(super) fn end_job_change(
         &mut self,
         now: Time,

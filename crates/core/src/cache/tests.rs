@@ -10,10 +10,10 @@ use crate::dialogue::{lines, play, value};
 
 const FILE: ObjectKey = ObjectKey(7);
 const DIRECTORY: ObjectKey = ObjectKey(8);
-/// When programs write.
+/// The time of day of writes.
 const NOW: FileTime = FileTime { seconds: 900, nanoseconds: 0 };
 
-/// Small, so that every limit is met.
+/// Small limits, so that the tests reach each of them.
 fn options() -> Options {
     Options {
         bytes_max: 64,
@@ -34,16 +34,16 @@ fn options() -> Options {
     }
 }
 
-/// A file on many servers is read ahead as far as it takes to use them all, by who takes whole READs
-/// in order; others get no more than of any file.
+/// A striped file is read ahead far enough to use all its servers, if the reader is sequential and
+/// reads whole READs; other readers get the usual read-ahead.
 #[test]
-fn what_is_streamed_from_many_servers_is_read_further_ahead() {
+fn a_sequential_reader_of_a_striped_file_gets_a_longer_read_ahead() {
     let options = Options { ahead_bytes: 8, ..options() };
     let mut ahead = super::file::Ahead::default();
     ahead.read(&(0..8), &options);
     assert_eq!(ahead.goal, 16);
     ahead.spread(40, &options);
-    assert_eq!(ahead.goal, 48, "also what is being read when it becomes known");
+    assert_eq!(ahead.goal, 48, "also while the file is being read");
     ahead.read(&(8..16), &options);
     assert_eq!(ahead.goal, 56);
     ahead.read(&(16..20), &options);
@@ -73,10 +73,10 @@ fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
     }
 }
 
-/// Of two threads that bring answers the second may have looked at the clock before the first. What was
-/// asked between both times is older than what the first has brought all the same.
+/// Of two threads that bring replies, the second may have read the clock first. A request between
+/// both times is still older than the first thread's reply.
 #[test]
-fn an_answer_is_as_old_as_its_question() {
+fn the_age_of_a_reply_is_that_of_its_request() {
     let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
     let mut cache: Cache<()> = Cache::new(options());
     let mut effects = Vec::new();
@@ -100,7 +100,7 @@ fn an_answer_is_as_old_as_its_question() {
 fn dialogues() {
     play("cache", || {
         let mut cache = Cache::new(options());
-        // Questions are asked under a name, which is told along with what they are answered with.
+        // A request has a label, which the event of its reply repeats.
         let mut asked = BTreeMap::new();
         move |now, words| {
             if words[0] == "options" {
@@ -134,7 +134,7 @@ fn opening(words: &[&str]) -> Options {
     }
 }
 
-/// A question to the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`,
+/// A query of the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`,
 /// `bytes`.
 fn question(
     cache: &mut Cache<&'static str>,
@@ -158,7 +158,7 @@ fn question(
         }
         "times" => {
             let at = value(words, "at").map_or(NOW, |seconds| FileTime { seconds, ..NOW });
-            let (known, _) = cache.attributes(now, object).expect("it is known");
+            let (known, _) = cache.attributes(now, object).expect("the object is known");
             let times = cache.times(object, at);
             let (modified, changed) = (known.modified.seconds, known.changed.seconds);
             format!("{times:?} modified {modified} changed {changed} used {}", known.used)
@@ -185,8 +185,7 @@ fn setting(words: &[&str]) -> SetAttributes {
     SetAttributes { mode, modified, size, ..SetAttributes::default() }
 }
 
-/// The attributes of an answer that tells the size under a name: `[modified SECONDS]
-/// [changed SECONDS]`.
+/// The attributes of a reply with a size under a label: `[modified SECONDS] [changed SECONDS]`.
 fn told(words: &[&str], object: ObjectKey, name: &str) -> Option<Attributes> {
     let size = value(words, name)?;
     let file_type = if object == DIRECTORY { FileType::Directory } else { FileType::Regular };
@@ -214,7 +213,7 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
     let fine = if words.contains(&"refused") { Err("refused") } else { Ok(()) };
     match words[0] {
         "read" => {
-            Event::Read { ticket, file, offset, count: value(words, "count").expect("how much") }
+            Event::Read { ticket, file, offset, count: value(words, "count").expect("a count") }
         }
         "write" => Event::Write { ticket, file, offset, data: data(), at: NOW },
         "alter" => Event::Alter { file, set: setting(words), at: NOW },
@@ -222,7 +221,7 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
         "sync" => Event::Sync { ticket, file },
         "hold" => Event::Hold { ticket, file },
         "release" => Event::Release { file },
-        "resized" => Event::Resized { file, size: number("to").expect("its size") },
+        "resized" => Event::Resized { file, size: number("to").expect("a size") },
         "overwritten" => Event::Overwritten { file, range: offset..number("to").expect("where") },
         "discard" => Event::Discard { file },
         "observed" => Event::Observed { object, asked, attributes: told("size").expect("size") },

@@ -1,21 +1,21 @@
-//! How long a reply to a datagram is waited for (RFC 6298 section 2).
+//! The timeout of a reply to a datagram (RFC 6298 section 2).
 
 use core::time::Duration;
 
-/// Before anything was measured (RFC 6298 2.1).
+/// The timeout before any measurement (RFC 6298 2.1).
 const INITIAL: Duration = Duration::from_secs(1);
 
-/// The shortest: Linux takes the same for RPC. RFC 6298 2.4 wants a second, for the internet;
-/// a local server answers in a thousandth of that, and a disk in a hundredth.
+/// The shortest timeout, the same as in Linux for RPC. RFC 6298 2.4 requires a second, for the
+/// internet; a local server answers in a thousandth of that, and a disk in a hundredth.
 const MIN: Duration = Duration::from_millis(100);
 
-/// The longest (RFC 6298 2.5 allows no less).
+/// The longest timeout (RFC 6298 2.5 permits no shorter maximum).
 pub(super) const MAX: Duration = Duration::from_secs(60);
 
 /// The round trips of one kind of call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Estimate {
-    /// SRTT and RTTVAR, once there was a measurement.
+    /// SRTT and RTTVAR, after the first measurement.
     measured: Option<(Duration, Duration)>,
     timeout: Duration,
 }
@@ -27,12 +27,12 @@ impl Default for Estimate {
 }
 
 impl Estimate {
-    /// The time for the first copy of a call.
+    /// Returns the timeout for the first copy of a call.
     pub(super) const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Takes a round trip of a call that was sent once.
+    /// Records the round trip of a call that was sent once.
     pub(super) fn measured(&mut self, round_trip: Duration) {
         let (smoothed, variation) = match self.measured {
             None => (round_trip, round_trip / 2),
@@ -45,7 +45,7 @@ impl Estimate {
         self.timeout = (smoothed + variation * 4).clamp(MIN, MAX);
     }
 
-    /// Holds a time that a call had to be given, until the next measurement.
+    /// Applies the timeout of a repeated call until the next measurement.
     pub(super) fn back_off(&mut self, patience: Duration) {
         self.timeout = self.timeout.max(patience).min(MAX);
     }

@@ -20,7 +20,7 @@ fn dialogues() {
             calls.step(now, event(words), &mut effects);
             calls.check();
             let mut said = lines(&effects);
-            // Time is what most rules are about.
+            // Most rules concern time.
             if let Some(wake) = calls.next_wake() {
                 said.push(format!("(then at {}s)", wake.since(Time::ZERO).as_secs_f64()));
             }
@@ -53,12 +53,12 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
-/// A network and a server that do as a list of random numbers says, and what the table did.
+/// A network and a server that follow a list of random numbers, and the actions of the table.
 struct World {
     calls: Calls,
     now: Time,
     begun: u64,
-    /// Calls that have not ended, and the xid of those that were sent.
+    /// Calls that have not ended, and the xids of those that were sent.
     open: BTreeMap<CallId, Option<Xid>>,
     begun_at: BTreeMap<CallId, Time>,
     /// Calls that reached the server, answered or not.
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Steps, and checks each effect against what was promised.
+    /// Steps, and checks each effect against the rules.
     fn step(&mut self, event: Event, lose: bool) {
         let mut effects = Vec::new();
         self.calls.step(self.now, event, &mut effects);
@@ -101,13 +101,13 @@ impl World {
                 }
                 Effect::Done(call) => {
                     let xid = self.open.remove(&call).expect("an open call ends");
-                    assert_eq!(Event::Reply { xid: xid.expect("it was sent") }, event);
+                    assert_eq!(Event::Reply { xid: xid.expect("the call was sent") }, event);
                 }
                 Effect::TimedOut(call) => {
                     self.open.remove(&call).expect("an open call ends");
                     let soft = self.calls.options.soft.expect("a hard call never times out");
                     let waited = self.now.since(self.begun_at[&call]);
-                    assert!(waited >= soft, "a soft call has its time");
+                    assert!(waited >= soft, "a soft call has its full time");
                 }
                 Effect::Refused(call) => {
                     self.open.remove(&call).expect("a new call is refused");
@@ -135,7 +135,7 @@ impl World {
             0 | 1 => self.begin(Weight::Light, lose),
             2 => self.begin(Weight::Heavy, lose),
             3 | 4 if !self.at_server.is_empty() => {
-                // Now and then an answer comes twice, or never.
+                // Sometimes a reply arrives twice, or never.
                 let at = which % self.at_server.len();
                 let xid = self.at_server[at];
                 if dice & 128 != 0 {
@@ -169,7 +169,7 @@ impl World {
         self.step(if there { Event::Connected } else { Event::Disconnected }, lose);
     }
 
-    /// With a network that works again every call ends; says how long that took.
+    /// With a working network every call ends; returns the time that this took.
     fn heal(&mut self) -> Duration {
         let healed = self.now;
         for _ in 0..1000 {
@@ -213,7 +213,7 @@ proptest! {
         }
         let bound = match carrier {
             Carrier::Datagram => estimate::MAX,
-            // One patience until the dead connection is noticed, one more for a dropped call.
+            // One timeout until the dead connection is noticed, one more for a dropped call.
             Carrier::Stream => STREAM_PATIENCE_MAX * 2,
         };
         prop_assert!(world.heal() <= bound);

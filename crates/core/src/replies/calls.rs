@@ -1,32 +1,31 @@
-//! The calls that are known, each in a place of its own, and found by what tells them apart.
+//! The known calls: each has a fixed place, and is found by its identity.
 
 use std::collections::BTreeMap;
 
 use super::{Entry, Key};
 
-/// Where a call is, for as long as it is known.
+/// The position of a call, for as long as it is known.
 pub(super) type Place = u32;
 
 /// The calls that are known.
 ///
-/// One small number finds a call, so that a look costs little; the few that have the same number
-/// hang together.
+/// A small hash finds a call, so that a lookup is cheap; calls with an equal hash form a list.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     places: Vec<Option<Held>>,
     free: Vec<Place>,
-    /// By their digests, the first of those that have it.
+    /// The first call of each digest.
     first: BTreeMap<u64, Place>,
 }
 
 #[derive(Clone, Debug)]
 struct Held {
     entry: Entry,
-    /// The next with the same digest.
+    /// The next call with the same digest.
     next: Option<Place>,
 }
 
-const KNOWN: &str = "a place is that of a call that is known";
+const KNOWN: &str = "a place belongs to a known call";
 
 impl Calls {
     pub(super) const fn new() -> Self {
@@ -49,7 +48,7 @@ impl Calls {
         self.places[place as usize].as_ref().expect(KNOWN)
     }
 
-    /// The same call from any port of its client.
+    /// Lists the calls with this identity from any port of their client.
     pub(super) fn alike(&self, wanted: Key) -> impl Iterator<Item = (Place, &Entry)> {
         let next = |place: &Place| self.held(*place).next;
         let places = core::iter::successors(self.first.get(&wanted.digest).copied(), next);
@@ -69,12 +68,12 @@ impl Calls {
         place
     }
 
-    /// Takes out a call that is known.
+    /// Removes a known call.
     pub(super) fn remove(&mut self, place: Place) -> Entry {
         let Held { entry, next } = self.places[place as usize].take().expect(KNOWN);
         self.free.push(place);
         let digest = entry.key.digest;
-        let first = self.first.get_mut(&digest).expect("each digest is known");
+        let first = self.first.get_mut(&digest).expect("the digest of a known call has an entry");
         if *first != place {
             let mut before = *first;
             while let Some(other) = self.held(before).next.filter(|other| *other != place) {
@@ -89,18 +88,18 @@ impl Calls {
         entry
     }
 
-    /// All of them, in no order.
+    /// Lists all calls in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &Entry)> {
         let places = (0..).zip(&self.places);
         places.filter_map(|(place, held)| Some((place, &held.as_ref()?.entry)))
     }
 
-    /// Audits that each is found once.
+    /// Checks that each call is found once.
     pub(super) fn check(&self) {
         for (place, entry) in self.iter() {
             let alike = self.alike(entry.key).filter(|(_, other)| other.key == entry.key);
-            assert!(alike.map(|(place, _)| place).eq([place]), "each is found");
+            assert!(alike.map(|(place, _)| place).eq([place]), "each call is found once");
         }
-        assert!(self.first.len() <= self.len(), "no digest is kept for nothing");
+        assert!(self.first.len() <= self.len(), "each digest belongs to a call");
     }
 }

@@ -1,4 +1,4 @@
-//! What is written down of a kept reply.
+//! The persistent form of a cached reply (a reply journal entry).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,19 +8,19 @@ use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
 use super::{Call, Origin, Port};
 
-/// What is written down of a kept reply, for a server that is started again.
+/// The persistent form of a cached reply, for a restarted server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where the call came from.
+    /// The sender of the call.
     pub origin: Origin,
-    /// What it was.
+    /// The identity of the call.
     pub call: Call,
     /// The whole reply.
     pub reply: Bytes,
 }
 
-/// The longest reply that is taken from a note: none of a call that must not run twice is half as
-/// long.
+/// The longest reply in a note: the replies of all calls that must not run twice are less than half
+/// as long.
 const REPLY_BYTES_MAX: u32 = 1024;
 
 const IPV4: u32 = 4;

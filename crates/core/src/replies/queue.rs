@@ -1,4 +1,4 @@
-//! The order in which replies are forgotten.
+//! The order in which replies are evicted.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use leasehold_base::units::Time;
 use super::Harm;
 use super::calls::Place;
 
-/// Kept replies by their places, oldest first: over all clients, and of each by harm.
+/// Cached replies by place, oldest first: over all clients, and for each client by harm.
 ///
-/// They are linked, not sorted, because a reply nearly always comes to the end: what is put there
-/// and taken from anywhere costs the same however many there are.
+/// The lists are linked and not sorted, because a reply is nearly always appended at the end: the
+/// cost of an insertion and of a removal does not depend on the length.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// Of each place, when its reply was last given.
+    /// The time at which the reply of each place was last sent.
     since: Vec<Time>,
     in_all: Vec<Links>,
     in_own: Vec<Links>,
@@ -61,7 +61,7 @@ impl List {
         Self { first: None, last: None, count: 0 }
     }
 
-    /// Puts a place behind all that are as old or older.
+    /// Inserts a place after all places that are as old or older.
     fn insert(&mut self, links: &mut [Links], since: &[Time], place: Place) {
         let (mut before, mut after) = (self.last, None);
         while let Some(other) = before.filter(|other| since[at(*other)] > since[at(place)]) {
@@ -80,7 +80,7 @@ impl List {
         self.count -= 1;
     }
 
-    /// Audits the order, and says what is in it.
+    /// Checks the order, and returns the places in it.
     fn check(&self, links: &[Links], since: &[Time]) -> Vec<Place> {
         let after = |place: &Place| links[at(*place)].after;
         let places: Vec<Place> = core::iter::successors(self.first, after).collect();
@@ -112,24 +112,24 @@ impl Queue {
         self.all.count
     }
 
-    /// The oldest of all, and when it was last given.
+    /// Returns the oldest reply, and the time when it was last sent.
     pub(super) fn oldest(&self) -> Option<(Place, Time)> {
         self.all.first.map(|place| (place, self.since[at(place)]))
     }
 
-    /// When a reply was last given; it must be there.
+    /// Returns the time when a reply was last sent; the reply must exist.
     pub(super) fn since(&self, place: Place) -> Time {
         self.since[at(place)]
     }
 
-    /// Of the client that has most, the oldest of least harm. Looks at every client: there are few
-    /// while there are many replies of one, and to rank them at each call would cost more.
+    /// Returns the oldest reply of least harm of the client with the most replies. The search
+    /// examines every client: there are few clients, and a ranking at each call would cost more.
     pub(super) fn most_dispensable(&self) -> Option<Place> {
         let own = self.of_client.values().max_by_key(|own| own.count())?;
         own.late.first.or(own.always.first)
     }
 
-    /// Puts in the reply at a place, of this client.
+    /// Inserts the reply of a client at a place.
     pub(super) fn push(&mut self, since: Time, place: Place, client: IpAddr, harm: Harm) {
         if self.since.len() <= at(place) {
             let count = at(place) + 1;
@@ -143,7 +143,7 @@ impl Queue {
         own.of(harm).insert(&mut self.in_own, &self.since, place);
     }
 
-    /// Takes a reply out; it must be there, and be of this client.
+    /// Removes a reply; it must exist and belong to this client.
     pub(super) fn remove(&mut self, place: Place, client: IpAddr, harm: Harm) {
         self.all.remove(&mut self.in_all, place);
         let own = self.of_client.get_mut(&client).expect("a kept reply has a client");
@@ -153,7 +153,7 @@ impl Queue {
         }
     }
 
-    /// Audits the orders against each other; `whose` says of a place whose reply it has.
+    /// Checks the orders against each other; `whose` returns the client and the harm of a place.
     pub(super) fn check(&self, whose: impl Fn(Place) -> (IpAddr, Harm)) {
         let all = self.all.check(&self.in_all, &self.since);
         let mut count = 0;
@@ -165,6 +165,6 @@ impl Queue {
                 count += places.len();
             }
         }
-        assert_eq!(count, all.len(), "each is among its client's");
+        assert_eq!(count, all.len(), "each reply is in its client's lists");
     }
 }

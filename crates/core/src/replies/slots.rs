@@ -1,11 +1,11 @@
-//! Which slots for notes are free.
+//! The free slots for notes.
 
 use std::collections::BTreeSet;
 
-/// Slots from zero on; the lowest that is free is taken first, so that few are ever used.
+/// Slots from zero on; the lowest free slot is taken first, so that few slots are ever used.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
-    /// No slot from here on was ever taken.
+    /// No slot from this number on was ever taken.
     end: u32,
     /// Those below that are free.
     free: BTreeSet<u32>,
@@ -23,7 +23,7 @@ impl Slots {
         })
     }
 
-    /// Takes a certain slot; false when it is taken.
+    /// Takes this slot; returns false if it is already taken.
     pub(super) fn take_this(&mut self, slot: u32) -> bool {
         if slot >= self.end {
             self.free.extend(self.end..slot);
@@ -37,12 +37,12 @@ impl Slots {
         assert!(slot < self.end && self.free.insert(slot), "a slot is given back once");
     }
 
-    /// Whether a slot is taken.
+    /// Returns true if a slot is taken.
     pub(super) fn is_taken(&self, slot: u32) -> bool {
         slot < self.end && !self.free.contains(&slot)
     }
 
-    /// The number of slots that are taken.
+    /// Returns the number of taken slots.
     pub(super) fn taken(&self) -> usize {
         self.end as usize - self.free.len()
     }

@@ -8,7 +8,7 @@ use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
 use crate::dialogue::{lines, play, value};
 use model::Model;
 
-/// Small, so that each limit is met.
+/// Small limits, so that the tests reach each of them.
 const LIMITS: Limits =
     Limits { entries: 4, running_of_client: 3, bytes: 12, age: Duration::from_secs(60) };
 
@@ -19,7 +19,7 @@ fn address(client: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, client], port))
 }
 
-/// The connection from a port that had so many before.
+/// The connection from a port that had `again` connections before.
 fn connection(port: u16, generation: u32) -> ConnectionId {
     ConnectionId { event_loop: 0, slot: port.into(), generation }
 }
@@ -28,7 +28,7 @@ fn remove(xid: u32, checksum: u64) -> Call {
     Call { xid: Xid(xid), program: 100_003, version: 3, procedure: 12, checksum }
 }
 
-/// What was noted, by its slot.
+/// The notes, by slot.
 type Notes = BTreeMap<u32, (Time, Note)>;
 
 fn write_down(notes: &mut Notes, effects: &[Effect]) {
@@ -39,7 +39,7 @@ fn write_down(notes: &mut Notes, effects: &[Effect]) {
     }
 }
 
-/// Starts with what was noted.
+/// Creates a cache from the notes.
 fn restart(now: Time, limits: Limits, notes: &Notes) -> Replies {
     let (mut replies, mut effects) = (Replies::new(limits), Vec::new());
     for (slot, (given, note)) in notes {
@@ -47,7 +47,7 @@ fn restart(now: Time, limits: Limits, notes: &Notes) -> Replies {
         replies.step(now, Event::Recalled { slot, given, note }, &mut effects);
         replies.check();
     }
-    assert_eq!(effects, [], "what is recalled is noted already");
+    assert_eq!(effects, [], "a recalled note is not written again");
     replies
 }
 
@@ -69,7 +69,7 @@ fn dialogues() {
     });
 }
 
-/// An effect as a line; of a note no more than its slot.
+/// An effect as a line; a note is shown by its slot only.
 fn told(effect: &Effect) -> String {
     if let Effect::Note { slot, change, .. } = effect {
         match change {
@@ -83,7 +83,7 @@ fn told(effect: &Effect) -> String {
 
 /// `call CLIENT udp|tcp PORT [again N] xid X [sum S] [late]`, `closed CLIENT PORT [again N]`, `done
 /// TICKET REPLY`, `made TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no event
-/// and tells the number of known calls. The connection number N + 1 from one port has `again N`.
+/// and prints the number of known calls. The connection number N + 1 from one port has `again N`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
     let client = || u8::try_from(number(1)).expect("a client below 256");
@@ -116,7 +116,7 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
-/// Where a call comes from, and its connection.
+/// The sender of a call, and its connection.
 fn came(from: SocketAddr, stream: bool, generation: u32) -> (Origin, Option<ConnectionId>) {
     if stream {
         (Origin::stream(from), Some(connection(from.port(), generation)))
@@ -125,7 +125,7 @@ fn came(from: SocketAddr, stream: bool, generation: u32) -> (Origin, Option<Conn
     }
 }
 
-/// What a random run does next; running calls are chosen by their place among those that run.
+/// The next step of a random run; a running call is chosen by its index among the running calls.
 #[derive(Clone, Debug)]
 enum Move {
     Call { client: u8, stream: bool, port: u16, generation: u32, xid: u32, checksum: u64 },
@@ -159,7 +159,7 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// The event of a move; none when nothing runs that it could be about.
+/// The event of a step; `None` if the step needs a running call and there is none.
 fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
     let ticket = |which: usize| running.get(which % running.len().max(1)).copied();
     Some(match *next {
@@ -174,7 +174,7 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
         }
         Move::Done { which, extra_bytes } => {
             let ticket = ticket(which)?;
-            // The reply says whose it is.
+            // The reply contains the number of its call.
             let mut reply = ticket.0.to_string().into_bytes();
             reply.resize(reply.len() + extra_bytes, b'.');
             Event::Done { ticket, reply: reply.into() }
@@ -196,8 +196,8 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
     })
 }
 
-/// Leaves the calls that a start knows after a kill: each finished call, and each running call
-/// whose change was noted.
+/// Keeps the calls that a start knows after a kill: each finished call, and each running call with
+/// a note of its change.
 fn forget_unnoted(
     runs: &mut BTreeMap<Call, Ticket>,
     running: &mut BTreeMap<Ticket, Call>,
@@ -230,18 +230,20 @@ proptest! {
         }
     }
 
-    /// With room and time enough, for a client that has one connection at a time. What stands for
-    /// a restart is [`Move::Recalled`], which would say what never was.
+    /// With sufficient room and time, for a client that has one connection at a time.
+    /// [`Move::Recalled`], which models a restart, is left out because it would recall invented
+    /// notes.
     #[test]
     fn each_call_runs_once_across_reconnects_and_restarts(
         moves in prop::collection::vec(any_move(), 0..60)
     ) {
         let limits = Limits { entries: 60, running_of_client: 60, bytes: 6000, age: Duration::from_secs(3600) };
         let (mut replies, mut notes) = (Replies::new(limits), Notes::new());
-        // The port that the client is connected from, and how often it connected before. When it
-        // comes back from the same port, the end of the connection before may be told later.
+        // The port of the client's connection, and how often it connected before. If the client
+        // reconnects from the same port, the end of the earlier connection may be reported later.
         let (mut connected, mut connected_before, mut untold) = ((700, 0), 0, Vec::new());
-        // The ticket of each call, the running calls by ticket, and tickets of noted changes.
+        // The ticket of each call, the running calls by ticket, and the tickets with a note of
+        // their change.
         let (mut runs, mut running, mut made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for next in &moves {
             let tickets: Vec<Ticket> = running.keys().copied().collect();
@@ -272,7 +274,7 @@ proptest! {
                     let (origin, connection) = came(address(1, connected.0), true, connected.1);
                     Event::Call { origin, connection, call, harm }
                 }
-                // A server that gives up a call that has made its change is about to end.
+                // A server that abandons a call after its change was made is about to end.
                 (_, Some(Event::Abandoned { ticket })) if made.contains(&ticket) => continue,
                 (_, Some(event)) => event,
                 (_, None) => continue,

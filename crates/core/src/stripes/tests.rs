@@ -1,4 +1,4 @@
-//! Layouts against a file that is laid out byte by byte.
+//! Layouts compared with a file that is laid out byte by byte.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ proptest! {
         let mut lengths = vec![0_u64; usize::from(layout.width())];
         for offset in 0..size {
             let (object, place) = layout.place(offset);
-            // In the file's order each object is filled from its start, without a gap.
+            // In file order each object is filled from its start, without a gap.
             prop_assert_eq!(lengths[usize::from(object)], place);
             lengths[usize::from(object)] += 1;
         }

@@ -1,4 +1,4 @@
-//! Bytes that can be cut, and while they grow, written into.
+//! Byte buffers that can be split, and written while they grow.
 
 use core::ops::Range;
 
@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 pub(super) enum Buffer {
     /// Small writes, joined.
     Growing(BytesMut),
-    /// A part of a message or of one large write, or what is on its way to the server.
+    /// A part of a message or of one large write, or data in transit to the server.
     Whole(Bytes),
 }
 
@@ -25,12 +25,12 @@ impl Buffer {
         }
     }
 
-    /// Whether it can be written into.
+    /// Returns true if the buffer can be written.
     pub(super) const fn grows(&self) -> bool {
         matches!(self, Self::Growing(_))
     }
 
-    /// Writes at `at`, which is not behind the end.
+    /// Writes at `at`, which is at most the current length.
     pub(super) fn write(&mut self, at: usize, data: &[u8]) {
         match self {
             Self::Growing(bytes) => {
@@ -38,7 +38,7 @@ impl Buffer {
                 bytes[at..at + over].copy_from_slice(&data[..over]);
                 bytes.extend_from_slice(&data[over..]);
             }
-            Self::Whole(_) => unreachable!("only what grows is written into"),
+            Self::Whole(_) => unreachable!("only a growing buffer is written"),
         }
     }
 
@@ -49,7 +49,7 @@ impl Buffer {
         }
     }
 
-    /// A part that lasts, whatever is written here afterwards.
+    /// Returns a part that later writes do not change.
     pub(super) fn slice(&self, range: Range<usize>) -> Bytes {
         match self {
             Self::Growing(bytes) => Bytes::copy_from_slice(&bytes[range]),

@@ -1,9 +1,9 @@
-//! Programs, a server and a network that do as a list of random steps says, and a cache in
-//! between, beside the plainest model of a file there is: its bytes.
+//! Programs, a server and a network that follow a list of random steps, with a cache in between,
+//! compared with the simplest model of a file: its bytes.
 //!
-//! The server is as bad as a good one may be: it answers in any order, takes part of a WRITE,
-//! leaves out attributes, always or at times, has a coarse clock, runs a call twice whose answer
-//! was lost, and loses what is unstable, attributes too, when it crashes.
+//! The server uses every freedom of a correct server: it answers in any order, accepts a part of a
+//! WRITE, omits attributes always or sometimes, has a coarse clock, runs a call twice if the reply
+//! was lost, and loses unstable data and attributes when it crashes.
 
 use leasehold_base::attributes::{Mode, SetTime};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use super::*;
 
-/// What happens next.
+/// The next step.
 #[derive(Clone, Debug)]
 enum Step {
     Read {
@@ -24,38 +24,38 @@ enum Step {
         count: usize,
     },
     Sync,
-    /// A program is shown the attributes.
+    /// A program reads the attributes.
     Show,
-    /// Mode and, where there is one, time of modification are set.
+    /// A program sets the mode and, if present, the modification time.
     Alter {
         mode: u32,
         modified: Option<i64>,
     },
-    /// The file is cut or made longer.
+    /// The file is truncated or extended.
     Resize {
         size: usize,
     },
     /// The server restarts.
     Crash,
-    /// Time goes on here.
+    /// Time passes at the client.
     Wait {
         seconds: u64,
     },
-    /// The server's coarse clock goes on.
+    /// The server's coarse clock advances.
     Clock,
-    /// From now on the server leaves out some of what it may.
+    /// From now on the server omits some optional attributes.
     Tell(Tells),
-    /// A call reaches the server, or an answer the client.
+    /// A call reaches the server, or a reply reaches the client.
     Deliver {
         which: usize,
     },
-    /// A call is run, and its answer is lost; it will be sent again.
+    /// A call runs and its reply is lost; the call will be sent again.
     Lose {
         which: usize,
     },
 }
 
-/// No offset of the model is above.
+/// The largest offset of the model.
 const SIZE: usize = 48;
 
 fn step() -> impl Strategy<Value = Step> {
@@ -77,15 +77,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A file as programs are to see it: who wrote last has written.
+/// The file that programs must see: the last write is visible.
 #[derive(Clone, Debug, Default)]
 struct Model {
     bytes: Vec<u8>,
-    /// The write that each byte is of, as its number.
+    /// The number of the write that produced each byte.
     writes: Vec<u64>,
-    /// As it was last set.
+    /// The mode that was set last.
     mode: Option<u32>,
-    /// The time that was last set, or shown, if no program wrote since.
+    /// The time that was last set or shown, if no program wrote since.
     modified: Option<i64>,
 }
 
@@ -104,7 +104,7 @@ impl Model {
     }
 }
 
-/// When a file was modified, and changed, in seconds.
+/// The modification time and the change time of a file, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     modified: i64,
@@ -117,12 +117,12 @@ impl Times {
     }
 }
 
-/// What a server tells of a file along with what it did.
+/// The attributes in a reply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tells {
-    /// How it was before a change.
+    /// The attributes before a change.
     before: bool,
-    /// How it is.
+    /// The attributes after it.
     after: bool,
 }
 
@@ -194,7 +194,7 @@ impl Server {
         };
         if let Some(size) = set.size {
             let size = usize::try_from(size).expect("small");
-            assert!(self.now.0.len() <= size, "nothing is cut off by the way");
+            assert!(self.now.0.len() <= size, "no data is truncated by mistake");
             self.now.0.resize(size, 0);
             self.stable.0.resize(size, 0);
         }
@@ -212,7 +212,7 @@ impl Server {
         Fetched { data, end: end == bytes.len(), attributes }
     }
 
-    /// SETATTR is stable when it is answered; data that was written before is not.
+    /// SETATTR is stable when it is answered; data that was written before it is not.
     fn resize(&mut self, size: usize) -> Wcc {
         let wcc = self.change(|bytes| bytes.resize(size, 0));
         self.stable.0.resize(size, 0);
@@ -226,24 +226,24 @@ impl Server {
     }
 }
 
-/// What a program waits for.
+/// A waiting request of a program.
 #[derive(Clone, Debug)]
 enum Waiting {
     Read {
         offset: usize,
         count: usize,
-        /// The file as it has been since it was asked for.
+        /// The states of the file since the request.
         seen: Vec<Vec<u8>>,
     },
     Write {
         offset: usize,
         data: Vec<u8>,
     },
-    /// All that was written up to this write is to be stable.
+    /// All data up to this write must become stable.
     Sync {
         writes: u64,
     },
-    /// The file is to be cut or made longer.
+    /// The file must be truncated or extended.
     Resize {
         size: usize,
     },
@@ -253,12 +253,12 @@ enum Waiting {
 #[derive(Clone, Debug)]
 enum Call {
     Data(Effect<&'static str>),
-    /// A read waits for the attributes.
+    /// A read that waits for the attributes.
     Attributes(Asked, Ticket),
     Resize(usize),
 }
 
-/// An answer that the client has not seen.
+/// A reply that the client has not received.
 #[derive(Clone, Debug)]
 enum Answer {
     Data(Event<&'static str>),
@@ -277,13 +277,14 @@ struct World {
     now: Time,
     server: Server,
     model: Model,
-    /// How many writes programs asked for, and how many of them were taken, in order.
+    /// The number of writes that programs requested, and the number that the cache has accepted, in
+    /// order.
     writes: u64,
     taken: u64,
     tickets: u64,
     waiting: BTreeMap<Ticket, Waiting>,
     calls: Vec<OnTheWay>,
-    /// A change of size is on its way.
+    /// A change of size in transit.
     resizing: Option<usize>,
 }
 
@@ -301,7 +302,7 @@ impl World {
             calls: Vec::new(),
             resizing: None,
         };
-        // An owner knows what it opens.
+        // The owner knows the attributes of a file that it opens.
         let asked = world.cache.ask(world.now);
         let attributes = world.server.attributes();
         world.step(Event::Observed { object: FILE, asked, attributes });
@@ -374,7 +375,7 @@ impl World {
         Ticket(self.tickets)
     }
 
-    /// A program reads: the owner asks for attributes where they have run out.
+    /// A program reads: the owner requests the attributes if they have expired.
     fn read(&mut self, offset: usize, count: usize) {
         let resized = self.resizing.map(|size| {
             let mut model = self.model.clone();
@@ -392,11 +393,11 @@ impl World {
         }
     }
 
-    /// A program looks at the file. A file whose time has no source yet is saved first.
+    /// A program reads the attributes. A file whose time has no source yet is saved first.
     fn show(&mut self) {
         let at = FileTime { seconds: 5000, nanoseconds: 0 };
         if self.cache.times(FILE, at) == super::super::Times::Estimated {
-            let (known, _) = self.cache.attributes(self.now, FILE).expect("it is known");
+            let (known, _) = self.cache.attributes(self.now, FILE).expect("the file is known");
             self.model.modified = Some(known.modified.seconds);
             self.step(Event::Show { file: FILE });
         }
@@ -418,13 +419,13 @@ impl World {
         }
         let known = self.cache.attributes(self.now, FILE).filter(|(_, span)| !span.is_zero());
         if let (Some((known, _)), Some(mode)) = (known, self.model.mode) {
-            assert_eq!(known.mode.bits(), mode, "what was set is seen");
+            assert_eq!(known.mode.bits(), mode, "the mode that was set is visible");
         }
         if let (Some((known, _)), Some(modified)) = (known, self.model.modified) {
-            assert_eq!(known.modified.seconds, modified, "a time that was shown stays");
+            assert_eq!(known.modified.seconds, modified, "a time that was shown is kept");
         }
         if let Some((known, _)) = known.filter(|_| self.resizing.is_none()) {
-            assert_eq!(known.size, self.model.bytes.len() as u64, "so is the size");
+            assert_eq!(known.size, self.model.bytes.len() as u64, "the size is visible");
         }
     }
 
@@ -475,7 +476,7 @@ impl World {
         }
     }
 
-    /// Who reads at this time may see that.
+    /// A read at this time may return this state.
     fn changed(&mut self, bytes: &[u8]) {
         for waiting in self.waiting.values_mut() {
             if let Waiting::Read { seen, .. } = waiting {
@@ -484,10 +485,10 @@ impl World {
         }
     }
 
-    /// Each byte that was written up to that write, and not again since, is on stable storage.
+    /// Each byte that was written up to that write, and not since, is on stable storage.
     fn check_stable(&self, writes: u64) {
         for (at, number) in self.model.writes.iter().enumerate() {
-            // What is being cut off may be gone.
+            // Bytes that are being truncated may be gone.
             let kept = self.resizing.is_none_or(|size| at < size);
             if kept && (1..=writes).contains(number) {
                 let stable = self.server.stable.0.get(at);
@@ -496,7 +497,7 @@ impl World {
         }
     }
 
-    /// One call reaches the server, or one answer the client; in any order.
+    /// One call reaches the server, or one reply the client, in any order.
     fn deliver(&mut self, which: usize) {
         if self.calls.is_empty() {
             return;
@@ -531,7 +532,7 @@ impl World {
                 Answer::Data(Event::Fetched { job, result: Ok(self.server.read(offset, count)) })
             }
             Call::Data(Effect::Store { job, offset, data, stable, set, .. }) => {
-                // Now and then it takes less than it could.
+                // Sometimes the server accepts less than it could.
                 let taken = if data[0] & 7 == 0 { data.len().div_ceil(2) } else { data.len() };
                 let stored = self.server.write(offset, &data[..taken], (stable, set));
                 Answer::Data(Event::Stored { job, result: Ok(stored) })
@@ -549,16 +550,16 @@ impl World {
         }
     }
 
-    /// With a server that stays up, everybody is answered, and a last sync saves all.
+    /// With a stable server every request is answered, and a last sync saves all data.
     fn heal(&mut self) {
         self.answer_all();
         self.run(&Step::Sync);
         self.answer_all();
-        assert_eq!(self.server.stable.0, self.model.bytes, "nothing that was written is lost");
+        assert_eq!(self.server.stable.0, self.model.bytes, "no written data is lost");
         assert_eq!(self.cache.bytes().1, 0, "nothing is unsaved");
-        assert_eq!(self.server.mode, self.model.mode, "nor is what was set");
+        assert_eq!(self.server.mode, self.model.mode, "the mode that was set is saved");
         if let Some(modified) = self.model.modified {
-            assert_eq!(self.server.now.1.modified, modified, "with no write behind it");
+            assert_eq!(self.server.now.1.modified, modified, "the time that was set is saved");
         }
         assert!(self.cache.bytes().0 <= options().bytes_max, "clean data is bounded");
         self.run(&Step::Read { offset: 0, count: 2 * SIZE });
@@ -580,8 +581,8 @@ impl World {
     }
 }
 
-/// What was read is the file as it was meanwhile; where a change of it was on its way, a mixture
-/// of before and after.
+/// The data of a read is a state of the file during the read; while a change is in transit, it may
+/// be a mixture of the states before and after.
 fn check_read(read: &[u8], (offset, count): (usize, usize), seen: &[Vec<u8>]) {
     let part = |bytes: &Vec<u8>| {
         let from = offset.min(bytes.len());

@@ -1,31 +1,33 @@
-//! Programs and a server of one directory that do as a list of random steps says, others who change
-//! it too, and a cache in between, beside the plainest model of a directory there is: its names, as
+//! Programs and a server of one directory that follow a list of random steps, other clients that
+//! change the directory too, and a cache in between, compared with the simplest model of a
+//! directory: its names at every moment.
 //! they were at every moment.
 //!
-//! What the cache says of a name, that it is absent too, was so at a moment that is not longer ago
-//! than attributes may be trusted, not before what a program here was told of that name, and not
-//! before what was last seen of the directory. And it says so of what was just answered.
+//! The cache's statement about a name, including its absence, must have been true at a moment that
+//! is not longer ago than attributes may be trusted, not before the last reply that a program
+//! received about that name, and not before the last known state of the directory. A name in the
+//! last reply must be cached.
 //!
-//! The server answers in any order, and leaves out attributes; its clock tells each change from the
-//! next. No two changes of one name are on their way at once: kernels see to that.
+//! The server answers in any order, and omits attributes; its clock distinguishes each change from
+//! the next. No two changes of one name are in transit at the same time: kernels guarantee that.
 
 use leasehold_base::attributes::Before;
 use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next. Names and objects are numbers.
+/// The next step. Names and objects are numbers.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The cache is asked for a name.
+    /// A program looks up a name in the cache.
     Find {
         name: u8,
     },
-    /// The server is.
+    /// A program looks up a name at the server.
     Lookup {
         name: u8,
     },
-    /// A program makes a file where there is none.
+    /// A program creates a file under a free name.
     Make {
         name: u8,
     },
@@ -36,33 +38,33 @@ enum Step {
         from: u8,
         to: u8,
     },
-    /// All names are asked for at once.
+    /// The client lists the directory.
     List,
-    /// The attributes of the directory are.
+    /// The client requests the attributes of the directory.
     Look,
-    /// Somebody else makes a file.
+    /// Another client creates a file.
     Appear {
         name: u8,
     },
     Vanish {
         name: u8,
     },
-    /// The attributes are to be asked for again.
+    /// The attributes must be requested again.
     Distrust,
-    /// A lease that covers the names is gone.
+    /// A lease that covers the names has ended.
     Replace,
     Wait {
         seconds: u64,
     },
-    /// A call reaches the server, or an answer the client.
+    /// A call reaches the server, or a reply reaches the client.
     Deliver {
         which: usize,
     },
 }
 
-/// No name is above.
+/// The largest name.
 const NAMES: u8 = 6;
-/// The longest that attributes are trusted.
+/// The longest time for which attributes are trusted.
 const TRUST: Duration = Duration::from_secs(60);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -84,21 +86,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A moment at the server: how many changes there have been.
+/// A moment at the server: the number of changes so far.
 type Moment = usize;
 type Listed = BTreeMap<u8, u64>;
 
-/// A directory at its server, at every moment.
+/// The directory at its server, at every moment.
 struct Server {
     moments: Vec<(Time, Listed)>,
     objects: u64,
-    /// Whether it leaves out what it may.
+    /// True if the server omits optional attributes.
     stingy: bool,
 }
 
 impl Server {
     fn now(&self) -> &Listed {
-        &self.moments.last().expect("it has begun").1
+        &self.moments.last().expect("there is a first moment").1
     }
 
     fn moment(&self) -> Moment {
@@ -123,7 +125,7 @@ impl Server {
         }
     }
 
-    /// What a name led to at any moment from this one on.
+    /// Lists the objects of a name at every moment from this one on.
     fn since(&self, moment: Moment, name: u8) -> BTreeSet<Option<u64>> {
         self.moments[moment..].iter().map(|(_, names)| names.get(&name).copied()).collect()
     }
@@ -156,9 +158,9 @@ enum OnTheWay {
     List(Asked),
     Look(Asked),
     Change(Change),
-    /// What was asked for came: names, and the directory, as they were at a moment.
+    /// A reply with names and the directory, as they were at a moment.
     Told(Asked, Source, Vec<(u8, Option<u64>)>, Option<Attributes>, Moment),
-    /// A change was made: what the names lead to since, and the directory before and after.
+    /// A change was made: the objects of the names since then, and the directory before and after.
     Changed(Change, Vec<(u8, Option<u64>)>, Wcc, Moment),
 }
 
@@ -166,10 +168,10 @@ struct World {
     cache: Cache<&'static str>,
     now: Time,
     server: Server,
-    /// Whether nobody else is there.
+    /// True if no other client exists.
     alone: bool,
     calls: Vec<OnTheWay>,
-    /// The moment that the cache is not to fall behind, of the directory and of each name.
+    /// The moment that the cache must not fall behind, for the directory and for each name.
     seen: Moment,
     told: BTreeMap<u8, Moment>,
 }
@@ -186,7 +188,7 @@ impl World {
             seen: 0,
             told: BTreeMap::new(),
         };
-        // It was made just now.
+        // The directory was just created.
         let (asked, attributes) = (world.cache.ask(world.now), world.server.attributes());
         world.step(Event::Observed { object: DIRECTORY, asked, attributes });
         world.step(Event::Empty { directory: DIRECTORY });
@@ -224,7 +226,7 @@ impl World {
                 self.seen = self.server.moment();
             }
             Step::Wait { seconds } => {
-                // What changes something is answered before long.
+                // A change is answered soon.
                 let is_change =
                     |call: &OnTheWay| matches!(call, OnTheWay::Change(..) | OnTheWay::Changed(..));
                 while let Some(at) = self.calls.iter().position(is_change) {
@@ -246,14 +248,14 @@ impl World {
         self.cache.step(self.now, event, &mut effects);
         for effect in effects {
             let Effect::Idle { object } = effect else { panic!("there is no data: {effect:?}") };
-            // Of some the owner has another use.
+            // The owner distrusts some of the names.
             if object.0 % 2 == 0 {
                 self.step(Event::Forget { object });
             }
         }
     }
 
-    /// What the cache says of a name.
+    /// The cache's statement about a name.
     fn known(&mut self, name: u8) -> Option<Option<u64>> {
         let target = self.cache.find(self.now, DIRECTORY, &[name])?;
         Some(target.map(|object| object.0))
@@ -261,7 +263,7 @@ impl World {
 
     fn find(&mut self, name: u8) {
         let Some(said) = self.known(name) else { return };
-        // What is known now was asked for after that.
+        // The known attributes were requested after that.
         let distrusted = self.now.since(Time::ZERO).checked_sub(TRUST);
         let oldest = distrusted.map_or(0, |time| self.server.at(Time::ZERO + time));
         let told = self.told.get(&name).copied().unwrap_or(0);
@@ -284,7 +286,7 @@ impl World {
         }
     }
 
-    /// One call reaches the server, or one answer the client; in any order.
+    /// One call reaches the server, or one reply the client, in any order.
     fn deliver(&mut self, at: usize) {
         match self.calls.remove(at) {
             OnTheWay::Lookup(asked, name) => self.tell(asked, Source::Asked, &[name]),
@@ -303,7 +305,7 @@ impl World {
         }
     }
 
-    /// The server answers a question.
+    /// The server answers a request.
     fn tell(&mut self, asked: Asked, source: Source, names: &[u8]) {
         let found = |name: &u8| (*name, self.server.now().get(name).copied());
         let names = names.iter().map(found).collect();
@@ -356,7 +358,7 @@ impl World {
             && attributes.is_some()
             && is_trusted
         {
-            assert_eq!(self.known(*name), Some(*target), "what was just answered is known");
+            assert_eq!(self.known(*name), Some(*target), "a name in the last reply is cached");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The reply cache as a plain list, searched from end to end.
+//! The duplicate request cache as a plain list with linear search.
 
 use super::*;
 
@@ -17,7 +17,7 @@ enum RowState {
     Kept { since: Time, number: u64, slot: Option<u32>, reply: Bytes },
 }
 
-/// Rules 1 to 10, as they are written.
+/// Rules 1 to 10, implemented literally.
 #[derive(Debug)]
 pub(super) struct Model {
     limits: Limits,
