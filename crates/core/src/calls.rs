@@ -1,4 +1,4 @@
-//! The call table of a client: each call ends exactly once, whatever messages the network loses.
+//! The call table of a client: each call ends exactly once, even if messages are lost.
 //!
 //! Criteria in order of weight:
 //! - All copies of a call have one xid, so that the server's duplicate request cache recognises
@@ -32,7 +32,8 @@
 //!    detect silence.
 //! 10. A call whose caller does not wait any more is forgotten: it frees its place, and is not sent
 //!     again.
-//! What it does not do: it holds no message. Its owner keeps the bytes of a call until it ends and
+//!
+//! Limits: the table holds no message. Its owner keeps the bytes of a call until it ends and
 //! puts the xid into them.
 
 mod estimate;
@@ -48,9 +49,9 @@ use estimate::Estimate;
 /// The transport of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// Connections that lose nothing while they last.
+    /// Connections that are reliable while they last.
     Stream,
-    /// Messages that may get lost, doubled and out of order.
+    /// Messages that may be lost, duplicated and reordered.
     Datagram,
 }
 
@@ -227,8 +228,8 @@ impl Calls {
     /// Handles one event, and appends the resulting actions in order.
     ///
     /// # Panics
-    /// Panics if a call begins under a number that is not greater than those in use, and if a
-    /// connection is reported that was not requested.
+    /// Panics if a call begins under a number that is not greater than all numbers in use,
+    /// and if a connection is reported that was not requested.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Begin { call, weight } => self.begin(now, call, weight, effects),

@@ -41,7 +41,7 @@ impl Flow {
         self.most
     }
 
-    /// Adds bytes to those in transit, if the limit permits; otherwise returns false. A single
+    /// Adds bytes to the count in transit, if the limit permits; otherwise returns false. A single
     /// transfer is always permitted.
     pub const fn take(&mut self, bytes: u64) -> bool {
         let fits = self.out == 0 || self.out.saturating_add(bytes) <= self.most;
@@ -51,7 +51,7 @@ impl Flow {
         fits
     }
 
-    /// Removes bytes from those in transit.
+    /// Removes bytes from the count in transit.
     pub const fn give_back(&mut self, bytes: u64) {
         self.out = self.out.saturating_sub(bytes);
     }

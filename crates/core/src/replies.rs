@@ -32,7 +32,7 @@
 //!    and again when it is sent again. Notes are recalled after a restart, for the rest of their
 //!    time; the connection of a stream call is closed then. A note has its own slot for as long as
 //!    its reply is cached. So there are never more notes than replies, and no client's notes evict
-//!    those of another.
+//!    another client's notes.
 //!
 //! 10. The owner can report that such a call has made its change before the change is on stable
 //!     storage. The reply is then persisted in a marked note, because the change survives a kill of
@@ -130,9 +130,9 @@ pub struct Call {
 /// The condition under which a copy of a call does harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Harm {
-    /// When it runs late, after another call that the client made since.
+    /// A copy does harm if it runs after a later call of the client.
     Late,
-    /// Whenever it runs.
+    /// A copy does harm whenever it runs.
     Always,
 }
 
@@ -283,7 +283,7 @@ pub struct Replies {
 /// A call and its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
-    /// Made of the call, to find it by.
+    /// A hash of the call, by which it is found.
     digest: u64,
     client: IpAddr,
     call: Call,

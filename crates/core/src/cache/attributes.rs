@@ -22,7 +22,7 @@ impl Version {
     }
 }
 
-/// Whether the cached content of an object is still valid.
+/// The validity of the cached content of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Same,

@@ -339,7 +339,7 @@ impl<E: Clone> Cache<E> {
                 at += 1;
                 continue;
             }
-            let write = self.held.remove(at).expect("it was just there");
+            let write = self.held.remove(at).expect("the index was just found");
             let when = (self.tick_serial(), write.at);
             let options = self.options;
             let object = self.object(key);

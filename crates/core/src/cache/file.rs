@@ -499,7 +499,7 @@ impl<E> File<E> {
         let mut writes: Vec<&Range<u64>> = self.writes.values().collect();
         writes.sort_by_key(|write| write.start);
         let apart = writes.windows(2).all(|pair| pair[0].end <= pair[1].start);
-        assert!(apart, "two WRITEs of the same bytes are never on their way at once");
+        assert!(apart, "two WRITEs of the same bytes are never in transit at once");
     }
 }
 

@@ -76,7 +76,7 @@ fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
 /// Of two threads that bring replies, the second may have read the clock first. A request between
 /// both times is still older than the first thread's reply.
 #[test]
-fn the_age_of_a_reply_is_that_of_its_request() {
+fn a_reply_is_as_old_as_its_request() {
     let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
     let mut cache: Cache<()> = Cache::new(options());
     let mut effects = Vec::new();

@@ -58,7 +58,7 @@ struct World {
     calls: Calls,
     now: Time,
     begun: u64,
-    /// Calls that have not ended, and the xids of those that were sent.
+    /// Calls that have not ended, and the xid of each call that was sent.
     open: BTreeMap<CallId, Option<Xid>>,
     begun_at: BTreeMap<CallId, Time>,
     /// Calls that reached the server, answered or not.
@@ -117,7 +117,7 @@ impl World {
             }
         }
         let sent = self.open.values().filter(|xid| xid.is_some()).count();
-        assert!(sent <= self.calls.options.in_flight_max, "calls on their way are bounded");
+        assert!(sent <= self.calls.options.in_flight_max, "calls in transit are bounded");
     }
 
     fn begin(&mut self, weight: Weight, lose: bool) {
@@ -192,7 +192,7 @@ impl World {
                 return self.now.since(healed);
             }
         }
-        panic!("no end: {:#?}", self.calls);
+        panic!("calls do not end: {:#?}", self.calls);
     }
 }
 

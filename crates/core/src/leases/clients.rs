@@ -45,9 +45,9 @@ pub enum Event {
     Hello(Name, u64),
     /// A client requests leases in a call, which waits until it may proceed.
     Asks(Client, Ticket),
-    /// The client is on the stable list with this instance, as [`Effect::List`] said.
+    /// The client is on the stable list with this instance, as [`Effect::List`] requested.
     Listed(Name, u64),
-    /// The list could not be written with this client and instance, as [`Effect::List`] said.
+    /// The list could not be written with this client and instance ([`Effect::List`]).
     NotListed(Name, u64),
     /// The owner of a call that waits for the list gave the call up.
     GivenUp(Ticket, Client),
@@ -132,7 +132,7 @@ struct Known {
 #[derive(Clone, Debug)]
 enum Listing {
     No,
-    /// A write of the list with the client is under way.
+    /// A write of the list with the client is pending.
     Asked {
         waiting: Vec<Ticket>,
         /// True if no further call waits: the owner gave a waiting call up, or a write failed.
@@ -326,7 +326,7 @@ impl Clients {
     /// Panics if the state is inconsistent.
     pub fn check(&self) {
         assert_eq!(self.known.len(), self.names.len(), "each client has a number");
-        assert_eq!(self.known.len(), self.idle.len(), "each is looked after");
+        assert_eq!(self.known.len(), self.idle.len(), "each client has an idle time");
         for (name, known) in &self.known {
             assert_eq!(self.names.get(&known.client), Some(name));
             assert!(self.idle.contains(&(known.idle, *name)));

@@ -133,7 +133,7 @@ mod tests {
         let later = FileTime { seconds: 2, nanoseconds: 0 };
         assert_eq!(modrevs.seen(Time::ZERO, OBJECT, later), Modrev(2_000_000_000));
         let earlier = FileTime { seconds: 1, nanoseconds: 0 };
-        assert!(modrevs.seen(Time::ZERO, OBJECT, earlier) > first, "also where the clock falls");
+        assert!(modrevs.seen(Time::ZERO, OBJECT, earlier) > first, "even if the clock goes back");
     }
 
     #[test]
@@ -149,7 +149,11 @@ mod tests {
         let told = modrevs.seen_since(Time::ZERO, OBJECT, (second(1), second(3)));
         assert_eq!(told, (twice, Modrev(3_000_000_000)));
         let told = modrevs.seen_since(Time::ZERO, OBJECT, (second(1), second(5)));
-        assert_eq!(told, (Modrev(3_000_000_000), Modrev(5_000_000_000)), "since it was seen");
+        assert_eq!(
+            told,
+            (Modrev(3_000_000_000), Modrev(5_000_000_000)),
+            "from the time it was seen"
+        );
     }
 
     #[test]

@@ -50,7 +50,7 @@
 //!     is granted a lease if the clients of that origin together delay other callers for too long.
 //!     `delays` contains the rules of these bounds.
 //! 20. The lease of a holder whose report is overdue is recalled.
-//! 21. The client's change of an object counts as its own only if the client has held one lease on
+//! 21. A client's change of an object counts as its own only if the client has held one lease on
 //!     the object since the call began to run. Otherwise other callers, at this server or at
 //!     another, may have changed the object meanwhile.
 //!
@@ -221,7 +221,7 @@ pub struct Grant {
 /// An action for the owner of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The call runs; [`Event::Done`] must follow.
+    /// Run the call; [`Event::Done`] must follow.
     Run(Run),
     /// The call does not run; its caller must retry it later.
     Later(Ticket),
@@ -365,7 +365,7 @@ impl Table {
         Self { common, records: BTreeMap::new(), due: BTreeSet::new(), busy: BTreeSet::new() }
     }
 
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.common.mutant = Some(mutant);
@@ -549,12 +549,12 @@ impl Table {
     /// Panics if the state is inconsistent or exceeds its limits.
     pub fn check(&self) {
         assert!(self.common.leases <= self.common.leases_max, "leases are bounded");
-        assert_eq!(self.due.len(), self.records.len(), "each record is looked at some time");
+        assert_eq!(self.due.len(), self.records.len(), "each record has a due time");
         let mut leases = 0;
         for (object, record) in &self.records {
             record.check();
-            assert!(self.due.contains(&(record.due, *object)), "at the time that it says");
-            assert_eq!(record.is_busy(), self.busy.contains(object), "busy ones are known");
+            assert!(self.due.contains(&(record.due, *object)), "due times agree");
+            assert_eq!(record.is_busy(), self.busy.contains(object), "the busy set is complete");
             leases += record.leases().len();
         }
         assert_eq!(leases, self.common.leases, "leases are counted");

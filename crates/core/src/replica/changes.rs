@@ -8,8 +8,8 @@
 //! 3. One release of an object is pending at a time; changes meanwhile go with the next release.
 //! 4. A failed release is retried a second later. The waiting callers must retry later.
 //! 5. An object that is gone has nothing to release.
-//! 6. If too many objects have changes to release, the changes of the oldest object are
-//!    released at once.
+//! 6. If too many objects have changes to release, the changes of the oldest object are released
+//!    at once.
 
 use std::collections::BTreeMap;
 

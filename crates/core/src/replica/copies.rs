@@ -188,7 +188,7 @@ impl Copies {
         }
     }
 
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);
@@ -281,7 +281,7 @@ impl Copies {
         assert_eq!(self.calls.len(), self.asking.len(), "each object has one pending call");
         let most = self.bounds.most;
         assert!(self.copies.len() <= most && self.nowhere.len() <= most);
-        assert!(self.announced_ages.len() <= most, "all is bounded");
+        assert!(self.announced_ages.len() <= most, "announcements are bounded");
         for (call, asked) in &self.calls {
             assert_eq!(self.asking.get(&asked.what), Some(call));
         }

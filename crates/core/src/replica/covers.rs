@@ -209,7 +209,7 @@ impl Covers {
         }
     }
 
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);

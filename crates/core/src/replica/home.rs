@@ -274,7 +274,7 @@ impl Home {
         }
     }
 
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);

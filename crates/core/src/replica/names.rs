@@ -153,7 +153,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);

@@ -159,7 +159,7 @@ impl Peers {
         }
     }
 
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);

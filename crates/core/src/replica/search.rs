@@ -41,7 +41,7 @@ pub enum Order {
 /// The reply of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The object that has the name, with its metafile.
+    /// The object that has the name, with its metadata file.
     Found(FileId),
     /// The object that has claimed the name.
     Claimed(FileId),

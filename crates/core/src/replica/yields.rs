@@ -9,9 +9,9 @@
 //! 1. An object yields a name to one object at a time, for one change with a number.
 //! 2. While an object yields a name, it is hidden from all callers, and its names are not changed.
 //! 3. The yield ends when the change is given up, or when the name is lost.
-//! 4. If this home receives neither report for a while, it asks the other home whether the other
-//!    object stands there or is about to, and repeats that until it has a reply. If the object does
-//!    not stand there, the name was not lost. Until a reply arrives the result is unknown.
+//! 4. If this home receives neither report for a while, it asks the other home each second whether
+//!    the other object stands there or is about to. If the object does not stand there, the name
+//!    was not lost. Without a reply the result is unknown.
 //! 5. A caller that searched for the name at the other home may have been too early there, and
 //!    would be too late here. For a window after the name was lost, this home does not report it as
 //!    absent.
@@ -111,7 +111,7 @@ impl Yields {
         }
     }
 
-    /// Plants a fault.
+    /// Injects a fault.
     #[cfg(feature = "mutants")]
     pub const fn plant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub(super) struct Slots {
     /// No slot from this number on was ever taken.
     end: u32,
-    /// Those below that are free.
+    /// The free slots below `end`.
     free: BTreeSet<u32>,
 }
 

@@ -213,7 +213,7 @@ fn forget_unnoted(
 
 proptest! {
     #[test]
-    fn does_as_the_model(moves in prop::collection::vec(any_move(), 0..60)) {
+    fn the_cache_agrees_with_the_model(moves in prop::collection::vec(any_move(), 0..60)) {
         let (mut replies, mut model) = (Replies::new(LIMITS), Model::new(LIMITS));
         let mut now = Time::ZERO;
         for next in &moves {
@@ -284,7 +284,7 @@ proptest! {
             write_down(&mut notes, &effects);
             match (event, effects.last()) {
                 (Event::Call { call, .. }, Some(Effect::Execute(ticket))) => {
-                    prop_assert_eq!(runs.insert(call, *ticket), None, "ran twice");
+                    prop_assert_eq!(runs.insert(call, *ticket), None, "a call ran twice");
                     running.insert(*ticket, call);
                 }
                 (Event::Call { call, .. }, Some(Effect::Resend(reply))) => {
@@ -301,13 +301,13 @@ proptest! {
                     runs.remove(&running.remove(&ticket).expect("it ran"));
                 }
                 (Event::ConnectionClosed { .. } | Event::Tick, _) => {}
-                (Event::Recalled { .. }, _) => unreachable!("restarts stand for it"),
+                (Event::Recalled { .. }, _) => unreachable!("`restart` replaces this event"),
             }
         }
     }
 
     #[test]
-    fn a_note_is_read_as_it_was_written(
+    fn a_decoded_note_equals_the_encoded_note(
         client in any::<[u8; 16]>(), six: bool, stream: bool, port: u16,
         numbers in any::<[u32; 4]>(), checksum: u64, reply in prop::collection::vec(any::<u8>(), 0..300)
     ) {
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic_as_a_note(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic_the_decoder_of_notes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let bytes = Bytes::from(bytes);
         drop(decode_all::<Note>(&mut Reader::new(&bytes)));
     }

@@ -441,13 +441,13 @@ impl World {
                 let read = result.expect("nothing is refused").concat();
                 let Some(Waiting::Read { offset, count, seen }) = self.waiting.remove(&ticket)
                 else {
-                    panic!("nobody reads");
+                    panic!("no read is pending");
                 };
                 check_read(&read, (offset, count), &seen);
             }
             Effect::Wrote { ticket } => {
                 let Some(Waiting::Write { offset, data }) = self.waiting.remove(&ticket) else {
-                    panic!("nobody writes");
+                    panic!("no write is pending");
                 };
                 self.taken += 1;
                 self.model.write(offset, &data, self.taken);
@@ -455,13 +455,13 @@ impl World {
             }
             Effect::Synced { ticket } => {
                 let Some(Waiting::Sync { writes }) = self.waiting.remove(&ticket) else {
-                    panic!("nobody waits for a sync");
+                    panic!("no sync is pending");
                 };
                 self.check_stable(writes);
             }
             Effect::Held { ticket, file } => {
                 let Some(Waiting::Resize { size }) = self.waiting.remove(&ticket) else {
-                    panic!("nobody waits for the file");
+                    panic!("no change of the file is pending");
                 };
                 assert_eq!(self.resizing.replace(size), None, "one change at a time");
                 let mut after = self.model.clone();
@@ -472,7 +472,7 @@ impl World {
                 self.calls.push(OnTheWay::Call(Call::Resize(size)));
             }
             Effect::Refused { .. } => panic!("nothing is refused"),
-            Effect::Idle { .. } => panic!("there are no names"),
+            Effect::Idle { .. } => panic!("the test uses no names"),
         }
     }
 
@@ -577,7 +577,7 @@ impl World {
                 self.step(Event::Tick);
             }
         }
-        panic!("nobody waits for ever: {:?}", self.waiting);
+        panic!("requests wait without end: {:?}", self.waiting);
     }
 }
 
@@ -605,7 +605,7 @@ proptest! {
         ..ProptestConfig::with_cases(3000)
     })]
     #[test]
-    fn nothing_that_was_written_is_lost_and_what_is_read_was_written(
+    fn no_written_data_is_lost_and_reads_return_written_data(
         (always_stable, writes_gaps) in any::<(bool, bool)>(),
         (before, after) in any::<(bool, bool)>(),
         steps in prop::collection::vec(step(), 0..120),

@@ -1,7 +1,6 @@
 //! Programs and a server of one directory that follow a list of random steps, other clients that
 //! change the directory too, and a cache in between, compared with the simplest model of a
 //! directory: its names at every moment.
-//! they were at every moment.
 //!
 //! The cache's statement about a name, including its absence, must have been true at a moment that
 //! is not longer ago than attributes may be trusted, not before the last reply that a program
@@ -247,7 +246,9 @@ impl World {
         let mut effects = Vec::new();
         self.cache.step(self.now, event, &mut effects);
         for effect in effects {
-            let Effect::Idle { object } = effect else { panic!("there is no data: {effect:?}") };
+            let Effect::Idle { object } = effect else {
+                panic!("the test writes no data: {effect:?}")
+            };
             // The owner distrusts some of the names.
             if object.0 % 2 == 0 {
                 self.step(Event::Forget { object });
@@ -385,7 +386,7 @@ proptest! {
         ..ProptestConfig::with_cases(3000)
     })]
     #[test]
-    fn names_and_their_absence_are_as_they_were_not_long_ago(
+    fn cached_names_reflect_a_recent_state(
         (alone, stingy, few) in any::<(bool, bool, bool)>(),
         steps in prop::collection::vec(step(), 0..120),
     ) {

@@ -19,10 +19,10 @@ fn dialogues() {
 }
 
 /// `use TICKET read|write [space BYTES]`, `granted REQUEST read|write SERIAL for SECONDS modrev M
-/// [shared] [space BYTES]`, `nothing REQUEST`, `evicted SERIAL`, `inquired SERIAL ROUND`, `withdrawn`, `dirtied [BYTES]`,
-/// `sync`,
-/// `wrote BEFORE AFTER`, `pushed`, `refused`, `changing`, `changed [BEFORE AFTER]`, `opened no|read|write`,
-/// `released`, `restarted` and `tick`; each may end with `of OBJECT`.
+/// [shared] [space BYTES]`, `nothing REQUEST`, `evicted SERIAL`, `inquired SERIAL ROUND`,
+/// `withdrawn`, `dirtied [BYTES]`, `sync`, `wrote BEFORE AFTER`, `pushed`, `refused`, `changing`,
+/// `changed [BEFORE AFTER]`, `opened no|read|write`, `released`, `restarted` and `tick`; each may
+/// end with `of OBJECT`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     let file = FileId(value(words, "of").unwrap_or(1));

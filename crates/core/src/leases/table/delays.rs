@@ -53,7 +53,7 @@ pub(super) struct Delays {
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
     taken: Duration,
-    /// The time of the last count: all time before is counted.
+    /// The time of the last charge: all time before it is accounted for.
     at: Time,
 }
 
@@ -71,23 +71,23 @@ impl Delay {
 }
 
 impl Delays {
-    /// A client calls from an origin.
+    /// Records that a client calls from an origin.
     pub(super) fn met(&mut self, client: Client, origin: Origin) {
         self.met.insert(client, origin);
     }
 
-    /// The last origin of a client, as long as the table waits for anything of the client.
+    /// Returns the last origin of a client, as long as the table needs it.
     pub(super) fn origin(&self, client: Client) -> Option<Origin> {
         self.met.get(&client).copied()
     }
 
-    /// The table waits for nothing of the client any more.
+    /// Forgets a client that the table does not need any more.
     pub(super) fn forget(&mut self, client: Client) {
         self.met.remove(&client);
         self.clients.remove(&client);
     }
 
-    /// A lease of a client was given back or over at `end`. The eviction of the lease was sent at
+    /// Charges a client for a lease that was returned or expired at `end`. The recall was sent at
     /// `sent`, and the client last wrote at `wrote`.
     pub(super) fn gave_back(&mut self, end: Time, client: Client, (sent, wrote): (Time, Time)) {
         let since = sent.max(wrote) + PROMPT;
@@ -103,7 +103,7 @@ impl Delays {
         }
     }
 
-    /// True if a client is granted nothing now.
+    /// Returns true if a client is granted no leases now.
     pub(super) fn is_barred(&self, now: Time, client: Client, terms: &Terms) -> bool {
         if self.clients.is_empty() && self.origins.is_empty() {
             return false;
@@ -114,7 +114,7 @@ impl Delays {
             || exceeds(origin, terms.longest_term * ORIGIN_TERMS_MAX)
     }
 
-    /// Makes room for an origin that was met last: seldom, because few origins hold callers up.
+    /// Makes room for a new origin. This is rare, because few origins delay other callers.
     fn forget_origin(&mut self, now: Time) {
         self.origins.retain(|_, delay| !delay.left(now).is_zero());
         if self.origins.len() > ORIGINS_MAX {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_whose_end_was_found_late_counts_once() {
+    fn a_lease_that_expired_unnoticed_counts_once() {
         let mut delays = Delays::default();
         delays.gave_back(at(8), ONE, (at(0), Time::ZERO));
         delays.gave_back(at(5), ONE, (at(0), Time::ZERO));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_that_took_the_least_are_forgotten_first() {
+    fn origins_with_the_least_charge_are_forgotten_first() {
         let mut delays = Delays::default();
         for number in 0..5000 {
             let client = Client(number);

@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(*few, [5, 2]);
         few.retain(|_| false);
         few.push(7);
-        assert!(matches!(few, Few::One([7])), "one takes no memory of its own");
+        assert!(matches!(few, Few::One([7])), "one element needs no heap memory");
         few.retain(|number| *number != 7);
         assert!(few.is_empty());
     }

@@ -29,7 +29,7 @@ pub(super) struct Wants {
 struct Stops {
     /// Calls that conflict with every lease.
     all: usize,
-    /// Calls that conflict with leases to write.
+    /// Calls that conflict with write leases.
     writes: usize,
     /// Calls that conflict with new write leases but not with renewals: the holder is about to
     /// report.

@@ -230,7 +230,7 @@ impl Record {
             );
         }
         let cachable = self.leases.iter().filter(|lease| lease.cachable).count();
-        assert!(writers == 0 || cachable == 1, "a writer is alone");
+        assert!(writers == 0 || cachable == 1, "a writer has exclusive access");
     }
 
     pub(super) fn call(&mut self, call: Call, turn: &mut Turn<'_>) {
@@ -289,7 +289,7 @@ impl Record {
     pub(super) fn done(&mut self, ticket: Ticket, outcome: Outcome, turn: &mut Turn<'_>) {
         let running = &mut self.busy().running;
         let at = running.iter().position(|one| one.ticket == ticket);
-        let ended = running.swap_remove(at.expect("a call that ends runs"));
+        let ended = running.swap_remove(at.expect("a call that ends was running"));
         if let Some(lease) = self.leases.iter_mut().find(|one| Some(one.client) == ended.client) {
             if ended.held {
                 lease.last_write = turn.now;

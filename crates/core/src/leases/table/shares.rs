@@ -22,7 +22,7 @@ const ORIGIN_PARTS: u64 = 4;
 /// other bytes, however many clients keep their leases.
 const ALL_PARTS: u64 = 2;
 
-/// The most bytes that a lease may have reserved, by each of the bounds of rule 13.
+/// The most bytes that a lease may reserve, by each of the bounds of rule 13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The bytes by the bound of one lease.
@@ -54,7 +54,7 @@ struct Room {
 /// The bytes that leases have reserved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
-    /// The room of each file system that the server offers.
+    /// The free and reserved bytes of each exported file system.
     rooms: BTreeMap<FileSystemId, Room>,
     /// The bytes by client, where the client has reserved any bytes.
     clients: BTreeMap<(FileSystemId, Client), u64>,

@@ -120,7 +120,7 @@ fn call(words: &[&str], object: Object) -> Call {
         ticket: Ticket(words[1].parse().expect("a ticket")),
         object,
         client: value(words, "by").map(Client),
-        access: access.expect("what the call does"),
+        access: access.expect("an access"),
         under: value(words, "under").map(Serial),
         ask,
     }
@@ -136,7 +136,7 @@ fn told(effect: &Effect) -> String {
             Effect::Inquire(client, object, serial, round) => {
                 format!("inquire {} {} of {} round {round}", client.0, serial.0, object.file.0)
             }
-            Effect::Run(_) => unreachable!("it is none"),
+            Effect::Run(_) => unreachable!("the effect is not Run"),
         };
     };
     let held = if *standing == Standing::Held { " held" } else { "" };
@@ -214,7 +214,7 @@ fn a_million_leases_take_160_bytes_each() {
         }
         filled = Some(table);
     });
-    let mut table = filled.expect("it was filled");
+    let mut table = filled.expect("the table was filled");
     assert_eq!(table.len(), LEASES as usize);
     let bytes_each = info.bytes_current / i64::from(LEASES);
     assert!(bytes_each <= 160, "{bytes_each} bytes for a lease");

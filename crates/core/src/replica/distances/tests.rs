@@ -58,7 +58,7 @@ fn noise_changes_no_order() {
     let mut now = Time::ZERO;
     for round in 0..10_000 {
         for (number, way) in (0..).zip(ways) {
-            let noise = u32::try_from(random.below(1000)).expect("it is small");
+            let noise = u32::try_from(random.below(1000)).expect("the number is small");
             let took = way * (1000 + noise) / 1000;
             distances.step(now, Event::Answered(Peer(number), took), &mut Vec::new());
         }

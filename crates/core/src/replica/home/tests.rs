@@ -45,7 +45,7 @@ fn dialogues() {
                 "undone" => Event::Undone(ticket()),
                 "restarted" => Event::Restarted(Peer(words[1].parse().expect("a peer"))),
                 "wanted" => {
-                    let to = value(words, "to").expect("what it is to yield to");
+                    let to = value(words, "to").expect("an object to yield to");
                     Event::Wanted(object(words[1]), FileId(to))
                 }
                 "storing" => {

@@ -57,5 +57,5 @@ fn an_endless_chain_of_parents_is_given_up() {
             return;
         }
     }
-    panic!("it ended otherwise, after {looked}: {effects:?}");
+    panic!("it ended differently after {looked}: {effects:?}");
 }

@@ -22,7 +22,7 @@ fn dialogues() {
                 }
                 "admit" => {
                     let (epoch, here) = (number("epoch"), number("here"));
-                    let peers: &Peers = peers.as_ref().expect("it was started");
+                    let peers: &Peers = peers.as_ref().expect("the peers were started");
                     let admitted = peers.admit(peer(), epoch.unwrap_or(0), here.unwrap_or(0));
                     return vec![format!("{admitted:?}")];
                 }
@@ -38,7 +38,7 @@ fn dialogues() {
                 other => panic!("no such event: {other}"),
             };
             let mut effects = Vec::new();
-            peers.as_mut().expect("it was started").step(now, event, &mut effects);
+            peers.as_mut().expect("the peers were started").step(now, event, &mut effects);
             for effect in &effects {
                 if let Effect::Note(peer, known) = effect {
                     noted.insert(*peer, *known);

@@ -37,7 +37,8 @@ fn dialogues() {
                 "unknown" => Answer::Unknown,
                 other => panic!("no such event: {other}"),
             };
-            let goes_on = search.as_mut().expect("it was started").step(answer, &mut effects);
+            let goes_on =
+                search.as_mut().expect("the search was started").step(answer, &mut effects);
             let end = (!goes_on).then(|| "over".to_owned());
             lines(&effects).into_iter().chain(end).collect()
         }
@@ -67,7 +68,9 @@ fn cost(order: Order, peers: u32, is_there: bool) -> (usize, usize) {
                 Effect::Named(_) if is_there => (0, 0, Answer::Claimed(object)),
                 Effect::Named(_) => (0, 0, Answer::Nowhere),
                 Effect::Fetch(object) => (0, 0, Answer::Found(object)),
-                Effect::Found(_) | Effect::Nowhere | Effect::Unknown => panic!("it is over"),
+                Effect::Found(_) | Effect::Nowhere | Effect::Unknown => {
+                    panic!("the search has ended")
+                }
             };
             calls += 1 + below;
             longest = longest.max(1 + depth);
@@ -89,7 +92,7 @@ fn tree(peers: &[Peer]) -> (usize, usize) {
     let _ = Search::among(peers, &mut effects);
     let halves = effects.iter().filter_map(|effect| match effect {
         Effect::Search(_, behind) => Some(tree(behind)),
-        Effect::Named(_) | Effect::Fetch(_) => panic!("a tree does not ask so"),
+        Effect::Named(_) | Effect::Fetch(_) => panic!("a tree sends no such call"),
         Effect::Found(_) | Effect::Nowhere | Effect::Unknown => None,
     });
     halves.fold((0, 0), |(calls, depth), (below, deep)| (calls + 1 + below, depth.max(1 + deep)))

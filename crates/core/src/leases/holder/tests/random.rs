@@ -210,7 +210,7 @@ impl Owner {
 
 proptest! {
     #[test]
-    fn all_comes_back(moves in vec(any_move(), 1..120)) {
+    fn all_changes_are_written_back_and_all_leases_returned(moves in vec(any_move(), 1..120)) {
         let mut owner = Owner::default();
         for one in moves {
             owner.make(one);

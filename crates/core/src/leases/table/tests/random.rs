@@ -100,7 +100,7 @@ impl Owner {
                 Effect::Evict(..) | Effect::Inquire(..) => continue,
             };
             let waited = self.waiting.iter().copied().find(|(one, _)| *one == ticket);
-            let waited = waited.expect("what runs or is put off waited, and once");
+            let waited = waited.expect("a call that runs or is refused waited once");
             self.waiting.remove(&waited);
             self.running.extend(runs.then_some(waited));
         }
