@@ -392,8 +392,8 @@ pub enum Effect<E> {
         /// The waiting request.
         ticket: Ticket,
     },
-    /// The server refused bytes that programs wrote here, and the cache has dropped them. The bytes
-    /// are those of the last write of a program to this range.
+    /// The server refused bytes that programs wrote here, and the cache has dropped them. They are
+    /// the bytes of the last write of a program to this range.
     Refused {
         /// The file.
         file: ObjectKey,

@@ -143,7 +143,7 @@ pub struct Ticket(pub u64);
 /// An event for the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call arrived that must not run twice. The last effect decides what happens to it.
+    /// A call arrived that must not run twice. The last effect decides its outcome.
     Call {
         /// The sender.
         origin: Origin,

@@ -83,7 +83,7 @@ impl Modrevs {
         self.know(now, object, above(known, changed), changed)
     }
 
-    /// Forgets modrevs that have not changed for [`REMEMBERED`].
+    /// Forgets modrevs that have not changed for some time (`REMEMBERED`).
     pub fn forget(&mut self, now: Time) {
         self.known.retain(|_, known| now < known.moved + REMEMBERED);
     }

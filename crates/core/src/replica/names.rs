@@ -288,9 +288,7 @@ impl Names {
                     effects.push(Effect::Drop(place));
                 }
             }
-            Some(Work::Noting(_)) | None => {
-                unreachable!("a place with a pending call has an entry")
-            }
+            Some(Work::Noting(_)) | None => unreachable!("a pending place has an entry"),
         }
     }
 

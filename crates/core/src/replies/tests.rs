@@ -19,7 +19,7 @@ fn address(client: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, client], port))
 }
 
-/// The connection from a port that had `again` connections before.
+/// The connection from a port that had `generation` connections before.
 fn connection(port: u16, generation: u32) -> ConnectionId {
     ConnectionId { event_loop: 0, slot: port.into(), generation }
 }
@@ -174,7 +174,7 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
         }
         Move::Done { which, extra_bytes } => {
             let ticket = ticket(which)?;
-            // The reply contains the number of its call.
+            // The reply identifies its call.
             let mut reply = ticket.0.to_string().into_bytes();
             reply.resize(reply.len() + extra_bytes, b'.');
             Event::Done { ticket, reply: reply.into() }
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic_the_decoder_of_notes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn decoding_a_note_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let bytes = Bytes::from(bytes);
         drop(decode_all::<Note>(&mut Reader::new(&bytes)));
     }

@@ -438,7 +438,7 @@ impl World {
                 self.calls.push(OnTheWay::Call(Call::Data(effect)));
             }
             Effect::Read { ticket, result } => {
-                let read = result.expect("nothing is refused").concat();
+                let read = result.expect("the server refuses nothing").concat();
                 let Some(Waiting::Read { offset, count, seen }) = self.waiting.remove(&ticket)
                 else {
                     panic!("no read is pending");
@@ -471,7 +471,7 @@ impl World {
                 self.step(Event::BeginChange { object: file });
                 self.calls.push(OnTheWay::Call(Call::Resize(size)));
             }
-            Effect::Refused { .. } => panic!("nothing is refused"),
+            Effect::Refused { .. } => panic!("the server refuses nothing"),
             Effect::Idle { .. } => panic!("the test uses no names"),
         }
     }

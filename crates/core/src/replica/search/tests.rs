@@ -68,9 +68,7 @@ fn cost(order: Order, peers: u32, is_there: bool) -> (usize, usize) {
                 Effect::Named(_) if is_there => (0, 0, Answer::Claimed(object)),
                 Effect::Named(_) => (0, 0, Answer::Nowhere),
                 Effect::Fetch(object) => (0, 0, Answer::Found(object)),
-                Effect::Found(_) | Effect::Nowhere | Effect::Unknown => {
-                    panic!("the search has ended")
-                }
+                Effect::Found(_) | Effect::Nowhere | Effect::Unknown => panic!("it ended"),
             };
             calls += 1 + below;
             longest = longest.max(1 + depth);
