@@ -123,7 +123,7 @@ pub struct Fetched {
 /// The result of a WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// The number of bytes that the server accepted: at least one.
+    /// The number of accepted bytes: at least one, at most the number that was sent.
     pub count: u32,
     /// The verifier of unstable data; `None` if the data is stable.
     pub unstable: Option<Verifier>,

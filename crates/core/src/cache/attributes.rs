@@ -44,8 +44,8 @@ pub(super) struct Known {
     overlapping: bool,
     /// Changes of our own whose `before` is the `after` of a change that is not answered yet.
     loose: Vec<(Version, Attributes)>,
-    /// A lower bound for the age of the known state: when our last change was answered, or when the
-    /// state was requested.
+    /// The known state is at least as new as this moment: the reply to our last change, or the
+    /// request for the state.
     seen: Option<Asked>,
     /// The end of data that the server accepted, or the size that it set, by our overlapping
     /// changes, or by changes without other knowledge of the file: their attributes may be older.
