@@ -1,11 +1,11 @@
-//! Every decoder, on any bytes.
+//! Every decoder, with arbitrary bytes.
 
 use bytes::Bytes;
 use leasehold_wire::every::decode_every;
 
 use crate::calls;
 
-/// Reads the input as every message that there is.
+/// Decodes the input as every message.
 pub fn run(input: &[u8]) {
     decode_every(&Bytes::copy_from_slice(input));
 }

@@ -1,14 +1,14 @@
 //! Sequences of calls to the whole server over a store in memory.
 //!
-//! An input is a script: each step is a byte that says what happens, and bytes that choose the
-//! arguments. Choices are of things that matter (handles that the server gave, a few names, numbers
-//! at the edges), so that a fuzzer gets past the first check of each procedure; a step may also
-//! change any byte of a message. What must hold after each step:
-//! - a call that was not tampered with is answered, with its own number, also where it has to wait
-//!   for a lease (in version 2, which cannot say "later", it may have to be sent anew);
-//! - what comes back can be read as what the procedure promises, to the last byte;
-//! - a call that must not run twice, when it is repeated, has the same reply;
-//! - the store's own audit finds nothing.
+//! An input is a script: each step is a byte that selects an action, and bytes that choose the
+//! arguments. The choices have relevant values (handles that the server returned, a few names,
+//! numbers at the edges), so that a fuzzer gets past the first check of each procedure; a step may
+//! also change any byte of a message. These conditions must hold after each step:
+//! - an unchanged call gets a reply with its own xid, also if it has to wait for a lease (a call of
+//!   version 2, which has no status for a retry, may have to be sent again);
+//! - the reply has the form that the procedure prescribes, to the last byte;
+//! - a call that must not run twice gets the same reply when it is repeated;
+//! - the store's own audit finds no fault.
 
 mod arguments;
 mod script;
@@ -32,19 +32,19 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 use arguments::CALLS;
 use script::Script;
 
-/// Steps of one script; more find nothing that fewer do not, and take longer.
+/// The largest number of steps of one script; more find no additional faults, and take longer.
 const STEPS_MAX: u32 = 100;
 
-/// What a call waits for ends after so many times that something was due.
+/// A waiting call ends after this number of timers at the latest.
 const WAKES_MAX: u32 = 1000;
 
-/// The users that call.
+/// The users of the calls.
 const USERS: [u32; 3] = [0, 1001, 65_534];
 
 /// Runs a script.
 ///
 /// # Panics
-/// When it shows a fault.
+/// Panics if the script reveals a fault.
 pub fn run(input: &[u8]) {
     drop(exchange(input));
 }
@@ -52,14 +52,14 @@ pub fn run(input: &[u8]) {
 /// A call and its reply.
 #[derive(Debug)]
 pub struct Exchanged {
-    /// The procedure that was called, if there is such.
+    /// The procedure of the call, if it exists.
     pub procedure: Option<&'static Procedure>,
     call: Bytes,
     reply: Option<Bytes>,
 }
 
 impl Exchanged {
-    /// What stands behind the heads of the call and of the reply.
+    /// The bytes behind the headers of the call and of the reply.
     #[must_use]
     pub fn bodies(&self) -> Vec<Vec<u8>> {
         let mut call = Reader::new(&self.call);
@@ -67,7 +67,7 @@ impl Exchanged {
         arguments.into_iter().chain(self.results().map(|results| results.to_vec())).collect()
     }
 
-    /// What the procedure answered, if it was reached.
+    /// The results of the procedure, if the call reached it.
     #[must_use]
     pub fn results(&self) -> Option<Bytes> {
         let mut reader = Reader::new(self.reply.as_ref()?);
@@ -76,10 +76,10 @@ impl Exchanged {
     }
 }
 
-/// Runs a script and says what was called and answered.
+/// Runs a script and returns its calls and replies.
 ///
 /// # Panics
-/// When it shows a fault.
+/// Panics if the script reveals a fault.
 #[must_use]
 pub fn exchange(input: &[u8]) -> Vec<Exchanged> {
     let mut script = Script::new(input);
@@ -106,23 +106,23 @@ pub fn exchange(input: &[u8]) -> Vec<Exchanged> {
     done
 }
 
-/// A server, its store and who calls it.
+/// A server, its store and its callers.
 struct World {
     store: Arc<MemStore>,
     service: Arc<Service>,
     now: Time,
     xid: u32,
-    /// Who calls now.
+    /// The present caller.
     user: usize,
-    /// What the server gave as handles, or might have.
+    /// Handles that the server returned, and plausible ones.
     handles: Vec<Bytes>,
-    /// Whether the server was neither down nor idle since the last call.
+    /// True if the server was neither down nor idle since the last call.
     remembers: bool,
 }
 
 impl World {
     fn new() -> Self {
-        // Small, so that it is full before long.
+        // Small, so that it becomes full soon.
         let file_system = FileSystemId(1);
         let config = Config {
             file_system,
@@ -132,7 +132,7 @@ impl World {
         };
         let store = Arc::new(MemStore::new(config));
         let service = serve(&store);
-        let root = service.root_handle("data").expect("it is exported");
+        let root = service.root_handle("data").expect("the directory is exported");
         let handles = vec![Bytes::copy_from_slice(&root)];
         Self { store, service, now: Time::ZERO, xid: 0, user: 0, handles, remembers: false }
     }
@@ -159,7 +159,7 @@ impl World {
         writer.finish().into_bytes()
     }
 
-    /// A call of which some bytes were changed, or the end cut off.
+    /// A call with some changed bytes, or a truncated one.
     fn tampered(&mut self, script: &mut Script<'_>) -> Bytes {
         let which = script.byte();
         let mut message = self.call(script, which).to_vec();
@@ -196,14 +196,15 @@ impl World {
         self.store.set_now(FileTime { seconds, nanoseconds: 0 });
     }
 
-    /// The server goes down with all that is not stable, and comes up again.
+    /// The server loses all unstable data and restarts.
     fn crash(&mut self) {
         self.remembers = false;
         self.store.crash();
         self.service = serve(&self.store);
     }
 
-    /// What is answered, be it after calls of others: a call that waits for leases lets time pass.
+    /// Returns the reply, possibly after calls of others: a call that waits for leases advances the
+    /// time.
     fn answer(&mut self, message: &Bytes) -> Option<Bytes> {
         let arrival = Arrival {
             from: SocketAddr::from(([192, 0, 2, 1], 700)),
@@ -219,14 +220,14 @@ impl World {
             if let Poll::Ready(reply) = polled {
                 return reply.map(Message::into_bytes);
             }
-            let due = service.wake(self.now).expect("what waits is waited for until some time");
+            let due = service.wake(self.now).expect("a waiting call has a timer");
             self.pass_until(due);
         }
         panic!("the store in memory answers at once, and the longest lease ends");
     }
 
-    /// Calls, checks the reply and keeps the handles in it. With `whole` nothing is wrong with the
-    /// message.
+    /// Makes a call, checks the reply and keeps the handles in it. With `whole` the message is
+    /// valid.
     fn checked(&mut self, call: Bytes, whole: bool) -> Exchanged {
         let before = self.now;
         let reply = self.answer(&call);
@@ -243,17 +244,17 @@ impl World {
         let has_no_word = row.is_some_and(|row| row.later() == Later::Unanswered);
         let is_given_up = self.now > before && has_no_word;
         let is_told = row.is_some_and(|row| !row.is_answered);
-        assert!(reply.is_some() || is_given_up || is_told || !whole, "a call is answered");
+        assert!(reply.is_some() || is_given_up || is_told || !whole, "a call gets a reply");
         let done = Exchanged { procedure, call, reply };
         if let (Some((xid, _)), Some(reply)) = (head, &done.reply) {
-            let reply = Reply::decode(&mut Reader::new(reply)).expect("a reply has a head");
-            assert_eq!(reply.xid, xid, "a reply has the number of its call");
+            let reply = Reply::decode(&mut Reader::new(reply)).expect("a reply has a header");
+            assert_eq!(reply.xid, xid, "a reply has the xid of its call");
             let is_taken =
                 matches!(reply.status, ReplyStatus::Success | ReplyStatus::GarbageArguments);
-            assert!(is_taken || !whole, "{reply:?} to a call of a procedure that there is");
+            assert!(is_taken || !whole, "{reply:?} to a call of an existing procedure");
         }
         if let Some(results) = done.results() {
-            let procedure = procedure.expect("only what exists is called");
+            let procedure = procedure.expect("only existing procedures are called");
             assert_eq!((procedure.reply)(&results).as_ref(), Ok(&results), "{}", procedure.name);
             arguments::keep_handles(procedure, &results, &mut self.handles);
         }
@@ -261,7 +262,7 @@ impl World {
     }
 }
 
-/// A server that has just started.
+/// Starts a server.
 fn serve(store: &Arc<MemStore>) -> Arc<Service> {
     let (name, path) = ("data".to_owned(), "/srv/data".to_owned());
     let store: Arc<dyn Store> = Arc::<MemStore>::clone(store);
@@ -276,7 +277,7 @@ fn row(procedure: &Procedure) -> Option<&'static Row> {
     version.rows.get(usize::try_from(procedure.number).ok()?)
 }
 
-/// For each procedure, a script that makes some objects and calls it with success.
+/// Returns, for each procedure, a script that creates some objects and calls it with success.
 #[must_use]
 pub fn starters() -> Vec<Vec<u8>> {
     CALLS

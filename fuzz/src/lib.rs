@@ -1,22 +1,23 @@
-//! What fuzzers feed: every decoder ([`bytes`]), sequences of calls to the whole server over a
-//! store in memory ([`calls`]), the portmapper ([`portmap`]) and a metaserver's peers ([`replica`]).
+//! The targets of the fuzzers: every decoder ([`bytes`]), sequences of calls to the whole server
+//! over a store in memory ([`calls`]), the portmapper ([`portmap`]) and a metaserver's peers
+//! ([`replica`]).
 //!
-//! The bodies of the targets are here, apart from the fuzzer, so that ordinary tests run them too:
-//! on starters, on inputs that once failed (`fuzz/seeds`) and on random ones.
+//! The bodies of the targets are here, separate from the fuzzer, so that ordinary tests run them
+//! too: with starters, with inputs that once failed (`fuzz/seeds`) and with random ones.
 
 pub mod bytes;
 pub mod calls;
 pub mod portmap;
 pub mod replica;
 
-/// A target: what a fuzzer runs on its inputs.
+/// A target: a function that a fuzzer runs on its inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name; also that of its program, and of the folders of its inputs.
+    /// The name of the target, of its program, and of the folders of its inputs.
     pub name: &'static str,
-    /// Runs it on one input; panics when the input shows a fault.
+    /// Runs the target on one input; panics if the input reveals a fault.
     pub run: fn(&[u8]),
-    /// Inputs that a fuzzer starts from.
+    /// The initial inputs of a fuzzer.
     pub starters: fn() -> Vec<Vec<u8>>,
 }
 

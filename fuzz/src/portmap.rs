@@ -1,4 +1,4 @@
-//! The portmapper, on any message.
+//! The portmapper, with arbitrary messages.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,20 +10,20 @@ use leasehold_wire::portmap::rpcbind::{Address, Binding as Wanted, NetworkAddres
 use leasehold_wire::portmap::{Forwarded, ForwardedCall, Mapping};
 use leasehold_wire::rpc::{Call, OpaqueAuth, Reply};
 
-/// What is served beside the portmapper.
+/// The program that is served beside the portmapper.
 const SERVED: u32 = 100_003;
 
 /// The longest answer by datagram to another machine, in bytes.
 const DATAGRAM_BYTES_MAX: usize = 80;
 
-/// An address whose text is as long as can be.
+/// An address with the longest possible text.
 const LONG: IpAddr =
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 4369, 8738, 13107, 17476, 21845, 26214));
 
-/// Asks the input as it is: by stream and by datagram, from this machine and from another.
+/// Sends the input unchanged: by stream and by datagram, from this machine and from another.
 ///
 /// # Panics
-/// When a reply is none, or too long for who is answered.
+/// Panics if a reply is invalid, or too long for its receiver.
 pub fn run(input: &[u8]) {
     let address = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 2049);
     let bindings = [PROGRAM, SERVED].map(|program| {
@@ -41,7 +41,7 @@ pub fn run(input: &[u8]) {
             let asked = Asked { from, to: from, carrier };
             let Some(reply) = portmapper.answer(asked, &message, Writer::new()) else { continue };
             let reply = Message::into_bytes(reply);
-            Reply::decode(&mut Reader::new(&reply)).expect("an answer is a reply");
+            Reply::decode(&mut Reader::new(&reply)).expect("a reply is well-formed");
             let is_short = reply.len() <= DATAGRAM_BYTES_MAX;
             let may_be_long = carrier == Carrier::Stream || from.is_loopback();
             assert!(is_short || may_be_long, "{} bytes to {from}", reply.len());

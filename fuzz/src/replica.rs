@@ -1,7 +1,7 @@
-//! The program of metaservers, as a peer calls it that knows the word of the group.
+//! The program of metaservers, called by a peer that has the group's shared secret.
 //!
 //! An input is a sequence of calls: the number of a procedure, a byte; the length of the arguments,
-//! two bytes; the arguments. The peer has said hello, and is asked nothing back that it answers.
+//! two bytes; the arguments. The peer has sent HELLO, and answers no calls itself.
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -28,20 +28,20 @@ use leasehold_wire::replica::{
 };
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
 
-/// What peers of a group know each other by.
+/// The shared secret of a group's peers.
 const WORD: &str = "a word";
 
-/// The peer that calls, and the epoch of both.
+/// The calling peer, and the epoch of both.
 const CALLER: Caller = Caller { peer: 1, epoch: 1, callee_epoch: 1 };
 
-/// The most calls of an input that are made.
+/// The largest number of calls of an input.
 const CALLS_MAX: usize = 64;
 
-/// The root, and an object of the peer's.
+/// The root, and an object of the peer.
 const ROOT: u64 = 1 << 48 | 1;
 const THEIRS: u64 = 2 << 48 | 9;
 
-/// A world in which nobody else answers, no time passes while nobody calls, and a disk is a list.
+/// A world in which no other peer answers, no time passes between calls, and a disk is a list.
 #[derive(Default)]
 struct Alone {
     now: AtomicU64,
@@ -71,9 +71,9 @@ impl Outside for Alone {
 
     fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        let mut disk = self.disk.lock().expect("no other thread has it");
+        let mut disk = self.disk.lock().expect("no other thread has the lock");
         disk.extend(records.into_iter().map(Bytes::from));
-        sender.send(()).expect("the other end is here");
+        sender.send(()).expect("the receiver exists");
         receiver
     }
 
@@ -95,7 +95,7 @@ fn metaserver(world: Arc<Alone>) -> Metaserver {
         content: Box::new(|| Bytes::from_static(b"head")),
         word: WORD.to_owned(),
     };
-    Metaserver::open(options, &[], world, 0).expect("there is nothing to read")
+    Metaserver::open(options, &[], world, 0).expect("the disk is empty")
 }
 
 fn message(xid: u32, procedure: u32, args: &[u8]) -> Bytes {
@@ -108,7 +108,7 @@ fn message(xid: u32, procedure: u32, args: &[u8]) -> Bytes {
     call.finish().into_bytes()
 }
 
-/// Asks, and looks at the reply if there is one by now.
+/// Sends a call, and checks the reply if it is ready at once.
 fn ask(metaserver: &Metaserver, message: &Bytes) {
     let answer = pin!(metaserver.answer(message, Writer::new()));
     if let Poll::Ready(reply) = answer.poll(&mut Context::from_waker(Waker::noop())) {
@@ -118,15 +118,15 @@ fn ask(metaserver: &Metaserver, message: &Bytes) {
 
 fn check(reply: Option<Message>) {
     if let Some(reply) = reply {
-        Reply::decode(&mut Reader::new(&reply.into_bytes())).expect("an answer is a reply");
+        Reply::decode(&mut Reader::new(&reply.into_bytes())).expect("a reply is well-formed");
     }
 }
 
-/// Makes the calls of the input, and then reads what they left on the disk; the input is sent as it
-/// is as well.
+/// Makes the calls of the input, and then reads the resulting records on the disk; also sends the
+/// raw input.
 ///
 /// # Panics
-/// When a reply is none, or the disk cannot be read.
+/// Panics if a reply is invalid, or the disk cannot be read.
 pub fn run(input: &[u8]) {
     let world = Arc::new(Alone::default());
     let metaserver = metaserver(Arc::<Alone>::clone(&world));
@@ -134,7 +134,7 @@ pub fn run(input: &[u8]) {
     let hello = hello::Args { peer: 1, epoch: 1, stored_epoch: 0, stored_stamp: 0, strict: false };
     ask(&metaserver, &message(0, hello::NUMBER, &written(&hello)));
     let mut rest = input;
-    for xid in 1..=u32::try_from(CALLS_MAX).expect("they are few") {
+    for xid in 1..=u32::try_from(CALLS_MAX).expect("calls are few") {
         let Some((&[procedure, high, low], behind)) = rest.split_first_chunk() else { break };
         let length = usize::from(u16::from_be_bytes([high, low])).min(behind.len());
         let (args, behind) = behind.split_at(length);
@@ -142,8 +142,8 @@ pub fn run(input: &[u8]) {
         world.now.fetch_add(1_000_000, Ordering::Relaxed);
         rest = behind;
     }
-    let disk = world.disk.lock().expect("no other thread has it").clone();
-    compacted(&disk).expect("what was written can be read");
+    let disk = world.disk.lock().expect("no other thread has the lock").clone();
+    compacted(&disk).expect("the written records can be read");
 }
 
 fn written(value: &impl Encode) -> Vec<u8> {
@@ -152,7 +152,7 @@ fn written(value: &impl Encode) -> Vec<u8> {
     writer.finish().into_bytes().to_vec()
 }
 
-/// The calls by which an object of the peer's takes a name from one of ours.
+/// The calls by which an object of the peer takes a name from one of our objects.
 fn replaces_ours(place: Place<'_>) -> [(u32, Vec<u8>); 2] {
     let (caller, change, by) = (CALLER, 1, Some(1));
     let yielded = Yielded { place, object: THEIRS, over: ROOT };
@@ -163,7 +163,7 @@ fn replaces_ours(place: Place<'_>) -> [(u32, Vec<u8>); 2] {
     ]
 }
 
-/// A call of each procedure by itself, and all of them together.
+/// A separate call of each procedure, and all of them together.
 #[must_use]
 pub fn starters() -> Vec<Vec<u8>> {
     let caller = CALLER;
@@ -224,8 +224,8 @@ pub fn starters() -> Vec<Vec<u8>> {
         (hello::NUMBER, written(&hello)),
     ];
     let script = |(procedure, args): &(u32, Vec<u8>)| {
-        let procedure = u8::try_from(*procedure).expect("there are few");
-        let length = u16::try_from(args.len()).expect("they are short");
+        let procedure = u8::try_from(*procedure).expect("procedures are few");
+        let length = u16::try_from(args.len()).expect("the arguments are short");
         [&[procedure][..], &length.to_be_bytes(), args].concat()
     };
     let mut starters: Vec<Vec<u8>> = calls.iter().chain(&replaces_ours(here)).map(script).collect();

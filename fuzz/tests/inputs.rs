@@ -1,4 +1,5 @@
-//! The targets, on inputs that are not a fuzzer's: starters, what once failed, and random bytes.
+//! The targets with inputs that do not come from a fuzzer: starters, inputs that once failed, and
+//! random bytes.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ fn starters_pass() {
     }
 }
 
-/// Were it not so, a fuzzer would have to find the way to success by itself.
+/// Without this property a fuzzer would have to find the way to success by itself.
 #[test]
 fn a_starter_calls_each_procedure_with_success() {
     let done: Vec<_> =
@@ -37,7 +38,7 @@ fn a_starter_calls_each_procedure_with_success() {
     }
 }
 
-/// Every procedure that is served.
+/// Every procedure of the server.
 fn rows() -> impl Iterator<Item = (u32, u32, u32, &'static str)> {
     let versions = PROGRAMS
         .iter()

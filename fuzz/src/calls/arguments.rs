@@ -8,14 +8,14 @@ use leasehold_wire::{lease, mount, nfs3, nqnfs};
 
 use super::script::Script;
 
-/// A procedure and what its arguments are made of.
+/// A procedure and the types of its arguments.
 pub(super) struct Shape {
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) procedure: u32,
     /// One letter for each argument, see [`Shape::write`].
     letters: &'static str,
-    /// Choices with which it succeeds behind [`PRELUDE`].
+    /// Choices with which it succeeds after [`PRELUDE`].
     pub(super) choices: &'static [u8],
 }
 
@@ -37,11 +37,11 @@ const fn nq(procedure: u32, letters: &'static str, choices: &'static [u8]) -> Sh
     Shape { program: nqnfs::PROGRAM, version: nqnfs::VERSION, procedure, letters, choices }
 }
 
-/// Makes a file `a`, a folder `b` and a link `c` in the root, whose handles are then the second to
-/// fourth.
+/// Creates a file `a`, a directory `b` and a link `c` in the root; their handles are then the
+/// second to fourth.
 pub(super) const PRELUDE: &[u8] = &[8, 0, 0, 0, 0, 9, 0, 1, 0, 10, 0, 2, 0, 0];
 
-/// Every procedure that is served.
+/// Every procedure of the server.
 pub(super) const CALLS: [Shape; 114] = [
     nfs(3, 0, "", &[]),
     nfs(3, 1, "h", &[1]),
@@ -164,11 +164,11 @@ impl Shape {
     pub(super) fn index(&self) -> u8 {
         let own = (self.program, self.version, self.procedure);
         let is_own = |one: &Self| (one.program, one.version, one.procedure) == own;
-        let index = CALLS.iter().position(is_own).expect("it is one of them");
-        u8::try_from(index).expect("there are few")
+        let index = CALLS.iter().position(is_own).expect("the procedure is in the table");
+        u8::try_from(index).expect("procedures are few")
     }
 
-    /// What it needs before it that [`PRELUDE`] has not: a client with leases says HELLO.
+    /// The calls that it needs in addition to [`PRELUDE`]: a client with leases sends HELLO.
     pub(super) fn greeting(&self) -> Vec<u8> {
         let is_hello =
             |one: &&Self| (one.program, one.procedure) == (lease::PROGRAM, lease::hello::NUMBER);
@@ -176,7 +176,7 @@ impl Shape {
         hello.map(|hello| [&[hello.index()], hello.choices].concat()).unwrap_or_default()
     }
 
-    /// Writes arguments as the script chooses them.
+    /// Writes arguments according to the script.
     pub(super) fn write(&self, script: &mut Script<'_>, handles: &[Bytes], to: &mut Writer) {
         for letter in self.letters.chars() {
             match letter {
@@ -207,7 +207,7 @@ impl Shape {
     }
 }
 
-/// A handle that the server gave, or what is none.
+/// A handle that the server returned, or an invalid one.
 fn handle(script: &mut Script<'_>, handles: &[Bytes]) -> Vec<u8> {
     match script.byte() {
         255 => {
@@ -254,7 +254,7 @@ fn path(script: &mut Script<'_>) -> Vec<u8> {
 
 fn data(script: &mut Script<'_>) -> Vec<u8> {
     let length = script.number() % 9000;
-    (0u8..=250).cycle().take(usize::try_from(length).expect("it is small")).collect()
+    (0u8..=250).cycle().take(usize::try_from(length).expect("the length is small")).collect()
 }
 
 /// `sattr3`.
@@ -274,7 +274,8 @@ fn attributes(script: &mut Script<'_>, to: &mut Writer) {
     }
 }
 
-/// Version 2's `sattr`: mode, user, group, size, and two times; all bits set mean "leave it".
+/// Version 2's `sattr`: mode, user, group, size, and two times; a field with all bits set is not
+/// changed.
 fn attributes_2(script: &mut Script<'_>, to: &mut Writer) {
     let which = script.byte();
     for bit in 0..8 {
@@ -313,7 +314,7 @@ fn node(script: &mut Script<'_>, to: &mut Writer) {
 fn writing(script: &mut Script<'_>, to: &mut Writer) {
     let stable = u32::from(script.byte() % 4);
     let data = data(script);
-    to.u32(u32::try_from(data.len()).expect("it is short"));
+    to.u32(u32::try_from(data.len()).expect("the data is short"));
     to.u32(stable);
     to.opaque(&data);
 }
@@ -324,12 +325,12 @@ fn appending(script: &mut Script<'_>, to: &mut Writer) {
     to.opaque(&data(script));
 }
 
-/// Which client: one of two.
+/// One of two clients.
 fn client(script: &mut Script<'_>, to: &mut Writer) {
     to.fixed(&[script.byte() % 2; 16]);
 }
 
-/// `lease_caller`, mostly of the epoch that there is.
+/// `lease_caller`, mostly of the current epoch.
 fn caller(script: &mut Script<'_>, to: &mut Writer) {
     client(script, to);
     to.u64(script.number());
@@ -344,7 +345,7 @@ fn terms(script: &mut Script<'_>, to: &mut Writer) {
     to.u64(script.number());
 }
 
-/// `lease_call`: who calls, up to three leases that are asked for, and what a change was made from.
+/// `lease_call`: the caller, up to three lease requests, and the base of a change.
 fn head(script: &mut Script<'_>, to: &mut Writer) {
     caller(script, to);
     list(script, to, |script, to| {
@@ -357,7 +358,7 @@ fn head(script: &mut Script<'_>, to: &mut Writer) {
     });
 }
 
-/// The end of LEASE: what is wanted, what is returned, and how far the client is.
+/// The end of LEASE: the wanted leases, the returned leases, and the client's progress.
 fn leases(script: &mut Script<'_>, to: &mut Writer, handles: &[Bytes]) {
     list(script, to, |script, to| {
         to.opaque(&handle(script, handles));
@@ -372,12 +373,12 @@ fn leases(script: &mut Script<'_>, to: &mut Writer, handles: &[Bytes]) {
     to.u32(u32::from(script.byte() % 3));
 }
 
-/// `lease_layout_args` behind the file: what its data is wanted for; none by an even choice.
+/// `lease_layout_args` behind the file: the purpose of the layout; none by an even choice.
 fn purpose(script: &mut Script<'_>, to: &mut Writer) {
     optional(script.byte() % 2 == 1, to, |to| to.u32(1 + u32::from(script.byte() % 3)));
 }
 
-/// The lease that a call of NQNFS asks for; none by a choice of zero.
+/// The lease that a call of NQNFS requests; none by a choice of zero.
 fn riding(script: &mut Script<'_>, to: &mut Writer) {
     let kind = u32::from(script.byte() % 4);
     to.u32(kind);
@@ -386,7 +387,7 @@ fn riding(script: &mut Script<'_>, to: &mut Writer) {
     }
 }
 
-/// A linked list of up to three.
+/// A linked list of up to three entries.
 fn list(
     script: &mut Script<'_>,
     to: &mut Writer,
@@ -409,8 +410,8 @@ fn optional(there: bool, to: &mut Writer, write: impl FnOnce(&mut Writer)) {
 /// The number of handles that are kept.
 const HANDLES_MAX: usize = 64;
 
-/// Keeps the handles in the results of a procedure: in version 3 they stand behind their length, in
-/// version 2, where all are equally long, behind a status of success.
+/// Keeps the handles in the results of a procedure: in version 3 they follow their length, in
+/// version 2, where all have the same length, a status of success.
 pub(super) fn keep_handles(procedure: &Procedure, results: &Bytes, handles: &mut Vec<Bytes>) {
     const LENGTH: [u8; 4] = [0, 0, 0, HANDLE_V2_BYTES.to_le_bytes()[0]];
     let gives_one = ["LOOKUP", "CREATE", "MKDIR", "MNT"].contains(&procedure.name);

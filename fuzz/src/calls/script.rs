@@ -1,6 +1,6 @@
-//! The bytes of an input, as a source of choices; zeros when there are no more.
+//! The bytes of an input, as a source of choices; zeros after the end.
 
-/// What is left of an input.
+/// The rest of an input.
 pub(super) struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -8,7 +8,7 @@ impl<'a> Script<'a> {
         Self(input)
     }
 
-    /// The next byte; nothing at the end.
+    /// Returns the next byte; `None` at the end.
     pub(super) fn next(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -27,7 +27,7 @@ impl<'a> Script<'a> {
         bytes
     }
 
-    /// A number: at an edge, small, or any.
+    /// Returns a number: at an edge, small, or arbitrary.
     pub(super) fn number(&mut self) -> u64 {
         const EDGES: [u64; 16] = [
             0,
@@ -60,7 +60,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// The low half of a number.
+    /// Returns the low half of a number.
     pub(super) fn word(&mut self) -> u32 {
         let [.., a, b, c, d] = self.number().to_be_bytes();
         u32::from_be_bytes([a, b, c, d])

@@ -1,4 +1,4 @@
-//! What a procedure answered, and what the case makes of it.
+//! The result of a procedure, and the case's verdict on it.
 
 use std::fmt::Debug;
 
@@ -6,17 +6,17 @@ use leasehold_wire::{nfs2, nfs3, outcome::Outcome};
 
 use crate::case::Stop;
 
-/// What a procedure answered: what it did, or the status and what came with it.
+/// The result of a procedure: its results, or the status with the failure's results.
 #[derive(Clone, Debug)]
 pub(crate) struct Answered<Done, Status, Failed> {
     procedure: String,
     result: Result<Done, (Status, Failed)>,
 }
 
-/// What a procedure of version 3 answered.
+/// The result of a procedure of version 3.
 pub(crate) type Answered3<Done, Failed> = Answered<Done, nfs3::Status, Failed>;
 
-/// What a procedure of version 2 answered.
+/// The result of a procedure of version 2.
 pub(crate) type Answered2<Done> = Answered<Done, nfs2::Status, ()>;
 
 impl<Done, Failed> Answered3<Done, Failed> {
@@ -40,14 +40,15 @@ impl<Done, Status> Answered<Done, Status, ()> {
 }
 
 impl<Done, Status: Copy + Debug + PartialEq, Failed> Answered<Done, Status, Failed> {
-    /// What was done; a failure fails the case.
+    /// Returns the results; a failure fails the case.
     pub(crate) fn done(self) -> Result<Done, Stop> {
         self.result.map_err(|(status, _)| {
             Stop::fail(format!("{}: expected success, got {status:?}", self.procedure))
         })
     }
 
-    /// What came with a failure; success, or a status that is not among these, fails the case.
+    /// Returns the results of a failure; success, or a status outside of `expected`, fails the
+    /// case.
     pub(crate) fn refused(self, expected: &[Status]) -> Result<Failed, Stop> {
         let expected_text = match expected {
             [one] => format!("{one:?}"),
@@ -66,7 +67,7 @@ impl<Done, Status: Copy + Debug + PartialEq, Failed> Answered<Done, Status, Fail
         }
     }
 
-    /// The status of a failure; none of success.
+    /// Returns the status of a failure; `None` for success.
     pub(crate) fn status(&self) -> Option<Status> {
         self.result.as_ref().err().map(|(status, _)| *status)
     }
@@ -75,7 +76,7 @@ impl<Done, Status: Copy + Debug + PartialEq, Failed> Answered<Done, Status, Fail
         self.result.is_ok()
     }
 
-    /// Either result, where both are right.
+    /// Returns either result, where both are right.
     pub(crate) fn either(self) -> Result<Done, (Status, Failed)> {
         self.result
     }

@@ -1,4 +1,4 @@
-//! What a case works with: clients of the server, a directory of its own, and helpers.
+//! The tools of a case: clients of the server, a directory of its own, and helpers.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -24,22 +24,22 @@ use crate::talk::{Carrier, Procedure, Talk};
 use crate::v2::{self, V2};
 use crate::v3::{self, V3};
 
-/// A clock that does not move in this time stands still.
+/// A clock that does not move in this time has stopped.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest that a server takes to come back.
+/// The longest time for a server to serve again.
 const RESTART_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The pause between two attempts to reach a server that restarts.
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
 
-/// The time in which a server that ended may come back by itself.
+/// The time in which a server that ended may restart by itself.
 const RETURN_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What has become of the server.
+/// The state of the server after a failed case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survival {
-    /// It takes connections.
+    /// It accepts connections.
     Serves,
     /// It ended, and serves again.
     Returned,
@@ -47,7 +47,7 @@ pub(crate) enum Survival {
     Ended,
 }
 
-/// What a case works with.
+/// The tools of a case.
 pub(crate) struct Bench<'s> {
     pub(crate) server: &'s Server,
     /// Calls version 3 as the user of the run.
@@ -61,7 +61,7 @@ pub(crate) struct Bench<'s> {
     own3: Option<nfs3::Handle>,
     own2: Option<nfs2::Handle>,
     advice: Vec<String>,
-    /// Whether the next further client calls the server under test itself.
+    /// True if the next further client calls the server under test itself.
     is_here_next: Cell<bool>,
 }
 
@@ -69,7 +69,7 @@ impl<'s> Bench<'s> {
     pub(crate) fn new(server: &'s Server, listed: Listed) -> Self {
         let talk = Talk::new();
         let name = format!("{}.{}", listed.group.name, listed.case.name);
-        // FNV-1a: every case has numbers of its own, whichever cases run.
+        // FNV-1a: every case has its own numbers, whichever cases run.
         let seed = name.bytes().fold(server.seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -98,7 +98,7 @@ impl<'s> Bench<'s> {
         Ok(own)
     }
 
-    /// The directory of the run; found anew where its handle has died in a restart.
+    /// The directory of the run; looked up again if its handle has become invalid in a restart.
     fn place3(&mut self) -> Result<nfs3::Handle, Stop> {
         let place = self.server.place.version3.ok_or_else(|| Stop::skip("no version 3"))?;
         if !self.server.restarted.load(Ordering::Relaxed) || self.v3.getattr(place)?.is_done() {
@@ -108,7 +108,7 @@ impl<'s> Bench<'s> {
         self.v3.find(root, &self.server.place.name)
     }
 
-    /// The case's own directory, as version 2 has it.
+    /// The handle of the case's own directory in version 2.
     pub(crate) fn dir2(&mut self) -> Result<nfs2::Handle, Stop> {
         if let Some(own) = self.own2 {
             return Ok(own);
@@ -118,15 +118,15 @@ impl<'s> Bench<'s> {
             self.own2 = Some(self.v2.find(place, &self.name)?);
         } else {
             self.own2 = Some(self.v2.directory(place, &self.name)?);
-            // The other version finds what this one has made.
+            // Looks up the directory that the other version has created.
             if let Some(place) = self.server.place.version3 {
                 self.own3 = Some(self.v3.find(place, &self.name)?);
             }
         }
-        Ok(self.own2.expect("it was just found"))
+        Ok(self.own2.expect("the directory was just found"))
     }
 
-    /// The directory of the run, as version 2 has it.
+    /// The handle of the directory of the run in version 2.
     fn place2(&mut self) -> Result<nfs2::Handle, Stop> {
         let place = self.server.place.version2.ok_or_else(|| Stop::skip("no version 2"))?;
         if !self.server.restarted.load(Ordering::Relaxed) || self.v2.getattr(place)?.is_done() {
@@ -139,7 +139,7 @@ impl<'s> Bench<'s> {
     /// Removes the case's own directory.
     pub(crate) fn sweep(&mut self) -> Verdict {
         if self.own3.is_some() {
-            // Whatever state the case has left its own client in.
+            // The case may have left its own client in any state.
             self.v3 = self.server.v3(&self.server.me, &self.talk);
             let place = self.place3()?;
             return sweep::sweep(&mut self.v3, place, self.name.as_bytes());
@@ -162,22 +162,22 @@ impl<'s> Bench<'s> {
         self.server.root3.ok_or_else(|| Stop::skip("no version 3"))
     }
 
-    /// The export's root, as version 2 has it.
+    /// The export's root in version 2.
     pub(crate) fn root2(&self) -> Result<nfs2::Handle, Stop> {
         self.server.root2.ok_or_else(|| Stop::skip("no version 2"))
     }
 
-    /// What FSINFO says.
+    /// The results of FSINFO.
     pub(crate) fn info(&self) -> Result<fsinfo::Done, Stop> {
         self.server.info.ok_or_else(|| Stop::skip("FSINFO says nothing"))
     }
 
-    /// What PATHCONF says.
+    /// The results of PATHCONF.
     pub(crate) fn limits(&self) -> Result<pathconf::Done, Stop> {
         self.server.limits.ok_or_else(|| Stop::skip("PATHCONF says nothing"))
     }
 
-    /// Skips the case where the file system has no hard links.
+    /// Skips the case if the file system has no hard links.
     pub(crate) fn needs_links(&self) -> Verdict {
         match self.info()?.properties.links {
             true => Ok(()),
@@ -185,7 +185,7 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Skips the case where the file system has no symbolic links.
+    /// Skips the case if the file system has no symbolic links.
     pub(crate) fn needs_symlinks(&self) -> Verdict {
         match self.info()?.properties.symlinks {
             true => Ok(()),
@@ -193,13 +193,13 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Another client of version 3, with a connection of its own: where another server has the same
-    /// files it calls that one and this one by turns.
+    /// Returns another client of version 3, with a connection of its own. If another server has the
+    /// same files, such clients call that server and this one in turn.
     pub(crate) fn another(&self) -> V3 {
         self.another_as(&self.server.me)
     }
 
-    /// The same, who calls as somebody else.
+    /// Does the same for a client with another credential.
     pub(crate) fn another_as(&self, credential: &Credential) -> V3 {
         let elsewhere = self.server.also.filter(|_| !self.is_here_next.get());
         self.is_here_next.set(elsewhere.is_some());
@@ -208,31 +208,33 @@ impl<'s> Bench<'s> {
         self.server.v3_over(route, credential, &self.talk)
     }
 
-    /// Another client of version 3 of the server under test itself, with a connection of its own.
+    /// Returns another client of version 3 of the server under test itself, with a connection of
+    /// its own.
     pub(crate) fn another_here(&self) -> V3 {
         self.server.v3(&self.server.me, &self.talk)
     }
 
-    /// A client of version 3 that calls as somebody else.
+    /// Returns a client of version 3 with another credential.
     pub(crate) fn as_user(&self, credential: &Credential) -> V3 {
         self.server.v3(credential, &self.talk)
     }
 
-    /// A client of version 2 that calls as somebody else.
+    /// Returns a client of version 2 with another credential.
     pub(crate) fn as_user2(&self, credential: &Credential) -> V2 {
         self.server.v2(credential, &self.talk)
     }
 
-    /// One of several ordinary users; skips the case where the server believes nobody's word.
+    /// Returns the credential of one of several ordinary users; skips the case if the server trusts
+    /// no credentials.
     pub(crate) fn user(&self, number: u32) -> Result<Credential, Stop> {
         if !self.server.believes {
-            return Err(Stop::skip("the server does not take the caller's word for who it is"));
+            return Err(Stop::skip("the server does not trust the caller's credential"));
         }
         Ok(Credential::user(ORDINARY_USER + number, ORDINARY_USER + number))
     }
 
-    /// A directory that belongs to one of several ordinary users, and a client that calls as that
-    /// user.
+    /// Returns a directory that belongs to one of several ordinary users, and a client with that
+    /// user's credential.
     pub(crate) fn users_dir(&mut self, number: u32) -> Result<(V3, nfs3::Handle), Stop> {
         let mut user = self.as_user(&self.user(number)?);
         let dir = self.dir()?;
@@ -241,34 +243,34 @@ impl<'s> Bench<'s> {
         Ok((user, own))
     }
 
-    /// A client of version 3 over UDP; skips the case where NFS is not served there.
+    /// Returns a client of version 3 over UDP; skips the case if NFS is not served there.
     pub(crate) fn udp(&self) -> Result<V3, Stop> {
         Ok(self.server.v3_over(self.trusted_udp_route()?, &self.server.me, &self.talk))
     }
 
-    /// A client of version 2 over UDP; skips the case where NFS is not served there.
+    /// Returns a client of version 2 over UDP; skips the case if NFS is not served there.
     pub(crate) fn udp2(&self) -> Result<V2, Stop> {
         self.root2()?;
         let route = self.trusted_udp_route()?;
         Ok(V2 { client: Client::new(route, self.server.me.clone(), &self.talk) })
     }
 
-    /// The way over UDP on which the server takes the caller's word.
+    /// Returns the route over UDP on which the server trusts the caller's credential.
     fn trusted_udp_route(&self) -> Result<Route, Stop> {
         self.needs_udp()?;
         let source = self.server.udp_source.ok_or_else(|| {
-            Stop::skip("over UDP the server does not take the caller's word for who it is")
+            Stop::skip("over UDP the server does not trust the caller's credential")
         })?;
         Ok(Route { source, ..self.server.route(Carrier::Udp) })
     }
 
-    /// The way to NFS over UDP; skips the case where it is not served there.
+    /// Returns the route to NFS over UDP; skips the case if NFS is not served there.
     pub(crate) fn udp_route(&self) -> Result<Route, Stop> {
         self.needs_udp()?;
         Ok(self.server.route(Carrier::Udp))
     }
 
-    /// Calls NULL over UDP; skips the case where NFS is not served there.
+    /// Calls NULL over UDP; skips the case if NFS is not served there.
     pub(crate) fn udp_null(&self) -> Verdict {
         let mut client = Client::new(self.udp_route()?, Credential::None, &self.talk);
         equal("NULL over UDP", client.received(self.null(), &())?, ReplyStatus::Success)
@@ -283,7 +285,7 @@ impl<'s> Bench<'s> {
         self.server.mounter(&self.talk)
     }
 
-    /// A client of portmap; skips the case where portmap is not part of what is tested.
+    /// Returns a client of portmap; skips the case if portmap is not tested.
     pub(crate) fn portmap(&self) -> Result<Client, Stop> {
         let address = self.server.portmap.ok_or_else(|| {
             Stop::skip("the address names a port, so portmap is not tested; see --portmap-port")
@@ -292,24 +294,24 @@ impl<'s> Bench<'s> {
         Ok(Client::new(route, self.server.me.clone(), &self.talk))
     }
 
-    /// A connection for whatever bytes the case likes.
+    /// Opens a connection for arbitrary bytes.
     pub(crate) fn stream(&self) -> Result<Stream, Stop> {
         self.stream_from(self.server.source)
     }
 
-    /// A connection from a port.
+    /// Opens a connection from a given port.
     pub(crate) fn stream_from(&self, source: Source) -> Result<Stream, Stop> {
         connect(self.server.nfs, source, &self.talk)
     }
 
-    /// A socket for whatever datagrams the case likes.
+    /// Opens a socket for arbitrary datagrams.
     pub(crate) fn datagrams(&self) -> Result<Datagrams, Stop> {
         self.needs_udp()?;
         Datagrams::open(self.server.nfs, self.server.source, &self.talk)
             .map_err(|error| Stop::fail(format!("no socket for datagrams: {error}")))
     }
 
-    /// The NULL call of version 3 or, where there is none, of version 2.
+    /// The NULL procedure of version 3 or, if version 3 is missing, of version 2.
     pub(crate) fn null(&self) -> Procedure {
         let number = rpc::null::NUMBER;
         match self.server.root3 {
@@ -318,7 +320,7 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// A call as bytes, with the credential of the run.
+    /// Encodes a call with the credential of the run.
     pub(crate) fn message(&self, procedure: Procedure, args: &impl Encode) -> (Xid, Vec<u8>) {
         let xid = fresh_xid();
         (xid, self.v3.client.message(xid, procedure, args))
@@ -332,7 +334,7 @@ impl<'s> Bench<'s> {
         Ok(())
     }
 
-    /// Notes what is advisable, and does not fail the case.
+    /// Records advice unless the server follows it; does not fail the case.
     pub(crate) fn advise(&mut self, follows: bool, advice: impl Into<String>) {
         let advice = advice.into();
         if !follows && !self.advice.contains(&advice) {
@@ -340,7 +342,7 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// All advice that was not followed.
+    /// Returns all advice that the server did not follow.
     pub(crate) fn advice(&self) -> String {
         self.advice.join("; ")
     }
@@ -355,7 +357,7 @@ impl<'s> Bench<'s> {
         bytes
     }
 
-    /// Waits until what the server changes gets a later time than this one.
+    /// Waits until changes at the server get a later time than this one.
     pub(crate) fn wait_past(&mut self, time: Time) -> Verdict {
         let dir = self.dir()?;
         let how = create::How::Unchecked(SetAttributes::default());
@@ -364,25 +366,26 @@ impl<'s> Bench<'s> {
         let end = Instant::now() + CLOCK_PATIENCE;
         let now = SetAttributes { modified: SetTime::Now, ..SetAttributes::default() };
         while after(time) >= after(self.v3.attributes(clock)?.changed) {
-            ensure!(Instant::now() < end, "the server's clock stands still");
+            ensure!(Instant::now() < end, "the server's clock does not move");
             self.v3.setattr(clock, now)?.done()?;
         }
         self.v3.remove(dir, ".clock")?.done()?;
         Ok(())
     }
 
-    /// The case's own directory on the server's disk; skips the case where that is not here.
+    /// Returns the case's own directory on the server's disk; skips the case if the disk is not
+    /// here.
     pub(crate) fn back(&mut self) -> Result<PathBuf, Stop> {
         let back = self.server.back_dir.clone().ok_or_else(|| {
             Stop::skip("the exported directory is not known to be on this machine; see --back-dir")
         })?;
         self.dir()?;
         let own = back.join(&self.server.place.name).join(&self.name);
-        ensure!(own.is_dir(), "{} is not there: is --back-dir the export?", own.display());
+        ensure!(own.is_dir(), "{} does not exist: is --back-dir the export?", own.display());
         Ok(own)
     }
 
-    /// Restarts the server and waits until it serves; skips the case where there is no way to.
+    /// Restarts the server and waits until it serves; skips the case without a restart command.
     pub(crate) fn restart(&mut self) -> Verdict {
         let restart = self
             .server
@@ -394,11 +397,11 @@ impl<'s> Bench<'s> {
         self.server.restarted.store(true, Ordering::Relaxed);
         restart().map_err(|why| Stop::skip(format!("the server cannot be restarted: {why}")))?;
         let back = self.comes_back(RESTART_PATIENCE);
-        ensure!(back, "the server does not come back");
+        ensure!(back, "the server does not serve again");
         Ok(())
     }
 
-    /// Whether the server serves within a time.
+    /// Returns true if the server serves within a time.
     fn comes_back(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while self.still_serves().is_err() {
@@ -410,12 +413,12 @@ impl<'s> Bench<'s> {
         true
     }
 
-    /// What has become of the server after a case that failed; it is started again if need be.
+    /// Returns the state of the server after a failed case; restarts the server if necessary.
     pub(crate) fn survival(&mut self) -> Survival {
         if !self.server.is_gone() {
             return Survival::Serves;
         }
-        // Several cases may notice at the same time.
+        // Several cases may detect the end at the same time.
         let _one = self.server.revival.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.server.is_gone() || (self.server.restart.is_some() && self.restart().is_ok()) {
             return Survival::Returned;
@@ -427,7 +430,7 @@ impl<'s> Bench<'s> {
         Survival::Ended
     }
 
-    /// Skips the case where the server cannot be restarted, before it has done its work.
+    /// Skips the case if the server cannot be restarted, before it has done its work.
     pub(crate) fn needs_restart(&self) -> Verdict {
         match self.server.restart {
             Some(_) => Ok(()),
@@ -436,17 +439,17 @@ impl<'s> Bench<'s> {
     }
 }
 
-/// A time in the order of times.
+/// Returns a time as a value that can be ordered.
 pub(crate) const fn after(time: Time) -> (u32, u32) {
     (time.seconds, time.nanoseconds)
 }
 
 fn connect(address: SocketAddr, source: Source, talk: &Talk) -> Result<Stream, Stop> {
     Stream::connect(address, source, talk)
-        .map_err(|error| Stop::fail(format!("{address} takes no connection: {error}")))
+        .map_err(|error| Stop::fail(format!("{address} accepts no connection: {error}")))
 }
 
-/// The head of a call with any words in it, and no arguments.
+/// Returns the header of a call with any words in it, and without arguments.
 pub(crate) fn call_head(xid: Xid, words: [u32; 5], credential: &Credential) -> Vec<u8> {
     let (flavor, body) = credential.encoded();
     let mut head = xid.0.to_be_bytes().to_vec();
@@ -458,7 +461,7 @@ pub(crate) fn call_head(xid: Xid, words: [u32; 5], credential: &Credential) -> V
     head
 }
 
-/// What a raw exchange on a connection gave.
+/// Returns the result of a raw exchange on a connection.
 pub(crate) fn replied(
     stream: &mut Stream,
     message: &[u8],
@@ -466,7 +469,7 @@ pub(crate) fn replied(
 ) -> Result<Got, Stop> {
     match stream.send(message) {
         Ok(()) => Ok(stream.receive(patience)),
-        // A server may well have closed the connection by now.
+        // The server may have closed the connection already.
         Err(_) => Ok(Got::Closed),
     }
 }

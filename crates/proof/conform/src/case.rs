@@ -1,18 +1,18 @@
-//! What a case is, and how it ends.
+//! Cases and their results.
 
 use std::fmt;
 
 use crate::bench::Bench;
 
-/// How a case ends: well, or as [`Stop`] says.
+/// The result of a case: success, or [`Stop`].
 pub(crate) type Verdict = Result<(), Stop>;
 
-/// Why a case ends before its last line.
+/// The reason for which a case ends before its last line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The server did what the clause rules out.
+    /// The server violated the clause.
     Fail(String),
-    /// What the case is about is not there to be tested.
+    /// The server lacks the feature that the case tests.
     Skip(String),
 }
 
@@ -26,31 +26,31 @@ impl Stop {
     }
 }
 
-/// Something to find out about a server.
+/// One test of a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
-    /// What holds when it passes, as words between underscores.
+    /// The property that holds if the case passes, as words between underscores.
     pub(crate) name: &'static str,
-    /// The sentence of a standard, or of the paper, that says so.
+    /// The clause of a standard, or of the paper, that requires the property.
     pub(crate) clause: &'static str,
     pub(crate) weight: Weight,
-    /// Finds out.
+    /// Runs the test.
     pub(crate) run: fn(&mut Bench<'_>) -> Verdict,
 }
 
-/// How much it matters.
+/// The weight of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// The clause rules out anything else.
+    /// The clause requires the behaviour.
     Must,
-    /// The clause only leans that way: what goes wrong is advice.
+    /// The clause only recommends the behaviour: a failure is advice.
     Advice,
 }
 
 /// The version of NFS that cases need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// None: they speak other programs, or either version.
+    /// No version: the cases use other programs, or either version.
     Nothing,
     /// Version 2.
     Version2,
@@ -58,16 +58,16 @@ pub(crate) enum Needs {
     Version3,
 }
 
-/// Whether cases of a group may run beside others.
+/// States if cases of a group may run beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
-    /// They may.
+    /// They may run beside others.
     Shared,
-    /// They disturb the server, or are disturbed by what others do to it.
+    /// They disturb the server, or calls of others disturb them.
     Alone,
 }
 
-/// Cases about one thing.
+/// Cases about one subject.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) name: &'static str,
@@ -90,8 +90,8 @@ impl fmt::Display for Listed {
     }
 }
 
-/// The table of a group's cases: each line is the name of a function and the clause it tests,
-/// with `(advice)` in between where the clause rules nothing out.
+/// The table of a group's cases: each line is the name of a function and the clause that it tests,
+/// with `(advice)` in between if the clause only recommends the behaviour.
 macro_rules! cases {
     (@weight) => { $crate::case::Weight::Must };
     (@weight advice) => { $crate::case::Weight::Advice };

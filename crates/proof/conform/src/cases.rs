@@ -38,7 +38,7 @@ use leasehold_wire::nfs3::{Attributes, create};
 use crate::bench::Bench;
 use crate::case::{Group, Stop, Verdict, ensure, equal};
 
-/// What most cases use.
+/// The items that most cases use.
 mod prelude {
     pub(super) use leasehold_wire::nfs3::{SetAttributes, SetTime, Status, write::Stability};
 
@@ -46,19 +46,19 @@ mod prelude {
     pub(super) use crate::case::{Company, Group, Needs, Stop, Verdict, cases, ensure, equal};
 }
 
-/// What cases of version 2 use.
+/// The items that cases of version 2 use.
 mod prelude2 {
     pub(super) use crate::bench::Bench;
     pub(super) use crate::case::{Company, Group, Needs, Stop, Verdict, cases, ensure, equal};
 }
 
-/// How a file is made that must be new, mode 0644.
+/// The arguments of CREATE for a file that must be new, mode 0644.
 fn plain_file() -> create::How {
     create::How::Guarded(crate::v3::mode(0o644))
 }
 
-/// Ends the case as failed unless attributes are equal but for the time of the last access, which
-/// every look at an object may move, and which many servers keep loosely.
+/// Ends the case as failed unless attributes are equal except for the time of the last access,
+/// which every access to an object may change, and which many servers store imprecisely.
 fn same(what: &str, got: Attributes, expected: Attributes) -> Verdict {
     equal(what, Attributes { accessed: expected.accessed, ..got }, expected)
 }
@@ -67,11 +67,11 @@ fn same(what: &str, got: Attributes, expected: Attributes) -> Verdict {
 fn too_long(b: &Bench<'_>) -> Result<Vec<u8>, Stop> {
     let limits = b.limits()?;
     if !limits.refuses_long_names {
-        return Err(Stop::skip("PATHCONF says that long names are cut"));
+        return Err(Stop::skip("PATHCONF reports that long names are truncated"));
     }
     let length = usize::try_from(limits.name_bytes_max).unwrap_or(usize::MAX);
     if length >= NAME_BYTES_MAX {
-        return Err(Stop::skip("PATHCONF says that names may be longer than 4 KiB"));
+        return Err(Stop::skip("PATHCONF reports that names may be longer than 4 KiB"));
     }
     Ok(vec![b'n'; length + 1])
 }
@@ -79,8 +79,8 @@ fn too_long(b: &Bench<'_>) -> Result<Vec<u8>, Stop> {
 /// The longest name that is tried, in bytes.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Names with slashes must not be made, wherever they would end up. Nothing is tried that a
-/// server could make outside of the directory of the run.
+/// Checks that the server creates no names with slashes, in any directory. The case tries no name
+/// that a server could create outside of the directory of the run.
 fn refuses_paths(
     b: &mut Bench<'_>,
     mut make: impl FnMut(&mut Bench<'_>, &str) -> Result<bool, Stop>,

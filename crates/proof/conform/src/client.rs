@@ -1,4 +1,4 @@
-//! A client of RPC: makes calls, and ends the case where none is answered as calls have to be.
+//! A client of RPC: makes calls, and ends the case without a proper reply.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,11 +21,11 @@ use crate::talk::{Carrier, Procedure, Talk, procedure_name};
 /// The pause after which an unanswered datagram is sent again; it doubles each time.
 const RESEND_TIME: Duration = Duration::from_millis(700);
 
-/// Calls that are on their way at once, where there are many to be made.
+/// The number of calls in progress at once, for large numbers of calls.
 const CALLS_IN_FLIGHT: usize = 16;
 
-/// A number for a call that no call of this run, and hardly one of another, has had: a server may
-/// remember those.
+/// Returns an xid that no call of this run, and hardly one of another, has used: a server may
+/// remember used ones.
 pub(crate) fn fresh_xid() -> Xid {
     #[allow(clippy::cast_possible_truncation, reason = "any 32 bits do")]
     static NEXT: LazyLock<AtomicU32> =
@@ -33,10 +33,10 @@ pub(crate) fn fresh_xid() -> Xid {
     Xid(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Who calls, as the call says.
+/// The caller's credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
-    /// Nobody says who calls.
+    /// AUTH_NONE.
     None,
     /// A user, a group and further groups.
     Sys { uid: u32, gid: u32, groups: Vec<u32> },
@@ -87,17 +87,17 @@ impl<A: Encode, B: Encode> Encode for Both<A, B> {
     }
 }
 
-/// How a client reaches a program.
+/// The route of a client to a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) address: SocketAddr,
     pub(crate) carrier: Carrier,
     pub(crate) source: Source,
-    /// How long a reply is waited for.
+    /// The timeout of a reply.
     pub(crate) patience: Duration,
 }
 
-/// The way to the server, once it is open.
+/// The connection to the server, once it is open.
 enum Link {
     Stream(Stream),
     Datagrams(Datagrams),
@@ -139,7 +139,7 @@ impl Client {
         Self { route, credential, link: None, talk: talk.clone() }
     }
 
-    /// A call of a procedure as bytes.
+    /// Encodes a call of a procedure.
     pub(crate) fn message(&self, xid: Xid, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
         let (flavor, body) = self.credential.encoded();
         let call = rpc::Call {
@@ -153,7 +153,7 @@ impl Client {
         [encoded(&call), encoded(args)].concat()
     }
 
-    /// Forgets the connection; the next call opens another one.
+    /// Drops the connection; the next call opens another one.
     pub(crate) fn disconnect(&mut self) {
         if let Some(Link::Stream(stream)) = self.link.take() {
             stream.abort();
@@ -163,11 +163,11 @@ impl Client {
     fn link(&mut self) -> Result<&mut Link, Stop> {
         if self.link.is_none() {
             let link = Link::open(&self.route, &self.talk).map_err(|error| {
-                Stop::fail(format!("{} takes no connection: {error}", self.route.address))
+                Stop::fail(format!("{} accepts no connection: {error}", self.route.address))
             })?;
             self.link = Some(link);
         }
-        Ok(self.link.as_mut().expect("it was just opened"))
+        Ok(self.link.as_mut().expect("the link was just opened"))
     }
 
     pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), Stop> {
@@ -175,18 +175,18 @@ impl Client {
         sent.map_err(|error| Stop::fail(format!("the call cannot be sent: {error}")))
     }
 
-    /// Waits for the next message, whatever it is.
+    /// Waits for the next message of any kind.
     pub(crate) fn receive(&mut self, patience: Duration) -> Result<Got, Stop> {
         Ok(self.link()?.receive(patience))
     }
 
-    /// Sends a message and waits for what carries its number.
+    /// Sends a message and waits for the message with its xid.
     pub(crate) fn exchange(&mut self, xid: Xid, message: &[u8]) -> Result<Got, Stop> {
         self.send(message)?;
         self.await_reply(xid, message)
     }
 
-    /// Waits for the reply to a call that was sent; a datagram is sent again now and then.
+    /// Waits for the reply to a sent call; a datagram is retransmitted.
     pub(crate) fn await_reply(&mut self, xid: Xid, message: &[u8]) -> Result<Got, Stop> {
         let end = Instant::now() + self.route.patience;
         let resend = self.route.carrier == Carrier::Udp;
@@ -206,7 +206,7 @@ impl Client {
         }
     }
 
-    /// Makes a call and gives its results; whatever else comes fails the case.
+    /// Makes a call and returns its results; any other reply fails the case.
     pub(crate) fn call(&mut self, procedure: Procedure, args: &impl Encode) -> Result<Bytes, Stop> {
         let xid = fresh_xid();
         let message = self.message(xid, procedure, args);
@@ -216,7 +216,7 @@ impl Client {
         results(procedure, got)
     }
 
-    /// Makes a call and says how it was received, where the head of the reply is what matters.
+    /// Makes a call and returns the status in the reply's header.
     pub(crate) fn received(
         &mut self,
         procedure: Procedure,
@@ -228,7 +228,7 @@ impl Client {
         head(procedure, got).map(|(status, _)| status)
     }
 
-    /// Makes many calls of one procedure, several at a time, and gives their results in order.
+    /// Makes many calls of one procedure, several at a time, and returns their results in order.
     pub(crate) fn call_many<A: Encode>(
         &mut self,
         procedure: Procedure,
@@ -255,7 +255,7 @@ impl Client {
                 Some(index) => done[index] = results(procedure, got)?,
                 None => {
                     results(procedure, got)?;
-                    return Err(Stop::fail("a reply came that belongs to none of the calls"));
+                    return Err(Stop::fail("a reply belongs to none of the calls"));
                 }
             }
         }
@@ -271,25 +271,29 @@ fn carries(message: &[u8], xid: Xid) -> bool {
     first_word(message) == Some(xid.0)
 }
 
-/// The head of a reply, and what follows it.
+/// Returns the status of a reply, and the bytes after its header.
 pub(crate) fn head(procedure: Procedure, got: Got) -> Result<(ReplyStatus, Bytes), Stop> {
     let name = procedure_name(procedure);
     let message = match got {
         Got::Message(message) => message,
-        Got::Silence => return Err(Stop::fail(format!("{name} was not answered"))),
+        Got::Silence => return Err(Stop::fail(format!("{name} got no reply"))),
         Got::Closed => {
-            return Err(Stop::fail(format!("{name} was answered by closing the connection")));
+            return Err(Stop::fail(format!(
+                "the server closed the connection instead of a reply to {name}"
+            )));
         }
-        Got::Nonsense(what) => return Err(Stop::fail(format!("{name} was answered so: {what}"))),
+        Got::Nonsense(what) => {
+            return Err(Stop::fail(format!("{name} got an invalid reply: {what}")));
+        }
     };
     let mut reader = Reader::new(&message);
     let reply = rpc::Reply::decode(&mut reader).map_err(|error| {
-        Stop::fail(format!("the head of the reply to {name} cannot be read: {error}"))
+        Stop::fail(format!("the header of the reply to {name} is malformed: {error}"))
     })?;
     Ok((reply.status, reader.rest_shared()))
 }
 
-/// The results of a call that reached its procedure.
+/// Returns the results of a call that reached its procedure.
 fn results(procedure: Procedure, got: Got) -> Result<Bytes, Stop> {
     let (status, rest) = head(procedure, got)?;
     ensure!(

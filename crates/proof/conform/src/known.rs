@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use crate::select;
 use crate::server::Problem;
 
-/// What is known of a case that fails.
+/// A known failure of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failing {
     pub(crate) reason: String,
     pub(crate) how: How,
 }
 
-/// How a case fails.
+/// The kind of a known failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Whenever it runs.
+    /// The case fails whenever it runs.
     Always,
-    /// Now and then.
+    /// The case sometimes fails.
     Sometimes,
-    /// In a way that ends the server, so it is not run.
+    /// The case ends the server, so it does not run.
     Fatally,
 }
 
@@ -28,8 +28,8 @@ pub(crate) enum How {
 pub(crate) struct Known(BTreeMap<String, Failing>);
 
 impl Known {
-    /// Reads a list: a line is a case and a reason. With `~` in front it fails sometimes, with `!`
-    /// it ends the server; what follows a `#` at the start of a line is a comment.
+    /// Reads a list: a line is a case and a reason. With `~` in front the case sometimes fails,
+    /// with `!` it ends the server; a line that starts with `#` is a comment.
     pub(crate) fn read(text: &str) -> Result<Self, Problem> {
         let mut known = BTreeMap::new();
         for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
@@ -40,7 +40,7 @@ impl Known {
             };
             let (name, reason) = line.split_once(' ').unwrap_or((line, ""));
             if !select::all().any(|case| case.to_string() == name) {
-                return Err(Problem(format!("there is no case {name}; --list shows all")));
+                return Err(Problem(format!("case {name} does not exist; --list shows all")));
             }
             let reason = reason.trim().to_owned();
             known.insert(name.to_owned(), Failing { reason, how });
@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn lists_are_read() {
         let name = select::all().next().expect("there are cases").to_string();
-        let known = Known::read(&format!("# why\n\n~{name}  a reason\n")).expect("it is right");
+        let known =
+            Known::read(&format!("# why\n\n~{name}  a reason\n")).expect("the list is valid");
         let expected = Failing { reason: "a reason".into(), how: How::Sometimes };
         assert_eq!(known.get(&name), Some(&expected));
         assert_eq!(known.get("other"), None);

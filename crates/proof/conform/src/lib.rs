@@ -1,13 +1,13 @@
 //! Tests any NFS server over the wire: `leasehold conform nfs://HOST[:PORT]/EXPORT`.
 //!
 //! Each case is a function that calls the server as clients do, or as no client should, and
-//! compares what comes back with one clause of a standard; the tables in `cases` list them.
-//! Criteria in order of weight: a case is never stricter than its clause; nothing is touched that
-//! the run has not made itself; a failure shows what was said; a case reads in a minute.
+//! compares the replies with one clause of a standard; the tables in `cases` list them. Criteria in
+//! order of weight: a case is never stricter than its clause; the run changes only objects that it
+//! has created itself; a failure shows the messages; a case can be read in a minute.
 //!
 //! A case has connections and a directory of its own, so cases run in any order and side by side.
 
-#![allow(clippy::result_large_err, reason = "what goes with a failure goes straight to the report")]
+#![allow(clippy::result_large_err, reason = "the data of a failure goes straight to the report")]
 #![allow(clippy::needless_pass_by_value, reason = "a case reads better without borrowing")]
 
 mod answer;

@@ -22,10 +22,10 @@ pub(crate) const fn portmap_procedure(version: u32, number: u32) -> Procedure {
     Procedure { program: portmap::PROGRAM, version, number }
 }
 
-/// What MNT of version 3 answers.
+/// The result of MNT of version 3.
 pub(crate) type Mounted = Answered<mnt::Done, mnt::Status, ()>;
 
-/// What MNT of versions 1 and 2 answers.
+/// The result of MNT of versions 1 and 2.
 pub(crate) type OldMounted = Answered<nfs2::Handle, mnt::ErrorNumber, ()>;
 
 /// A machine and a directory that it has mounted.
@@ -78,7 +78,7 @@ impl Mount {
         self.ask(version, path.as_ref())
     }
 
-    /// A call whose results are read by the caller.
+    /// Makes a call whose results the caller reads.
     fn results<T>(
         &mut self,
         version: u32,
@@ -99,7 +99,7 @@ impl Mount {
         self.results(version, umntall::NUMBER, &(), |name, bytes| readable(name, bytes))
     }
 
-    /// Who has mounted what.
+    /// Returns the list of mounts.
     pub(crate) fn dump(&mut self, version: u32) -> Result<Vec<Mounting>, Stop> {
         self.results(version, dump::NUMBER, &(), |name, bytes| {
             let list = readable::<dump::Reply<'_>>(name, bytes)?;
@@ -111,12 +111,12 @@ impl Mount {
         })
     }
 
-    /// What is exported, by EXPORT.
+    /// Returns the exports, by EXPORT.
     pub(crate) fn exports(&mut self, version: u32) -> Result<Vec<Export>, Stop> {
         self.results(version, export::NUMBER, &(), exports_of)
     }
 
-    /// What is exported, by EXPORTALL.
+    /// Returns the exports, by EXPORTALL.
     pub(crate) fn exports_all(&mut self, version: u32) -> Result<Vec<Export>, Stop> {
         self.results(version, exportall::NUMBER, &(), exports_of)
     }
@@ -136,7 +136,7 @@ fn exports_of(name: &str, bytes: &bytes::Bytes) -> Result<Vec<Export>, Stop> {
     Ok(list.0.iter().map(export).collect())
 }
 
-/// The port that portmap names for a program; zero for none.
+/// Returns the port of a program by portmap; zero for none.
 pub(crate) fn port_of(
     client: &mut Client,
     program: u32,
@@ -146,5 +146,5 @@ pub(crate) fn port_of(
     let procedure = portmap_procedure(portmap::VERSION, getport::NUMBER);
     let results = client.call(procedure, &Mapping { program, version, protocol, port: 0 })?;
     getport::Reply::decode(&mut Reader::new(&results))
-        .map_err(|error| Stop::fail(format!("the reply to GETPORT cannot be read: {error}")))
+        .map_err(|error| Stop::fail(format!("the reply to GETPORT is malformed: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Sockets as the cases need them: any bytes can be sent, every reply can be seen raw.
+//! Sockets for the cases: they can send any bytes, and see every raw reply.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -11,36 +11,36 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::talk::{Carrier, Side, Talk};
 
-/// A server that takes no connection in this time does not work.
+/// The timeout of a connection attempt.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// The pause before a port is tried again that another connection has.
+/// The pause before another attempt to use a port that another connection has.
 const PORT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The highest port that takes privilege, and the lowest that is not taken by known services.
+/// The privileged ports without the ports of known services.
 const RESERVED_PORTS: std::ops::RangeInclusive<u16> = 600..=1023;
 
-/// The port that a client speaks from.
+/// The client's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Whichever the system picks.
+    /// Any port that the system chooses.
     Any,
-    /// One below 1024, which takes privilege.
+    /// A privileged port, below 1024.
     Reserved,
-    /// Just this one, or, where it is zero, one that can be taken again at once.
+    /// This port, or, if it is zero, one that can be used again at once.
     Port(u16),
 }
 
-/// What came of waiting for a message.
+/// The result of a wait for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     /// A message.
     Message(Bytes),
-    /// Nothing in the time given.
+    /// No message within the timeout.
     Silence,
     /// The server has closed the connection.
     Closed,
-    /// What came is no message.
+    /// Bytes that are no message.
     Nonsense(String),
 }
 
@@ -88,7 +88,7 @@ impl Stream {
         let (mut bytes, mut rest) = (Vec::new(), message);
         for length in lengths {
             let (fragment, after) = rest.split_at(*length);
-            // A mark without its highest bit: more fragments follow.
+            // A mark without its highest bit announces more fragments.
             let mut mark = record::mark(fragment.len());
             mark[0] &= 0x7f;
             bytes.extend_from_slice(&mark);
@@ -100,7 +100,7 @@ impl Stream {
         self.write(&bytes)
     }
 
-    /// Sends bytes as they are, marks and all.
+    /// Sends raw bytes, including record marks.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.talk.sent_bytes(self.side, bytes);
         self.write(bytes)
@@ -148,13 +148,13 @@ impl Stream {
     /// Ends the connection at once, so that its port can be used again.
     pub(crate) fn abort(self) {
         self.talk.note(self.side, "the tester resets the connection");
-        // Where the socket is broken already there is nothing left to reset.
+        // If the socket is broken already, no reset is needed.
         let _ = sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 
-    /// Says that no more will be sent.
+    /// Announces the end of the data.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.talk.note(self.side, "the tester will send no more");
+        self.talk.note(self.side, "the tester ends its data");
         self.socket.shutdown(std::net::Shutdown::Write)
     }
 }
@@ -205,7 +205,7 @@ impl Datagrams {
                     return Got::Message(message);
                 }
                 Err(error) if is_timeout(&error) => {}
-                // The server's machine says that nobody listens.
+                // An ICMP message reports that no program listens.
                 Err(_) => return Got::Closed,
             }
         }
@@ -223,7 +223,7 @@ fn any_address(like: SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// Connects from a port; where another connection has it for a moment, a little later.
+/// Connects from a port; if another connection still has the port, retries a little later.
 fn connect_again_from(to: SocketAddr, port: u16) -> io::Result<TcpStream> {
     let end = Instant::now() + CONNECT_TIME;
     loop {

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line's options.
 
 use std::path::PathBuf;
 
@@ -6,30 +6,30 @@ use clap::ValueEnum;
 
 use crate::target::Target;
 
-const WHICH: &str = "Which cases";
-const WHO: &str = "As whom, and how";
-const MORE: &str = "What more can be tested";
-const REPORT: &str = "What is reported";
+const WHICH: &str = "Selection of cases";
+const WHO: &str = "Caller and connection";
+const MORE: &str = "Further tests";
+const REPORT: &str = "Report";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    no case failed, but those that are known to
-  1    a case failed, or one that is known to fail passed
+  0    no case failed, except known failures
+  1    a case failed, or a known failure passed
   2    wrong options
-  3    the server cannot be tested, or what the run had made cannot be removed
-  130  interrupted; what the run had made is removed";
+  3    the server cannot be tested, or the objects of the run cannot be removed
+  130  interrupted; the objects of the run are removed";
 
 /// Test an NFS server over the wire, without root and without mounting it
 ///
-/// Speaks NFS versions 3 and 2, MOUNT and portmap to the server, also in ways that no client
-/// does, and compares what comes back with the text of the standards. Everything happens in one
-/// directory that is made in the export and removed in the end.
+/// Calls NFS versions 3 and 2, MOUNT and portmap at the server, also in ways that no client does,
+/// and compares the replies with the text of the standards. The run works in one directory that it
+/// creates in the export and removes at the end.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Options {
     /// The server and the directory: `nfs://HOST[:PORT]/EXPORT`
     ///
-    /// Without a port the server's portmap is asked. With one, MOUNT is asked for on the same
+    /// Without a port the tester asks the server's portmap. With one, it tries MOUNT on the same
     /// port first.
     #[arg(value_name = "nfs://HOST[:PORT]/EXPORT", required_unless_present = "list")]
     pub target: Option<Target>,
@@ -38,11 +38,11 @@ pub struct Options {
     #[arg(long, help_heading = WHICH)]
     pub list: bool,
 
-    /// Cases of these groups only
+    /// Run only the cases of these groups
     #[arg(long, value_name = "GROUP", value_delimiter = ',', help_heading = WHICH)]
     pub group: Vec<String>,
 
-    /// Cases whose name holds this text, or matches it where it has a `*`
+    /// Run the cases whose name contains this text, or matches it if it has a `*`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',', help_heading = WHICH)]
     pub case: Vec<String>,
 
@@ -57,62 +57,63 @@ pub struct Options {
     )]
     pub versions: Vec<Version>,
 
-    /// Take advice for law: fail where a standard only says what should be
+    /// Treat advice as errors: fail if a standard only recommends a behaviour
     #[arg(long, help_heading = WHICH)]
     pub strict: bool,
 
     /// File with the cases that are known to fail, one a line
     ///
-    /// A line is GROUP/CASE and a reason behind it. With ~ in front the case fails sometimes, with
-    /// ! it ends the server and is not run.
+    /// A line is GROUP/CASE and a reason behind it. With ~ in front the case sometimes fails, with
+    /// ! it ends the server and does not run.
     #[arg(long, value_name = "FILE", help_heading = WHICH)]
     pub known: Option<PathBuf>,
 
-    /// User that calls are made as [default: the one who runs this]
+    /// User id of the calls [default: that of the current user]
     #[arg(long, help_heading = WHO)]
     pub uid: Option<u32>,
 
-    /// Group that calls are made as [default: that of who runs this]
+    /// Group id of the calls [default: that of the current user]
     #[arg(long, help_heading = WHO)]
     pub gid: Option<u32>,
 
-    /// Call from ports below 1024, which takes privilege
+    /// Call from ports below 1024, which requires privilege
     #[arg(long, help_heading = WHO)]
     pub reserved_port: bool,
 
-    /// Port of MOUNT, where it is neither that of NFS nor known to portmap
+    /// Port of MOUNT, if it is neither the port of NFS nor registered with portmap
     #[arg(long, value_name = "PORT", help_heading = WHO)]
     pub mount_port: Option<u16>,
 
-    /// Port of portmap; also has portmap tested where the address names a port
+    /// Port of portmap; also tests portmap if the address names a port
     #[arg(long, value_name = "PORT", help_heading = WHO)]
     pub portmap_port: Option<u16>,
 
-    /// Number that fixes all that is random, so that a run can be repeated
+    /// Random seed, to repeat a run
     #[arg(long, default_value_t = 1, help_heading = WHO)]
     pub seed: u64,
 
-    /// Cases that run at the same time
+    /// Number of cases that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = WHO)]
     pub jobs: u16,
 
-    /// Seconds that a reply is waited for
+    /// Timeout of a reply, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, help_heading = WHO)]
     pub patience: u16,
 
-    /// Command that restarts the server, for cases about what survives that
+    /// Command that restarts the server, for cases about restarts
     ///
-    /// It is given to `sh -c`, and must return when the server is on its way up again.
+    /// The tester passes it to `sh -c`. It must return when the server is starting.
     #[arg(long, value_name = "COMMAND", help_heading = MORE)]
     pub restart_command: Option<String>,
 
-    /// The exported directory itself, where it is on this machine
+    /// The exported directory itself, if it is on this machine
     #[arg(long, value_name = "DIR", help_heading = MORE)]
     pub back_dir: Option<PathBuf>,
 
-    /// Another server of the same files: further clients of a case go there and here by turns
+    /// Another server of the same files: further clients of a case call that server and this one in
+    /// turn
     ///
-    /// It takes the same handles, as another metaserver of one file system does.
+    /// It accepts the same handles, like another metaserver of one file system.
     #[arg(long, value_name = "HOST:PORT", help_heading = MORE)]
     pub also: Option<String>,
 
@@ -120,7 +121,7 @@ pub struct Options {
     #[arg(long, help_heading = REPORT)]
     pub json: bool,
 
-    /// Write the results as JUnit does, too
+    /// Also write the results in the format of JUnit
     #[arg(long, value_name = "FILE", help_heading = REPORT)]
     pub junit: Option<PathBuf>,
 
@@ -128,7 +129,7 @@ pub struct Options {
     #[arg(long, help_heading = REPORT)]
     pub timings: bool,
 
-    /// Write what a failed case and the server said to each other to files in this directory
+    /// Write the messages of each failed case to files in this directory
     #[arg(long, value_name = "DIR", help_heading = REPORT)]
     pub capture: Option<PathBuf>,
 }

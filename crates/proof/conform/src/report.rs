@@ -1,4 +1,4 @@
-//! What is printed: as text for a person, as lines of JSON, as JUnit's file.
+//! The reports: text for people, lines of JSON, and a JUnit file.
 
 mod junit;
 mod timings;
@@ -67,14 +67,14 @@ pub(crate) fn list(cases: &[Listed], json: bool, out: &mut dyn Write) -> io::Res
     writeln!(out, "{} cases", cases.len())
 }
 
-/// Reports cases as they end, and all of them in the end.
+/// Reports each case at its end, and the whole run at the end.
 pub(crate) struct Reporter<'a> {
     out: &'a mut dyn Write,
     json: bool,
     count: usize,
     done: usize,
     failed: usize,
-    /// Whether somebody watches.
+    /// True if the output is a terminal.
     watched: bool,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Reporter<'a> {
         Ok(())
     }
 
-    /// What was skipped and why, what is known to fail, and advice.
+    /// Prints the skipped cases with the reasons, the known failures, and the advice.
     fn remarks(&mut self, finished: &[Finished]) -> io::Result<()> {
         let mut reasons = BTreeMap::<&str, Vec<Listed>>::new();
         for one in finished.iter().filter(|one| one.ended == Ended::Skipped) {
@@ -166,7 +166,7 @@ impl<'a> Reporter<'a> {
                     writeln!(self.out, "known to fail: {}: {}", one.listed, known.reason)?;
                 }
                 (Some(_), Ended::Passed) if one.surprises() => {
-                    let how = "passes although it is known to fail: take it off the list";
+                    let how = "passes although it is known to fail: remove it from the list";
                     writeln!(self.out, "{} {how}", one.listed)?;
                 }
                 _ => {}
@@ -197,7 +197,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// The names of cases; of a group that is there as a whole, its own.
+/// Returns the names of cases; if all cases of a group are present, the group's name.
 fn named(cases: &[Listed]) -> Vec<String> {
     let mut names = Vec::new();
     for group in GROUPS {

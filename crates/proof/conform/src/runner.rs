@@ -1,4 +1,4 @@
-//! Runs cases and reports what came of them.
+//! Runs cases and reports their results.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ use crate::select;
 use crate::server::{Problem, Restart, Server};
 use crate::talk::Procedure;
 
-/// Calls and replies that are shown of a case that failed.
+/// The number of calls and replies that the report shows of a failed case.
 const LINES_SHOWN_MAX: usize = 60;
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Passed,
@@ -36,20 +36,21 @@ pub(crate) enum Ended {
 pub(crate) struct Finished {
     pub(crate) listed: Listed,
     pub(crate) ended: Ended,
-    /// Why it failed or was skipped.
+    /// The reason of a failure or a skip.
     pub(crate) detail: String,
-    /// What would be better, and does not fail the case.
+    /// Advice, which does not fail the case.
     pub(crate) advice: String,
     pub(crate) took: Duration,
     /// Calls and replies of a case that failed.
     pub(crate) talk: String,
     pub(crate) timings: BTreeMap<Procedure, Vec<Duration>>,
-    /// What is known of it, where it is known to fail.
+    /// The known failure, if the case is on the list.
     pub(crate) known: Option<Failing>,
 }
 
 impl Finished {
-    /// Whether the run fails because of it: it failed and was not known to, or the other way.
+    /// Returns true if the run fails because of it: it failed and is not on the list, or the
+    /// reverse.
     pub(crate) fn surprises(&self) -> bool {
         match (self.ended, &self.known) {
             (Ended::Failed, known) => known.is_none(),
@@ -59,25 +60,25 @@ impl Finished {
     }
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The number of cases that passed.
     pub passed: usize,
-    /// The cases that failed and were not known to.
+    /// The cases that failed and are not on the list of known failures.
     pub failed: Vec<String>,
-    /// The number of cases that failed and were known to.
+    /// The number of cases that failed as listed.
     pub known: usize,
-    /// The cases that passed although they were known to fail.
+    /// The cases that passed although they are listed as failing.
     pub surprising: Vec<String>,
-    /// The cases that were skipped, and why.
+    /// The skipped cases, and the reasons.
     pub skipped: Vec<(String, String)>,
-    /// What could not be removed, and why.
+    /// The objects that could not be removed, and the reason.
     pub left: Option<String>,
 }
 
 impl Summary {
-    /// Whether everything is as it should be.
+    /// Returns true if the run succeeded.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.failed.is_empty() && self.surprising.is_empty()
@@ -99,9 +100,9 @@ impl Summary {
     }
 }
 
-/// Does what the options say, and gives the exit code that they document.
+/// Runs the tester with its options, and returns the documented exit code.
 ///
-/// Once `stop` is set no more cases begin, and what the run has made is removed.
+/// Once `stop` is set no more cases begin, and the run removes the objects that it has created.
 #[must_use]
 pub fn run(options: &Options, stop: &AtomicBool) -> ExitCode {
     if let Err(Problem(why)) = select::chosen(options) {
@@ -129,23 +130,23 @@ pub fn run(options: &Options, stop: &AtomicBool) -> ExitCode {
 }
 
 fn complain(why: &str) {
-    // Where stderr is closed nobody wants to know.
+    // If stderr is closed no program reads the line.
     let _ = writeln!(io::stderr(), "leasehold: {why}");
 }
 
 /// Runs the command that restarts the server.
 fn by_command(command: &str) -> Result<(), String> {
-    // What it starts is not meant where a terminal interrupts the tester.
+    // A terminal's interrupt of the tester must not reach the processes of the command.
     let mut shell = Command::new("sh");
     let status = shell.args(["-c", command]).process_group(0).status();
     let status = status.map_err(|error| error.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("{command} ended with {status}")) }
 }
 
-/// Tests a server as the options say, and writes the report to `out`.
+/// Tests a server as the options request, and writes the report to `out`.
 ///
 /// # Errors
-/// When the server cannot be tested at all, or the report cannot be written.
+/// Returns an error if the server cannot be tested at all, or if the report cannot be written.
 pub fn conform(
     options: &Options,
     restart: Option<Restart>,
@@ -183,7 +184,7 @@ pub fn conform(
         select::all().position(|case| case.to_string() == one.listed.to_string())
     });
     let name = &server.place.name;
-    let left = left.err().map(|Problem(why)| format!("the directory {name} is left behind: {why}"));
+    let left = left.err().map(|Problem(why)| format!("the directory {name} remains: {why}"));
     let summary = Summary { left, ..Summary::of(&finished) };
     reporter.end(&finished, &server, options.timings).map_err(unwritten)?;
     if let Some(path) = &options.junit {
@@ -197,7 +198,7 @@ fn read(path: &Path) -> Result<String, Problem> {
         .map_err(|error| Problem(format!("{} cannot be read: {error}", path.display())))
 }
 
-/// Runs cases, several at a time, and hands each over as it ends.
+/// Runs cases, several at a time, and passes on each result.
 fn run_cases(
     server: &Server,
     options: &Options,
@@ -215,7 +216,7 @@ fn run_cases(
             let (sender, next, stopped) = (sender.clone(), &next, &stopped);
             scope.spawn(move || {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Where nobody takes the result, the report could not be written.
+                    // If the receiver is gone, the report could not be written.
                     if stopped() || sender.send(run_case(server, options, known, *case)).is_err() {
                         return;
                     }
@@ -240,15 +241,15 @@ fn run_case(server: &Server, options: &Options, known: &Known, listed: Listed) -
     let mut verdict = weighed(&mut bench, listed, options.strict, verdict);
     let mut talk = bench.talk.text(LINES_SHOWN_MAX);
     look_after(&mut bench, &mut verdict);
-    // What is left of a case that did not pass is removed with the directory of the run.
+    // The remains of a case that did not pass are removed with the directory of the run.
     if let (Err(Stop::Fail(why) | Stop::Skip(why)), Ok(())) = (bench.sweep(), &verdict) {
-        let why = format!("what the case has made cannot be removed: {why}");
+        let why = format!("the objects of the case cannot be removed: {why}");
         if server.is_gone() {
             talk = bench.talk.text(LINES_SHOWN_MAX);
             verdict = Err(Stop::fail(why));
             look_after(&mut bench, &mut verdict);
         } else {
-            // Whether names can be removed is for other cases to find out.
+            // Other cases test if names can be removed.
             bench.advise(false, why);
         }
     }
@@ -276,7 +277,7 @@ fn run_case(server: &Server, options: &Options, known: &Known, listed: Listed) -
     }
 }
 
-/// Looks whether the server has outlived a case that failed, and says so where it has not.
+/// Checks if the server has survived a failed case, and reports it otherwise.
 fn look_after(bench: &mut Bench<'_>, verdict: &mut Verdict) {
     let Err(Stop::Fail(why)) = verdict else {
         return;
@@ -288,7 +289,7 @@ fn look_after(bench: &mut Bench<'_>, verdict: &mut Verdict) {
     });
 }
 
-/// What a verdict comes to: where advice is all that there is, or all that counts.
+/// Returns the final verdict: a violation of advice only counts with `strict`.
 fn weighed(bench: &mut Bench<'_>, listed: Listed, strict: bool, verdict: Verdict) -> Verdict {
     match (verdict, listed.case.weight) {
         (Err(Stop::Fail(why)), Weight::Advice) if !strict => {
@@ -300,10 +301,10 @@ fn weighed(bench: &mut Bench<'_>, listed: Listed, strict: bool, verdict: Verdict
     }
 }
 
-/// Why a case cannot be run.
+/// Returns the reason for which a case cannot run.
 fn missing(server: &Server, listed: Listed, known: Option<&Failing>) -> Option<String> {
     if let Some(fatal) = known.filter(|known| known.how == How::Fatally) {
-        return Some(format!("it is known to end the server: {}", fatal.reason));
+        return Some(format!("the case is known to end the server: {}", fatal.reason));
     }
     match listed.group.needs {
         Needs::Version2 if server.root2.is_none() => Some("version 2 is not served".to_owned()),
@@ -312,7 +313,7 @@ fn missing(server: &Server, listed: Listed, known: Option<&Failing>) -> Option<S
     }
 }
 
-/// What a panic said.
+/// Returns the text of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Which cases run.
+//! Selects the cases that run.
 
 use crate::case::{Group, Listed};
 use crate::cases::GROUPS;
@@ -12,12 +12,15 @@ pub(crate) fn all() -> impl Iterator<Item = Listed> {
         .flat_map(|group: &&Group| group.cases.iter().map(move |case| Listed { group, case }))
 }
 
-/// The cases that the options choose.
+/// Returns the cases that the options select.
 pub(crate) fn chosen(options: &Options) -> Result<Vec<Listed>, Problem> {
     if let Some(wrong) = options.group.iter().find(|name| !GROUPS.iter().any(|g| g.name == **name))
     {
         let known: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
-        return Err(Problem(format!("there is no group {wrong}; there are {}", known.join(", "))));
+        return Err(Problem(format!(
+            "group {wrong} does not exist; the groups are {}",
+            known.join(", ")
+        )));
     }
     let by_group = |one: &Listed| {
         options.group.is_empty() || options.group.iter().any(|name| name == one.group.name)
@@ -28,12 +31,12 @@ pub(crate) fn chosen(options: &Options) -> Result<Vec<Listed>, Problem> {
     };
     let chosen: Vec<Listed> = all().filter(by_group).filter(by_name).collect();
     if chosen.is_empty() {
-        return Err(Problem("no case has that name; --list shows all".to_owned()));
+        return Err(Problem("no case matches; --list shows all".to_owned()));
     }
     Ok(chosen)
 }
 
-/// Whether a name matches a pattern as a whole, where the pattern has a `*`, or holds it.
+/// Returns true if a name matches a pattern as a whole, if the pattern has a `*`, or contains it.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

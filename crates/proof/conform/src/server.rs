@@ -1,4 +1,4 @@
-//! The server under test: where it is reached, and what it says that it can do.
+//! The server under test: its addresses and its features.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,20 +24,20 @@ use crate::target::Target;
 use crate::v2::{self, V2};
 use crate::v3::{self, V3};
 
-/// The port of NFS where nobody says another one.
+/// The default port of NFS.
 const NFS_PORT: u16 = 2049;
 
-/// The time that a datagram of the first attempt is waited for: many servers take none, and one that
-/// takes some may have much else to do.
+/// The timeout of the first datagram: many servers accept none, and one that accepts some may be
+/// busy.
 const UDP_PROBE_TIME: Duration = Duration::from_secs(4);
 
-/// Less than any server takes at a time, whatever it says.
+/// A size that every server accepts, with any limits.
 const WRITE_BYTES_MIN: usize = 512;
 
-/// An ordinary user that calls are made as: unlikely to be anybody's.
+/// The user id of calls by an ordinary user: unlikely to be in use.
 pub(crate) const ORDINARY_USER: u32 = 40_001;
 
-/// Why a server cannot be tested: what, where, and what to do.
+/// The reason for which a server cannot be tested: the fault, its place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(pub(crate) String);
 
@@ -56,10 +56,10 @@ impl From<Stop> for Problem {
     }
 }
 
-/// Restarts the server; says why it could not.
+/// Restarts the server; returns the reason of a failure.
 pub type Restart = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The directory that everything happens in.
+/// The directory of the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
@@ -71,24 +71,24 @@ pub(crate) struct Place {
 pub(crate) struct Server {
     pub(crate) export: String,
     pub(crate) nfs: SocketAddr,
-    /// Another server of the same files, where there is one.
+    /// Another server of the same files, if there is one.
     pub(crate) also: Option<SocketAddr>,
     pub(crate) mount: SocketAddr,
-    /// Portmap, where it is to be tested.
+    /// Portmap, if it is tested.
     pub(crate) portmap: Option<SocketAddr>,
     pub(crate) root3: Option<nfs3::Handle>,
     pub(crate) root2: Option<nfs2::Handle>,
-    /// Whether NFS is served over UDP.
+    /// True if NFS is served over UDP.
     pub(crate) udp: bool,
-    /// The port that the user of the run has to call from over UDP to be taken for who it is;
-    /// none where that does not help.
+    /// The port from which the server trusts the run's credential over UDP; `None` if it trusts no
+    /// port.
     pub(crate) udp_source: Option<Source>,
-    /// Whether callers are taken for whom they say they are.
+    /// True if the server trusts the credentials of callers.
     pub(crate) believes: bool,
     pub(crate) info: Option<fsinfo::Done>,
     pub(crate) limits: Option<pathconf::Done>,
     pub(crate) place: Place,
-    /// How long the list of mounts was when the run began.
+    /// The length of the list of mounts at the begin of the run.
     mounts: usize,
     pub(crate) me: Credential,
     pub(crate) source: Source,
@@ -96,16 +96,16 @@ pub(crate) struct Server {
     pub(crate) seed: u64,
     pub(crate) back_dir: Option<PathBuf>,
     pub(crate) restart: Option<Restart>,
-    /// Held by who looks after a server that ended.
+    /// Held by the thread that restarts a server that ended.
     pub(crate) revival: Mutex<()>,
-    /// Whether it was started again, so that handles may have died.
+    /// True if the server was restarted, so that handles may be invalid.
     pub(crate) restarted: AtomicBool,
-    /// Whether it has ended for good.
+    /// True if the server has ended and does not restart.
     pub(crate) ended: AtomicBool,
 }
 
 impl Server {
-    /// Finds the server, mounts the export and makes the directory of this run.
+    /// Finds the server, mounts the export and creates the directory of this run.
     pub(crate) fn find(
         target: &Target,
         options: &Options,
@@ -151,12 +151,12 @@ impl Server {
         Ok(server)
     }
 
-    /// The way to NFS.
+    /// Returns the route to NFS.
     pub(crate) fn route(&self, carrier: Carrier) -> Route {
         Route { address: self.nfs, carrier, source: self.source, patience: self.patience }
     }
 
-    /// The way to MOUNT.
+    /// Returns the route to MOUNT.
     pub(crate) fn mount_route(&self) -> Route {
         Route { address: self.mount, ..self.route(Carrier::Tcp) }
     }
@@ -165,7 +165,7 @@ impl Server {
         self.v3_over(self.route(Carrier::Tcp), credential, talk)
     }
 
-    /// A client of version 3 that goes this way.
+    /// Returns a client of version 3 with this route.
     pub(crate) fn v3_over(&self, route: Route, credential: &Credential, talk: &Talk) -> V3 {
         let said = self.info.map_or(u32::MAX, |info| info.write_bytes_max);
         let write_bytes_max = usize::try_from(said).unwrap_or(usize::MAX).max(WRITE_BYTES_MIN);
@@ -193,7 +193,7 @@ impl Server {
         mounter.client.disconnect();
         if versions.contains(&Version::Two) && self.serves(nfs2::VERSION, talk) {
             let mounted = mounter.old_mnt(mount::VERSION_1, &self.export);
-            // Some answer calls of any version as if they were of another one.
+            // Some servers answer calls of any version as if they were of another one.
             let speaks = |root| self.v2(&self.me, talk).attributes(root).map(|_| root);
             match mounted.and_then(crate::answer::Answered::done).and_then(speaks) {
                 Ok(root) => self.root2 = Some(root),
@@ -210,14 +210,14 @@ impl Server {
         Ok(())
     }
 
-    /// What the server exports, in words.
+    /// Describes the server's exports.
     fn exports(&self, talk: &Talk) -> String {
         let mut mounter = self.mounter(talk);
         let list = mounter.exports(mount::VERSION_3).or_else(|_| mounter.exports(mount::VERSION_1));
         let names = list.unwrap_or_default();
         let names = names.iter().map(|export| export.directory.escape_ascii().to_string());
         match names.collect::<Vec<_>>().join(", ").as_str() {
-            "" => "it does not say what it exports".to_owned(),
+            "" => "it does not list its exports".to_owned(),
             names => format!("it exports {names}"),
         }
     }
@@ -236,7 +236,7 @@ impl Server {
         client.received(null, &()) == Ok(ReplyStatus::Success)
     }
 
-    /// Makes the directory of this run, which no other run has.
+    /// Creates the directory of this run, with a unique name.
     fn make_place(&mut self, talk: &Talk) -> Result<(), Problem> {
         let name = format!("conform-{:016x}", RandomState::new().hash_one(0));
         let failed = |stop| {
@@ -269,7 +269,7 @@ impl Server {
         Ok(())
     }
 
-    /// Learns what the server says of itself, and whether it believes its callers.
+    /// Fetches the server's limits, and checks if it trusts its callers.
     fn learn(&mut self, talk: &Talk) -> Result<(), Problem> {
         let (Some(root), Some(place)) = (self.root3, self.place.version3) else {
             return Ok(());
@@ -287,8 +287,8 @@ impl Server {
         Ok(())
     }
 
-    /// Where calls over UDP have to come from to be made as the user of the run: the same who makes
-    /// files over TCP.
+    /// Returns the source port from which calls over UDP run as the user of the run: the user that
+    /// creates files over TCP.
     fn trusted_over_udp(&self, talk: &Talk) -> Result<Option<Source>, Problem> {
         let (Some(place), mut tcp) = (self.place.version3, self.v3(&self.me, talk)) else {
             return Ok(Some(self.source));
@@ -311,11 +311,11 @@ impl Server {
         Ok(None)
     }
 
-    /// Removes the directory of this run and all that is still in it.
+    /// Removes the directory of this run with all its contents.
     pub(crate) fn remove_place(&self) -> Result<(), Problem> {
         let talk = Talk::new();
         if self.root3.is_some() {
-            // Handles may have died in a restart, names have not.
+            // Handles may have become invalid in a restart, but names stay.
             let root = self.mounter(&talk).mnt(&self.export)?.done()?.directory;
             let mut v3 = self.v3(&self.me, &talk);
             sweep::sweep(&mut v3, root, self.place.name.as_bytes())?;
@@ -326,13 +326,13 @@ impl Server {
         self.unmount(&talk)
     }
 
-    /// Whether nobody listens any more where the server was.
+    /// Returns true if no program listens at the server's address any more.
     pub(crate) fn is_gone(&self) -> bool {
         let connected = TcpStream::connect_timeout(&self.nfs, UDP_PROBE_TIME);
         connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
     }
 
-    /// Leaves the list of mounts as it was: this machine may have mounted the export before.
+    /// Restores the list of mounts: this machine may have mounted the export before.
     fn unmount(&self, talk: &Talk) -> Result<(), Problem> {
         let mut mounter = self.mounter(talk);
         if self.root3.is_none() {
@@ -349,7 +349,7 @@ impl Server {
         Ok(())
     }
 
-    /// How long the list of mounts is; a server that keeps none has nothing to put right.
+    /// Returns the length of the list of mounts; a server without a list needs no restore.
     fn mounts_now(&self, talk: &Talk) -> usize {
         let mut mounter = self.mounter(talk);
         let list = mounter.dump(mount::VERSION_3).or_else(|_| mounter.dump(mount::VERSION_1));
@@ -357,7 +357,7 @@ impl Server {
     }
 }
 
-/// The first address of a place.
+/// Returns the first address of a host and port.
 fn address(place: impl ToSocketAddrs, name: &str) -> Result<SocketAddr, Problem> {
     let mut found = place
         .to_socket_addrs()
@@ -365,7 +365,7 @@ fn address(place: impl ToSocketAddrs, name: &str) -> Result<SocketAddr, Problem>
     found.next().ok_or_else(|| Problem(format!("{name} has no address")))
 }
 
-/// The addresses of NFS, of MOUNT, and of portmap where that is to be tested.
+/// Returns the addresses of NFS, of MOUNT, and of portmap if it is tested.
 fn addresses(
     target: &Target,
     options: &Options,
@@ -392,8 +392,8 @@ fn addresses(
             .unwrap_or(NFS_PORT),
     };
     if let Err(error) = TcpStream::connect_timeout(&at(nfs), patience) {
-        let advice = "is the server there, and is that its port for TCP?";
-        return Err(Problem(format!("{} takes no connection: {error}: {advice}", at(nfs))));
+        let advice = "does the server run, and is this its TCP port?";
+        return Err(Problem(format!("{} accepts no connection: {error}: {advice}", at(nfs))));
     }
     let null =
         Procedure { program: mount::PROGRAM, version: mount::VERSION_3, number: null::NUMBER };

@@ -1,4 +1,5 @@
-//! Removes what cases have made, and nothing else: a name is given, and all below it goes.
+//! Removes the objects of cases, and nothing else: it receives a name, and removes everything below
+//! it.
 
 use core::fmt::Debug;
 
@@ -9,23 +10,23 @@ use crate::case::{Stop, ensure};
 use crate::v2::{self, V2};
 use crate::v3::{self, V3, place, procedure};
 
-/// The size of replies that list what is to be removed, in bytes.
+/// The size of replies that list the objects, in bytes.
 const LIST_BYTES: u32 = 32 << 10;
 
-/// A directory that is being emptied, and where its name is.
+/// A directory that is being emptied, with its parent and name.
 struct Level<Handle> {
     parent: Handle,
     name: Vec<u8>,
     directory: Handle,
 }
 
-/// Directories within each other that cases make, at most.
+/// The largest depth of directories that cases create.
 const DEPTH_MAX: usize = 64;
 
-/// How often a directory is emptied again, because a call that nobody waited for came late.
+/// The number of attempts to empty a directory again, because an abandoned call ran late.
 const LATE_MAX: usize = 20;
 
-/// Whether a name is one in its directory; a server that lists others is not followed there.
+/// Returns true for a plain name in its directory; other listed names are ignored.
 fn is_real(name: &[u8]) -> bool {
     name != b"." && name != b".." && !name.contains(&b'/')
 }
@@ -33,23 +34,24 @@ fn is_real(name: &[u8]) -> bool {
 /// A directory that has to be emptied first, with its name.
 type Full<Handle> = Option<(Vec<u8>, Handle)>;
 
-/// A version of the protocol, as far as removing needs it.
+/// The operations of a protocol version that removing needs.
 pub(crate) trait Version {
-    /// What names objects.
+    /// The type of handles.
     type Handle: Copy;
 
-    /// The directory of a name, made usable; where the name is none of a directory it is removed.
+    /// Opens the directory of a name and makes it accessible; removes the name if it is not a
+    /// directory.
     fn open_or_remove(
         &mut self,
         parent: Self::Handle,
         name: &[u8],
     ) -> Result<Option<Self::Handle>, Stop>;
 
-    /// Removes all names in a directory; comes back early with a directory that has to be emptied
+    /// Removes all names in a directory; returns early with a directory that has to be emptied
     /// first.
     fn empty(&mut self, directory: Self::Handle) -> Result<Full<Self::Handle>, Stop>;
 
-    /// Removes an empty directory; says no where it is not empty and that may be.
+    /// Removes an empty directory; returns false if it is not empty and that is possible.
     fn remove_directory(
         &mut self,
         parent: Self::Handle,
@@ -57,7 +59,7 @@ pub(crate) trait Version {
         may_be_full: bool,
     ) -> Result<bool, Stop>;
 
-    /// Whether LOOKUP finds a name.
+    /// Returns true if LOOKUP finds a name.
     fn is_there(&mut self, parent: Self::Handle, name: &[u8]) -> Result<bool, Stop>;
 }
 
@@ -78,12 +80,12 @@ pub(crate) fn sweep<V: Version>(
             levels.push(Level { parent: inside, name, directory });
         } else if version.remove_directory(parent, &name, late < LATE_MAX)? {
             let gone = !version.is_there(parent, &name)?;
-            ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
+            ensure!(gone, "{} still exists after RMDIR", name.escape_ascii());
             levels.pop();
         } else {
             late += 1;
         }
-        ensure!(levels.len() < DEPTH_MAX, "directories lie within each other without end");
+        ensure!(levels.len() < DEPTH_MAX, "directories are nested without end");
     }
     Ok(())
 }
@@ -119,7 +121,7 @@ impl Version for V3 {
         let names: Vec<Vec<u8>> =
             names.into_iter().map(|entry| entry.name).filter(|name| is_real(name)).collect();
         let args: Vec<remove::Args<'_>> = names.iter().map(|name| place(directory, name)).collect();
-        // Most names are files; what stays is looked at.
+        // Most names are files; the remaining names are checked.
         self.client.call_many(procedure(remove::NUMBER), &args)?;
         let left = self.list(directory, LIST_BYTES)?;
         for entry in left.into_iter().filter(|entry| is_real(&entry.name)) {

@@ -1,7 +1,7 @@
-//! All that a case and a server said to each other.
+//! All messages between a case and a server.
 //!
-//! Kept for the case that fails: as text for a person, as a capture file for other tools. Bounded,
-//! the oldest goes first.
+//! The record is for a failed case: as text for people, and as a capture file for other tools. Its
+//! size is bounded, and the oldest messages go first.
 
 mod capture;
 mod plain;
@@ -17,10 +17,10 @@ use bytes::Bytes;
 
 pub(crate) use text::procedure_name;
 
-/// Messages that are kept of one case, in bytes.
+/// The bytes of messages that are kept of one case.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// What carries messages.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Tcp,
@@ -43,7 +43,7 @@ pub(crate) struct Procedure {
     pub(crate) number: u32,
 }
 
-/// One thing that was said.
+/// One recorded message or event.
 struct Said {
     at: Duration,
     side: Side,
@@ -53,11 +53,11 @@ struct Said {
 enum What {
     /// A message to the server.
     Call(Bytes),
-    /// Bytes to the server that need not be messages.
+    /// Bytes to the server that may be no messages.
     Bytes(Bytes),
-    /// A message of the server's.
+    /// A message of the server.
     Reply(Bytes),
-    /// What happened beside messages.
+    /// An event beside messages.
     Note(String),
 }
 
@@ -75,12 +75,12 @@ struct Inner {
     said: VecDeque<Said>,
     kept_bytes: usize,
     forgotten: usize,
-    /// Which procedure each call went to, so that its reply can be read.
+    /// The procedure of each call, to decode its reply.
     calls: BTreeMap<u32, Procedure>,
     timings: BTreeMap<Procedure, Vec<Duration>>,
 }
 
-/// What was said in one case; clones write to the same record.
+/// The messages of one case; clones write to the same record.
 #[derive(Clone)]
 pub(crate) struct Talk(Rc<RefCell<Inner>>);
 
@@ -115,12 +115,12 @@ impl Talk {
         self.add(side, What::Note(note.to_owned()));
     }
 
-    /// Takes note of how long a call took.
+    /// Records the duration of a call.
     pub(crate) fn took(&self, procedure: Procedure, time: Duration) {
         self.0.borrow_mut().timings.entry(procedure).or_default().push(time);
     }
 
-    /// How long each call took, by procedure.
+    /// Returns the durations of the calls, by procedure.
     pub(crate) fn timings(&self) -> BTreeMap<Procedure, Vec<Duration>> {
         std::mem::take(&mut self.0.borrow_mut().timings)
     }
@@ -130,20 +130,20 @@ impl Talk {
         inner.kept_bytes += what.len();
         inner.said.push_back(Said { at: inner.start.elapsed(), side, what });
         while inner.kept_bytes > KEPT_BYTES_MAX {
-            let oldest = inner.said.pop_front().expect("what is counted is there");
+            let oldest = inner.said.pop_front().expect("the counted entries exist");
             inner.kept_bytes -= oldest.what.len();
             inner.forgotten += 1;
         }
     }
 
-    /// The last calls and replies as a person reads them.
+    /// Returns the last calls and replies as text for people.
     pub(crate) fn text(&self, lines_max: usize) -> String {
         let inner = self.0.borrow();
         let skipped = inner.said.len().saturating_sub(lines_max);
         text::text(inner.said.iter().skip(skipped), inner.forgotten + skipped, &inner.calls)
     }
 
-    /// All that is kept, as a capture file.
+    /// Returns the whole record as a capture file.
     pub(crate) fn capture(&self) -> Vec<u8> {
         capture::capture(&self.0.borrow().said)
     }

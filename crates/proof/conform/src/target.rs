@@ -1,4 +1,4 @@
-//! Where the server is and what it exports: `nfs://HOST[:PORT]/EXPORT`.
+//! The address of the server and the export: `nfs://HOST[:PORT]/EXPORT`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 /// A server and one of its exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// A name, or an address; one of version 6 without its brackets.
+    /// A name, or an address; an IPv6 address has no brackets here.
     pub host: String,
-    /// The port of NFS, where it is given.
+    /// The port of NFS, if it is given.
     pub port: Option<u16>,
-    /// The path that is mounted, with its slash.
+    /// The path of the export, with its leading slash.
     pub export: String,
 }
 
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for text in
             ["host/a", "nfs://host", "nfs:///a", "nfs://h:/a", "nfs://h:x/a", "nfs://[::1]x/a"]
         {

@@ -1,5 +1,5 @@
-//! Version 2 as cases call it: one method for each procedure, and shorter ones for what cases do
-//! all the time.
+//! Version 2 as cases call it: one method for each procedure, and shorter ones for frequent
+//! operations.
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode, Encode, Reader};
@@ -47,7 +47,7 @@ impl<'a> Decode<'a> for Page {
     }
 }
 
-/// What a symbolic link says, kept.
+/// The text of a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target(pub(crate) Vec<u8>);
 
@@ -62,7 +62,7 @@ pub(crate) struct V2 {
     pub(crate) client: Client,
 }
 
-/// The procedure of a number.
+/// Returns the procedure with a number.
 pub(crate) const fn procedure(number: u32) -> Procedure {
     Procedure { program: nfs2::PROGRAM, version: nfs2::VERSION, number }
 }
@@ -75,12 +75,12 @@ pub(crate) fn place<'a>(
     DirectoryArgs { directory, name: Name(name.as_ref()) }
 }
 
-/// Permission bits alone.
+/// Attributes with permission bits only.
 pub(crate) fn mode(mode: u32) -> SetAttributes {
     SetAttributes { mode: Some(mode), ..SetAttributes::default() }
 }
 
-/// A size alone.
+/// Attributes with a size only.
 pub(crate) fn size(size: u32) -> SetAttributes {
     SetAttributes { size: Some(size), ..SetAttributes::default() }
 }
@@ -99,7 +99,7 @@ impl V2 {
 
     pub(crate) fn null(&mut self) -> Result<(), Stop> {
         let results = self.client.call(procedure(rpc::null::NUMBER), &())?;
-        ensure!(results.is_empty(), "NULL answers with {} bytes of results", results.len());
+        ensure!(results.is_empty(), "the reply to NULL has {} bytes of results", results.len());
         Ok(())
     }
 
@@ -224,7 +224,7 @@ impl V2 {
     }
 }
 
-/// What cases do all the time.
+/// Frequent operations.
 impl V2 {
     /// The attributes of an object.
     pub(crate) fn attributes(&mut self, object: Handle) -> Result<Attributes, Stop> {
@@ -240,7 +240,7 @@ impl V2 {
         Ok(self.lookup(directory, name)?.done()?.object)
     }
 
-    /// Makes a file with contents, mode 0644.
+    /// Creates a file with contents, mode 0644.
     pub(crate) fn file(
         &mut self,
         directory: Handle,
@@ -254,7 +254,7 @@ impl V2 {
         Ok(file)
     }
 
-    /// Makes a directory, mode 0755.
+    /// Creates a directory, mode 0755.
     pub(crate) fn directory(
         &mut self,
         directory: Handle,

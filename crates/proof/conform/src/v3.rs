@@ -1,5 +1,5 @@
-//! Version 3 as cases call it: one method for each procedure, and shorter ones for what cases do
-//! all the time.
+//! Version 3 as cases call it: one method for each procedure, and shorter ones for frequent
+//! operations.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -22,13 +22,13 @@ use crate::case::{Stop, ensure};
 use crate::client::Client;
 use crate::talk::{Procedure, procedure_name};
 
-/// The pause before a call is made again that was answered JUKEBOX.
+/// The pause before a call that got JUKEBOX is repeated.
 const JUKEBOX_PAUSE: Duration = Duration::from_millis(200);
 
-/// Directories of cases, and the root of an export, are smaller than this.
+/// The limit of entries: directories of cases, and the root of an export, are smaller.
 const ENTRIES_MAX: usize = 1 << 18;
 
-/// The most that is asked for at a time; replies that are much longer are not taken, in bytes.
+/// The largest size of a READ, in bytes; much longer replies are refused.
 const READ_BYTES_MAX: u32 = TRANSFER_BYTES_MAX;
 
 /// An entry of a listing.
@@ -37,9 +37,9 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
     pub(crate) file_id: u64,
     pub(crate) cookie: Cookie,
-    /// With READDIRPLUS only, and there as the server likes.
+    /// Only with READDIRPLUS, and optional.
     pub(crate) attributes: Option<Attributes>,
-    /// With READDIRPLUS only, and there as the server likes.
+    /// Only with READDIRPLUS, and optional.
     pub(crate) object: Option<Handle>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Page {
     pub(crate) bytes: usize,
 }
 
-/// Where the pages of a listing have begun.
+/// The cookies at which the pages of a listing have begun.
 pub(crate) struct Course<Cookie>(BTreeSet<Cookie>);
 
 impl<Cookie: Copy + Debug + Ord> Course<Cookie> {
@@ -62,7 +62,8 @@ impl<Cookie: Copy + Debug + Ord> Course<Cookie> {
         Self(BTreeSet::new())
     }
 
-    /// Where the next page begins, if there is one; fails the case for a listing without end.
+    /// Returns the position of the next page, if there is one; fails the case for a listing without
+    /// end.
     pub(crate) fn next(
         &mut self,
         last: Option<Cookie>,
@@ -73,15 +74,15 @@ impl<Cookie: Copy + Debug + Ord> Course<Cookie> {
             return Ok(None);
         }
         let Some(last) = last else {
-            return Err(Stop::fail("a listing gives nothing before its end"));
+            return Err(Stop::fail("a page of a listing is empty before its end"));
         };
-        ensure!(self.0.insert(last), "a listing comes back to {last:?}");
+        ensure!(self.0.insert(last), "a listing returns to {last:?}");
         ensure!(count < ENTRIES_MAX, "a listing has no end");
         Ok(Some(last))
     }
 }
 
-/// Where a listing goes on.
+/// The position of the next page of a listing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Position {
     pub(crate) cookie: Cookie,
@@ -91,11 +92,11 @@ pub(crate) struct Position {
 /// A client of version 3.
 pub(crate) struct V3 {
     pub(crate) client: Client,
-    /// How much may be written at a time.
+    /// The largest size of a WRITE.
     pub(crate) write_bytes_max: usize,
 }
 
-/// The procedure of a number.
+/// Returns the procedure with a number.
 pub(crate) const fn procedure(number: u32) -> Procedure {
     Procedure { program: nfs3::PROGRAM, version: nfs3::VERSION, number }
 }
@@ -108,18 +109,18 @@ pub(crate) fn place<'a>(
     DirectoryArgs { directory, name: Name(name.as_ref()) }
 }
 
-/// Permission bits alone.
+/// Attributes with permission bits only.
 pub(crate) fn mode(mode: u32) -> SetAttributes {
     SetAttributes { mode: Some(mode), ..SetAttributes::default() }
 }
 
-/// A size alone.
+/// Attributes with a size only.
 pub(crate) fn size(size: u64) -> SetAttributes {
     SetAttributes { size: Some(size), ..SetAttributes::default() }
 }
 
 impl V3 {
-    /// Makes a call; one that is answered JUKEBOX is made again.
+    /// Makes a call, and repeats it while it gets JUKEBOX.
     fn results(&mut self, number: u32, args: &impl Encode) -> Result<Bytes, Stop> {
         let end = Instant::now() + self.client.route.patience;
         loop {
@@ -132,7 +133,7 @@ impl V3 {
         }
     }
 
-    /// Makes a call whose results outlive the message they came in.
+    /// Makes a call whose results outlive the message.
     fn ask<Done, Failed>(
         &mut self,
         number: u32,
@@ -150,7 +151,7 @@ impl V3 {
 
     pub(crate) fn null(&mut self) -> Result<(), Stop> {
         let results = self.client.call(procedure(rpc::null::NUMBER), &())?;
-        ensure!(results.is_empty(), "NULL answers with {} bytes of results", results.len());
+        ensure!(results.is_empty(), "the reply to NULL has {} bytes of results", results.len());
         Ok(())
     }
 
@@ -367,7 +368,7 @@ impl V3 {
     }
 }
 
-/// What cases do all the time.
+/// Frequent operations.
 impl V3 {
     /// The attributes of an object.
     pub(crate) fn attributes(&mut self, object: Handle) -> Result<Attributes, Stop> {
@@ -383,7 +384,7 @@ impl V3 {
         Ok(self.lookup(directory, name)?.done()?.object)
     }
 
-    /// The handle of what was made; where the server gave none, its name is looked up.
+    /// Returns the handle of a new object; if the server returned none, its name is looked up.
     pub(crate) fn made(
         &mut self,
         made: Answered3<Made, Wcc>,
@@ -396,7 +397,7 @@ impl V3 {
         }
     }
 
-    /// Makes a file with contents, mode 0644.
+    /// Creates a file with contents, mode 0644.
     pub(crate) fn file(
         &mut self,
         directory: Handle,
@@ -411,7 +412,7 @@ impl V3 {
         Ok(file)
     }
 
-    /// Makes a directory, mode 0755.
+    /// Creates a directory, mode 0755.
     pub(crate) fn directory(
         &mut self,
         directory: Handle,
@@ -421,7 +422,7 @@ impl V3 {
         self.made(made, directory, &name)
     }
 
-    /// Writes all of the data, safely; a server may take less at a time.
+    /// Writes all of the data to stable storage; a server may accept less at a time.
     pub(crate) fn put(
         &mut self,
         file: Handle,
@@ -435,7 +436,7 @@ impl V3 {
             let written = usize::try_from(count).unwrap_or(usize::MAX);
             ensure!(
                 written > 0 && written <= piece.len(),
-                "WRITE of {} bytes answers that {count} were written",
+                "the reply to a WRITE of {} bytes has a count of {count}",
                 piece.len()
             );
             (offset, rest) = (offset + u64::from(count), &rest[written..]);
@@ -443,7 +444,7 @@ impl V3 {
         Ok(())
     }
 
-    /// Reads so many bytes, or up to the end; a server may give less at a time.
+    /// Reads this number of bytes, or up to the end; a server may return less at a time.
     pub(crate) fn get(&mut self, file: Handle, offset: u64, count: u32) -> Result<Vec<u8>, Stop> {
         let mut data = Vec::new();
         let wanted = usize::try_from(count).unwrap_or(usize::MAX);
@@ -453,12 +454,12 @@ impl V3 {
             let done = self.read(file, at, left)?.done()?;
             ensure!(
                 done.data.len() as u64 == u64::from(done.count),
-                "READ says {} bytes and gives {}",
+                "READ returns a count of {} and {} bytes",
                 done.count,
                 done.data.len()
             );
             data.extend_from_slice(&done.data);
-            ensure!(done.end || !done.data.is_empty(), "READ gives nothing before the end");
+            ensure!(done.end || !done.data.is_empty(), "READ returns no data before the end");
             if done.end {
                 break;
             }
@@ -498,13 +499,13 @@ impl V3 {
         }
     }
 
-    /// Whether an object is of a kind.
+    /// Returns true if an object has a type.
     pub(crate) fn is(&mut self, object: Handle, kind: FileType) -> Result<bool, Stop> {
         Ok(self.attributes(object)?.file_type == kind)
     }
 }
 
-/// What a symbolic link says, kept.
+/// The text of a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) attributes: Option<Attributes>,
@@ -518,7 +519,7 @@ impl<'a> Decode<'a> for Target {
     }
 }
 
-/// What WRITE is called with.
+/// The arguments of a WRITE.
 pub(crate) fn write_args(
     file: Handle,
     offset: u64,
@@ -549,8 +550,8 @@ fn full_entry(entry: &readdirplus::Entry<'_>) -> Entry {
     }
 }
 
-/// Reads results as a whole; what cannot be read fails the case.
+/// Decodes all results; malformed results fail the case.
 pub(crate) fn readable<'a, T: Decode<'a>>(name: &str, results: &'a Bytes) -> Result<T, Stop> {
     decode_all(&mut Reader::new(results))
-        .map_err(|error| Stop::fail(format!("the results of {name} cannot be read: {error}")))
+        .map_err(|error| Stop::fail(format!("the results of {name} are malformed: {error}")))
 }

@@ -1,5 +1,5 @@
-//! A bad cable between clients and a server: a proxy for TCP and UDP on one port that delays,
-//! loses, doubles and reorders, and that can be cut in one direction or both.
+//! A faulty link (cable) between clients and a server: a proxy for TCP and UDP on one port that
+//! delays, loses, duplicates and reorders messages, and that can be cut in one direction or both.
 //!
 //! ```no_run
 //! use core::time::Duration;
@@ -7,7 +7,7 @@
 //!
 //! let any = "127.0.0.1:0".parse().unwrap();
 //! let cable = Cable::lay(any, "127.0.0.1:2049".parse().unwrap(), Faults::default()).unwrap();
-//! // Clients are told to go to `cable.address()`.
+//! // Clients connect to `cable.address()`.
 //! let faults = Faults { round_trip: Duration::from_millis(20), lost: 10, ..Faults::default() };
 //! cable.set_faults(faults);
 //! cable.cut(Cut::ToServer);
@@ -15,12 +15,12 @@
 //! cable.sever();
 //! ```
 //!
-//! What it does to streams is what a network does to them: delay, silence in either direction until
-//! it is mended, a narrow way on which what is sent waits at the sender, and an end (sever). Within
-//! a stream nothing is lost, doubled or reordered, as TCP sees to that. While both directions are cut
-//! a new connection is taken and stays silent: a proxy cannot keep the kernel from answering. The
-//! server sees the proxy as the client: from a port that takes privilege, where the proxy may have
-//! one, so that it is believed as the client would be.
+//! The cable treats streams as a network does: it delays them, keeps either direction silent until
+//! it is mended, limits the rate so that data waits at the sender, and ends them (sever). Within a
+//! stream nothing is lost, duplicated or reordered, as TCP guarantees. While both directions are
+//! cut the proxy accepts a new connection and keeps it silent, because a proxy cannot keep the
+//! kernel from accepting. The server sees the proxy as the client. If the proxy has the privilege
+//! it connects from a privileged port, so that the server trusts it like the client.
 
 mod control;
 mod datagrams;
@@ -37,20 +37,21 @@ use std::thread;
 use control::Control;
 pub use control::Counters;
 
-/// What the cable does to what goes through it. Shares are in thousandths of all datagrams.
+/// The faults of the cable. Shares are in thousandths of all datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The time from a message to its answer that the cable adds, half of it each way.
+    /// The time that the cable adds to each round trip, half of it in each direction.
     pub round_trip: Duration,
     /// Datagrams that do not arrive.
     pub lost: u16,
     /// Datagrams that arrive twice.
     pub doubled: u16,
-    /// Datagrams that later ones overtake: they take up to ten milliseconds and a round trip more.
+    /// Datagrams that later ones overtake: they take up to ten milliseconds and a round trip
+    /// longer.
     pub reordered: u16,
 }
 
-/// A direction in which nothing goes through.
+/// A direction that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// From clients to the server.
@@ -61,20 +62,20 @@ pub enum Cut {
     Both,
 }
 
-/// A cable that is laid; taken away when this is dropped.
+/// A cable in use; dropping it removes it.
 pub struct Cable {
     address: SocketAddr,
     control: Arc<Control>,
 }
 
-/// How often a port that is free for TCP may be taken for UDP.
+/// The number of attempts to find a port that is free for TCP and for UDP.
 const PICKS_MAX: usize = 32;
 
 impl Cable {
-    /// Lays a cable from an address, with port 0 from a free one, to a server.
+    /// Opens a cable from an address to a server; port 0 stands for a free port.
     ///
     /// # Errors
-    /// When the address cannot be had, or the system has no thread left.
+    /// Returns an error if the address is not available, or the system has no thread left.
     pub fn lay(at: SocketAddr, server: SocketAddr, faults: Faults) -> io::Result<Self> {
         let (listener, datagrams) = open(at)?;
         let address = listener.local_addr()?;
@@ -85,25 +86,25 @@ impl Cable {
         Ok(Self { address, control })
     }
 
-    /// Where clients are to go.
+    /// Returns the address to which clients connect.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Does other things to what goes through from now on.
+    /// Changes the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.control.change(|state| state.faults = faults);
     }
 
-    /// Takes so many bytes a second of each direction of a connection from now on; none for all
-    /// that come.
+    /// Limits each direction of a connection to this number of bytes a second from now on; `None`
+    /// removes the limit.
     pub fn set_narrow(&self, bytes_a_second: Option<NonZeroU32>) {
         self.control.change(|state| state.narrow = bytes_a_second);
     }
 
-    /// Lets nothing through in a direction, until it is mended. What is sent on a stream meanwhile
-    /// waits, and datagrams are lost.
+    /// Cuts a direction until it is mended. Data on a stream waits meanwhile, and datagrams are
+    /// lost.
     pub fn cut(&self, direction: Cut) {
         self.control.change(|state| {
             state.cut[streams::TO_SERVER] |= direction != Cut::ToClients;
@@ -111,18 +112,18 @@ impl Cable {
         });
     }
 
-    /// Lets everything through again.
+    /// Removes all cuts.
     pub fn mend(&self) {
         self.control.change(|state| state.cut = [false; 2]);
     }
 
-    /// Ends every connection that goes through, as a reset would; new ones may be made.
+    /// Ends every connection, as a reset would; new ones are possible.
     pub fn sever(&self) {
         self.control.change(|state| state.severed += 1);
         self.control.sever();
     }
 
-    /// What went through, and what did not.
+    /// Returns the counts of delivered and lost messages.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.control.counters()
@@ -133,7 +134,7 @@ impl Drop for Cable {
     fn drop(&mut self) {
         self.control.change(|state| state.is_over = true);
         self.control.sever();
-        // The one that waits for connections hears of it by one.
+        // A connection wakes the thread that accepts connections.
         drop(std::net::TcpStream::connect(self.address));
     }
 }

@@ -1,5 +1,5 @@
-//! What tests of clients need: servers over memory, poor ones too, a bad cable to them, and
-//! programs that know each byte they wrote.
+//! Tools for tests of clients: servers over memory, also minimal ones, a faulty link (cable) to
+//! them, and programs that record each byte they wrote.
 
 mod cable;
 mod load;

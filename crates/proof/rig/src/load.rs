@@ -1,4 +1,4 @@
-//! Programs that know each byte they wrote, over the caching client.
+//! Programs that record each byte they wrote, over the caching client.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -7,35 +7,35 @@ use leasehold_client::{
     Client, Credential, Error, Mode, NodeId, OpenHow, OpenId, SetAttributes, Status,
 };
 
-/// What programs do at once, each with a file of its own in the directory that is mounted: they
-/// write and read anywhere, cut and extend, sync and close, by chance.
+/// Concurrent programs, each with a file of its own in the mounted directory. They write and read
+/// anywhere, truncate and extend, sync and close, at random.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// How many programs.
+    /// The number of programs.
     pub files: u64,
-    /// How many steps each takes.
+    /// The number of steps of each program.
     pub steps: u32,
-    /// No file is longer.
+    /// The maximum length of a file.
     pub bytes_max: usize,
-    /// Whether each file is one that must not have been there. A server that is killed meanwhile may
-    /// have made it and not know its client again.
+    /// True if each file must be new. A server that is killed meanwhile may have created it and not
+    /// recognise its client again.
     pub exclusive: bool,
-    /// Where chance begins; no two loads in one directory have the same.
+    /// The random seed; no two loads in one directory may have the same.
     pub seed: u64,
 }
 
-/// What was found.
+/// The results of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Bytes that programs wrote.
     pub written_bytes: u64,
-    /// Bytes that were read.
+    /// Bytes that programs read.
     pub read_bytes: u64,
-    /// Bytes of those that were not as they were written, or that were missing or too many.
+    /// Bytes that were read with a wrong value, or that were missing or superfluous.
     pub lost_bytes: u64,
 }
 
-/// What the files of a load are to hold.
+/// The expected contents of a load's files.
 #[derive(Clone, Debug)]
 pub struct Files {
     seed: u64,
@@ -43,10 +43,10 @@ pub struct Files {
 }
 
 impl Load {
-    /// Runs it, and ends with everything saved as an fsync has it.
+    /// Runs the load, and ends when an fsync has made all data durable.
     ///
     /// # Errors
-    /// The first failure of an operation.
+    /// Returns the first failure of an operation.
     pub async fn run(self, client: &Client, who: &Credential) -> Result<(Files, Ledger), Error> {
         let lives = (0..self.files).map(|number| self.life(client, who, number));
         let (mut contents, mut total) = (Vec::new(), Ledger::default());
@@ -89,10 +89,10 @@ impl Load {
 }
 
 impl Files {
-    /// Reads the files by another client, say, and compares.
+    /// Reads the files, for example by another client, and compares them.
     ///
     /// # Errors
-    /// As [`Load::run`].
+    /// Like [`Load::run`].
     pub async fn compare(&self, client: &Client, who: &Credential) -> Result<Ledger, Error> {
         let mut ledger = Ledger::default();
         for (number, bytes) in (0..).zip(&self.contents) {
@@ -108,7 +108,7 @@ impl Files {
 }
 
 impl Ledger {
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -133,7 +133,7 @@ const fn too_big() -> Error {
     Error::Failed(Status::FileTooBig)
 }
 
-/// One program's file and what it is to hold.
+/// One program's file and its expected contents.
 struct Program<'a> {
     client: &'a Client,
     who: &'a Credential,

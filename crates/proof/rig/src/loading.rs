@@ -1,4 +1,4 @@
-//! The load against any server, as a command.
+//! A command that runs the load against any server.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,46 +9,46 @@ use leasehold_client::{Client, Credential, Options, Variant};
 use leasehold_rig::{Ledger, Load};
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 
-/// What runs against which server.
+/// The options of the load and of its server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadOptions {
     /// The server's name or address
     #[arg(value_name = "HOST")]
     host: String,
 
-    /// A directory there in which nothing is called load-*
+    /// A directory there without a name load-*
     #[arg(value_name = "PATH")]
     path: String,
 
-    /// The port of NFS and MOUNT, where the portmapper is not to be asked
+    /// The port of NFS and MOUNT; without it the program asks the portmapper
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// How many programs run at once
+    /// The number of concurrent programs
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     files: u64,
 
-    /// How many steps each takes
+    /// The number of steps of each program
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     steps: u32,
 
-    /// A command that kills the server and starts it again; the load goes on until it was run as
-    /// often as that is wanted
+    /// A command that kills the server and starts it again; the load continues until the command
+    /// has run as often as requested
     #[arg(long, value_name = "COMMAND")]
     restart_command: Option<String>,
 
-    /// How often it is run
+    /// The number of runs of the command
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     restarts: u32,
 }
 
-/// No file is longer.
+/// The maximum length of a file.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Between restarts there is time for some thousand calls.
+/// Some thousand calls fit between two restarts.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs the load, and says what was found; fails when a byte was lost.
+/// Runs the load, and returns a summary; fails if a byte was lost.
 pub(crate) fn run(options: &LoadOptions) -> Result<String, String> {
     let runtime = Runtime::start().map_err(|error| error.to_string())?;
     let who = Credential::system("rig", 0, 0, &[]);
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &LoadOptions) -> Result<String, String> {
     };
     let mounted = block_on(mount(&runtime, &target, &who)).map_err(|error| error.to_string())?;
     if !mounted.rest.is_empty() {
-        return Err(format!("{} is not what the server lets be mounted", options.path));
+        return Err(format!("{} is not a directory that the server exports", options.path));
     }
     let caching = client(&mounted, &who, Variant::CloseToOpen)?;
     let rounds = under_restarts(options, |seed| {
@@ -87,7 +87,7 @@ fn client(mounted: &Mounted, who: &Credential, variant: Variant) -> Result<Clien
     block_on(Client::new(nfs, root, bounds, who, options)).map_err(|error| error.to_string())
 }
 
-/// Runs rounds, one at least, until the server was restarted as often as is wanted.
+/// Runs rounds, one at least, until the server was restarted as often as requested.
 fn under_restarts<T>(
     options: &LoadOptions,
     round: impl Fn(u64) -> Result<T, String>,

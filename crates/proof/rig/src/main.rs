@@ -1,4 +1,4 @@
-//! Test servers, bad cables and loads as commands.
+//! Test servers, faulty links and loads as commands.
 
 mod loading;
 
@@ -12,26 +12,25 @@ use clap::Parser;
 use leasehold_rig::{Cable, EXPORT, Faults, Manners, MemServer};
 use leasehold_shell::process::Termination;
 
-/// Test servers and bad cables, until they are told to end, and loads
+/// Test servers and faulty links, until they receive a signal to end, and loads
 #[derive(Debug, Parser)]
 #[command(name = "leasehold-rig", max_term_width = 100)]
 enum Command {
-    /// Lay a bad cable before a server, TCP and UDP
+    /// Open a faulty link to a server, TCP and UDP
     Cable(CableOptions),
-    /// Have programs that know each byte they wrote write and read on a server, by the client that
-    /// caches
+    /// Run programs that record each byte they write against a server, with the caching client
     Load(loading::LoadOptions),
-    /// Serve a store in memory that is empty
+    /// Serve an empty store in memory
     Serve {
-        /// Where to serve
+        /// The address of the server
         #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
         listen: SocketAddr,
 
-        /// Leave out of replies all that may be left out, and take one byte a WRITE
+        /// Omit all optional parts of replies, and accept one byte a WRITE
         #[arg(long, conflicts_with = "version_2_only")]
         stingy: bool,
 
-        /// Serve version 2 of NFS alone
+        /// Serve only version 2 of NFS
         #[arg(long)]
         version_2_only: bool,
     },
@@ -39,7 +38,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct CableOptions {
-    /// Where clients are to go
+    /// The address to which clients connect
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2050")]
     listen: SocketAddr,
 
@@ -47,25 +46,25 @@ struct CableOptions {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     server: SocketAddr,
 
-    /// The round trip that it adds, in milliseconds; may be a part of one. Example: 0.2
+    /// The added round trip, in milliseconds, fractions allowed. Example: 0.2
     #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
     round_trip: f64,
 
-    /// Datagrams that do not arrive, in thousandths
+    /// Lost datagrams, in thousandths
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     lost: u16,
 
-    /// Datagrams that arrive twice, in thousandths
+    /// Duplicated datagrams, in thousandths
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     doubled: u16,
 
-    /// Datagrams that later ones overtake, in thousandths
+    /// Reordered datagrams, in thousandths
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     reordered: u16,
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number of milliseconds".to_owned())?;
+    let number: f64 = text.parse().map_err(|_| "expected a number of milliseconds".to_owned())?;
     let is_in_range = (0.0..=60_000.0).contains(&number);
     is_in_range.then_some(number).ok_or_else(|| "0 to 60000 milliseconds".to_owned())
 }
@@ -110,12 +109,12 @@ fn lay(options: &CableOptions, termination: Termination) -> Result<(), String> {
 fn serve(listen: SocketAddr, manners: Manners, termination: Termination) -> Result<(), String> {
     let server = MemServer::start_over(listen, Arc::default(), manners);
     let server = server.map_err(|error| error.to_string())?;
-    say(&format!("/{EXPORT} is served at {}", server.address()));
+    say(&format!("serving /{EXPORT} at {}", server.address()));
     termination.wait();
     Ok(())
 }
 
 fn say(line: &str) {
-    // Where stdout is closed nobody wants to know.
+    // If stdout is closed no program reads the line.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

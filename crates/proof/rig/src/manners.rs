@@ -1,4 +1,4 @@
-//! Servers that do no more than they must.
+//! Servers that implement only the mandatory parts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use leasehold_wire::nfs3::{
 use leasehold_wire::rpc::{Call, Reply, ReplyStatus, Versions};
 use leasehold_wire::{mount, nfs2};
 
-/// How much a server does.
+/// The features of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manners {
-    /// All that ours does.
+    /// All features of our server.
     #[default]
     Full,
-    /// All that must be in version 3: no attributes or handles where they may be left out, one byte
-    /// a WRITE, small FSINFO.
+    /// Only the mandatory parts of version 3: no optional attributes or handles, one byte a WRITE,
+    /// small FSINFO.
     Stingy,
     /// Version 2 of NFS and version 1 of MOUNT.
     Version2Only,
 }
 
-/// A service with its manners.
+/// A service with limited features.
 pub(crate) struct Mannered {
     service: Arc<Service>,
     manners: Manners,
@@ -76,7 +76,7 @@ impl Handler for Mannered {
     }
 }
 
-/// The same WRITE with its first byte alone.
+/// Returns the same WRITE with only its first byte.
 fn one_byte(call: &Call<'_>, mut args: Reader<'_>) -> Option<Bytes> {
     let args: write::Args = decode_all(&mut args).ok()?;
     let data = args.data.slice(..args.data.len().min(1));
@@ -87,12 +87,12 @@ fn one_byte(call: &Call<'_>, mut args: Reader<'_>) -> Option<Bytes> {
     Some(writer.finish().into_bytes())
 }
 
-/// A reply without all that may be left out of it.
+/// Returns a reply without its optional parts.
 fn poorer(procedure: u32, reply: Message) -> Message {
     let message = reply.into_bytes();
     let mut reader = Reader::new(&message);
     let mut writer = Writer::new();
-    let head = Reply::decode(&mut reader).expect("a reply of ours can be read");
+    let head = Reply::decode(&mut reader).expect("our replies are well-formed");
     head.encode(&mut writer);
     if head.status == ReplyStatus::Success && !strip(procedure, &mut reader, &mut writer) {
         return message.into();
@@ -100,13 +100,13 @@ fn poorer(procedure: u32, reply: Message) -> Message {
     writer.finish()
 }
 
-/// Something with parts that may be left out.
+/// A structure with optional parts.
 trait Strip {
-    /// Leaves them out.
+    /// Removes the optional parts.
     fn strip(&mut self);
 }
 
-/// Copies results without what may be left out; says whether there is anything of that kind.
+/// Copies results without their optional parts; returns false if there are none.
 fn strip(procedure: u32, reader: &mut Reader<'_>, writer: &mut Writer) -> bool {
     match procedure {
         setattr::NUMBER => copy::<Wcc, Wcc>(reader, writer),
@@ -117,7 +117,7 @@ fn strip(procedure: u32, reader: &mut Reader<'_>, writer: &mut Writer) -> bool {
         write::NUMBER => copy::<write::Done, Wcc>(reader, writer),
         // CREATE, MKDIR, SYMLINK and MKNOD.
         create::NUMBER..=nfs3::mknod::NUMBER => copy::<Made, Wcc>(reader, writer),
-        // And RMDIR.
+        // RMDIR as well.
         remove::NUMBER | nfs3::rmdir::NUMBER => copy::<Wcc, Wcc>(reader, writer),
         rename::NUMBER => copy::<rename::Done, rename::Done>(reader, writer),
         link::NUMBER => copy::<link::Done, link::Done>(reader, writer),
@@ -140,7 +140,7 @@ where
     Done: Decode<'a> + Encode + Strip,
     Failed: Decode<'a> + Encode + Strip,
 {
-    let reply: nfs3::Reply<Done, Failed> = decode_all(reader).expect("a reply of ours can be read");
+    let reply: nfs3::Reply<Done, Failed> = decode_all(reader).expect("our replies are well-formed");
     match reply {
         nfs3::Reply::Done(mut done) => {
             done.strip();
@@ -203,7 +203,7 @@ impl Strip for commit::Done {
 }
 
 impl Strip for fsinfo::Done {
-    /// The sizes that a server likes may be left at zero.
+    /// The preferred sizes may be zero.
     fn strip(&mut self) {
         self.attributes = None;
         (self.read_bytes_best, self.write_bytes_best, self.directory_bytes_best) = (0, 0, 0);
@@ -220,7 +220,7 @@ impl Strip for NamesPlus<'_> {
     }
 }
 
-/// Structures whose attributes are all that may be left out.
+/// Structures with only attributes as optional parts.
 macro_rules! strip_attributes {
     ($($type:ty),*) => {$(
         impl Strip for $type {

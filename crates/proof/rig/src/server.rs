@@ -18,13 +18,13 @@ use crate::manners::{Mannered, Manners};
 /// The name of the export.
 pub const EXPORT: &str = "data";
 
-/// By which metaservers that use a server as an iod say their epochs.
+/// The key under which metaservers report their epochs to a server that they use as an iod.
 pub const EPOCH_KEY: EpochKey = EpochKey([8; 16]);
 
 /// The epoch of the next server.
 static EPOCHS: AtomicU64 = AtomicU64::new(1);
 
-/// Keeps no list of clients with leases.
+/// A list of clients with leases that stores nothing.
 struct Forgetful;
 
 impl Ledger for Forgetful {
@@ -33,8 +33,9 @@ impl Ledger for Forgetful {
     }
 }
 
-/// A server over a store in memory, on the loopback, TCP and UDP on one port; stopped when this is
-/// dropped. It believes who asks from a port that takes privilege or from this machine, and its handles survive a restart over the same store.
+/// A server over a store in memory, on the loopback, TCP and UDP on one port; dropping it stops it.
+/// It trusts callers from a privileged port or from this machine, and its handles survive a restart
+/// over the same store.
 pub struct MemServer {
     address: SocketAddr,
     store: Arc<MemStore>,
@@ -42,23 +43,23 @@ pub struct MemServer {
 }
 
 impl MemServer {
-    /// Starts an empty one on a free port.
+    /// Starts a server with an empty store on a free port.
     ///
     /// # Panics
-    /// When there is no port, descriptor or thread left: a test cannot go on.
+    /// Panics if there is no port, descriptor or thread left: a test cannot continue.
     #[must_use]
     pub fn start(manners: Manners) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self::start_over(any, Arc::default(), manners).expect("there is a port left")
+        Self::start_over(any, Arc::default(), manners).expect("a port is free")
     }
 
-    /// Starts one at an address over a store, such as those of one that was stopped.
+    /// Starts a server at an address over a store, for example at the address of a stopped server.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// Returns an error if the address is not available.
     ///
     /// # Panics
-    /// As [`MemServer::start`].
+    /// Like [`MemServer::start`].
     pub fn start_over(
         address: SocketAddr,
         store: Arc<MemStore>,
@@ -78,7 +79,7 @@ impl MemServer {
         };
         let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
         let service = service.with_epochs(EPOCH_KEY, &[]);
-        // Each start is another epoch, and knows nothing of leases of the one before.
+        // Each start has a new epoch, and does not know earlier leases.
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let remembered = Remembered { epoch, list: Vec::new() };
         let service = service.with_leases(remembered, Arc::new(Forgetful), clock::now());
@@ -89,18 +90,18 @@ impl MemServer {
                 Arc::new(Mannered::new(Arc::clone(&service), manners))
             }
         };
-        let running = server.start(handler).expect("there are threads left");
+        let running = server.start(handler).expect("the system has threads left");
         service.call_clients_by(running.post());
         Ok(Self { address, store, running: Some(running) })
     }
 
-    /// Where it is.
+    /// The server's address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it serves.
+    /// The server's store.
     #[must_use]
     pub const fn store(&self) -> &Arc<MemStore> {
         &self.store

@@ -18,7 +18,7 @@ use crate::program::Program;
 /// The programs of one client.
 pub(crate) const PROGRAM_COUNT: u8 = 2;
 
-/// What a client wants of the network.
+/// A request of a client to the network.
 #[derive(Debug)]
 pub(crate) enum Wish {
     Connect,
@@ -33,15 +33,15 @@ pub(crate) struct Client {
     programs: Vec<(Program, Doing)>,
 }
 
-/// A call that has not ended.
+/// A call in progress.
 struct Message {
     program: usize,
-    /// Its number, once it was sent.
+    /// The xid, after the first transmission.
     xid: Option<Xid>,
     bytes: Vec<u8>,
 }
 
-/// What a program is doing, by the client's clock.
+/// The state of a program, by the client's clock.
 enum Doing {
     Thinking {
         until: Time,
@@ -50,7 +50,7 @@ enum Doing {
         id: OpId,
         op: Op,
     },
-    /// The server asked for patience: the same again, as a new call.
+    /// The server returned JUKEBOX: the program repeats the operation as a new call.
     Again {
         id: OpId,
         op: Op,
@@ -60,7 +60,7 @@ enum Doing {
 }
 
 impl Client {
-    /// The programs are numbered from `first_program` on.
+    /// Creates the host; its programs are numbered from `first_program`.
     pub(crate) fn new(carrier: Carrier, first_program: u8, random: &mut Random) -> Self {
         let in_flight_max = 1 + usize::from(random.one_in(2));
         let options =
@@ -77,17 +77,17 @@ impl Client {
         }
     }
 
-    /// Lets all programs end.
+    /// Lets all programs finish.
     pub(crate) fn end(&mut self) {
         self.programs.iter_mut().for_each(|(program, _)| program.end());
     }
 
-    /// Whether all programs have ended.
+    /// Returns true if all programs have ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.programs.iter().all(|(_, doing)| matches!(doing, Doing::Nothing))
     }
 
-    /// The true time at which something is to be done without anything from outside.
+    /// The true time of the next timer of the host.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let programs = self.programs.iter().filter_map(|(_, doing)| match doing {
             Doing::Thinking { until } | Doing::Again { until, .. } => Some(*until),
@@ -96,7 +96,7 @@ impl Client {
         programs.chain(self.calls.next_wake()).min().map(|local| self.clock.moment(local))
     }
 
-    /// Lets programs go on and calls be sent again.
+    /// Lets programs continue and retransmits calls whose timers have expired.
     pub(crate) fn wake(&mut self, now: Time, history: &mut History) -> Vec<Wish> {
         let local = self.clock.local(now);
         let mut wishes = self.step(local, Event::Tick);
@@ -132,7 +132,7 @@ impl Client {
         self.step(local, Event::Begin { call, weight: op.weight() })
     }
 
-    /// The connection that was wished for last is there, or it is not.
+    /// Reports the result of the last connection attempt.
     pub(crate) fn connection(&mut self, now: Time, there: bool) -> Vec<Wish> {
         let event = if there { Event::Connected } else { Event::Disconnected };
         self.step(self.clock.local(now), event)
@@ -142,7 +142,8 @@ impl Client {
     pub(crate) fn receive(&mut self, now: Time, bytes: &Bytes, history: &mut History) -> Vec<Wish> {
         let local = self.clock.local(now);
         let mut reader = Reader::new(bytes);
-        let Reply { xid, status } = Reply::decode(&mut reader).expect("the server replies in form");
+        let Reply { xid, status } =
+            Reply::decode(&mut reader).expect("the server's reply is well-formed");
         let mut effects = Vec::new();
         self.calls.step(local, Event::Reply { xid }, &mut effects);
         let done = effects.iter().find_map(|effect| match effect {
@@ -152,7 +153,7 @@ impl Client {
             }
         });
         if let Some(message) = done {
-            assert_eq!(status, ReplyStatus::Success, "every call is one that is served");
+            assert_eq!(status, ReplyStatus::Success, "the server serves every call");
             self.ended(now, message.program, &mut reader, history);
         }
         self.wishes(&effects)
@@ -161,8 +162,10 @@ impl Client {
     fn ended(&mut self, now: Time, index: usize, reader: &mut Reader<'_>, history: &mut History) {
         let local = self.clock.local(now);
         let (program, doing) = &mut self.programs[index];
-        let Doing::Waiting { id, op } = *doing else { panic!("what ends was waited for") };
-        let outcome = op.outcome(reader).expect("the results are those of the procedure");
+        let Doing::Waiting { id, op } = *doing else {
+            panic!("a program waits for each call that ends")
+        };
+        let outcome = op.outcome(reader).expect("the results have the procedure's type");
         let until = local + program.thinking();
         if outcome == Outcome::Failed(Status::Jukebox) {
             *doing = Doing::Again { id, op, until };
@@ -179,7 +182,7 @@ impl Client {
         self.wishes(&effects)
     }
 
-    /// The operation whose call has a number, while it goes on.
+    /// Returns the operation of a call in progress by the call's xid.
     pub(crate) fn op_of(&self, xid: Xid) -> Option<OpId> {
         let message = self.messages.values().find(|message| message.xid == Some(xid))?;
         match self.programs[message.program].1 {
@@ -198,9 +201,9 @@ impl Client {
         effects.iter().filter_map(wish).collect()
     }
 
-    /// A copy of a call, with its number.
+    /// Returns a copy of a call under the given xid.
     fn copy(&mut self, call: CallId, xid: Xid) -> Bytes {
-        let message = self.messages.get_mut(&call).expect("what is sent goes on");
+        let message = self.messages.get_mut(&call).expect("a call that is sent is in progress");
         message.xid = Some(xid);
         let mut bytes = message.bytes.clone();
         bytes[..4].copy_from_slice(&xid.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The clock of a host: it begins somewhere and runs a little too fast or too slow.
+//! The clock of a host: it starts at a random time and runs slightly fast or slow.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold_base::units::Time;
 
 const MILLION: u128 = 1_000_000;
 
-/// How wrong a clock runs at most, in millionths: far worse than any quartz.
+/// The largest drift of a clock, in millionths: far worse than any quartz.
 const DRIFT_PPM_MAX: u64 = 1000;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,23 +22,23 @@ impl Clock {
         Self::drifting(random, DRIFT_PPM_MAX)
     }
 
-    /// A clock that runs wrong by so many millionths at most.
+    /// Creates a clock with a drift of at most `drift_ppm_max` millionths.
     pub(crate) fn drifting(random: &mut Random, drift_ppm_max: u64) -> Self {
         let drift = random.below(2 * drift_ppm_max + 1);
         let offset = Duration::from_secs(random.below(1_000_000));
         Self {
-            offset: u64::try_from(offset.as_nanos()).expect("a million seconds are few"),
+            offset: u64::try_from(offset.as_nanos()).expect("a million seconds fit 64 bits"),
             rate: MILLION - u128::from(drift_ppm_max) + u128::from(drift),
         }
     }
 
-    /// What the clock shows at a true time.
+    /// Converts true time to the time of this clock.
     pub(crate) fn local(self, now: Time) -> Time {
         let run = u128::from(now.as_nanoseconds()) * self.rate / MILLION;
         Time::from_nanoseconds(self.offset + u64::try_from(run).expect("worlds are short"))
     }
 
-    /// The first true time at which the clock shows a time, or a later one.
+    /// Returns the first true time at which the clock shows `local` or a later time.
     pub(crate) fn moment(self, local: Time) -> Time {
         let run = u128::from(local.as_nanoseconds().saturating_sub(self.offset));
         let moment = (run * MILLION).div_ceil(self.rate);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alarm_rings_when_its_time_has_come() {
+    fn an_alarm_rings_at_its_time() {
         let mut random = Random::from_seed(1);
         for _ in 0..1000 {
             let clock = Clock::draw(&mut random);

@@ -1,13 +1,14 @@
-//! Worlds of metaservers whose clients hold leases: each metaserver has the real machine of covers,
-//! and the real table for what has its home there, and a client that caches what it may.
+//! Worlds of metaservers whose clients hold leases. Each metaserver has the real machine of
+//! delegable leases (covers), the real lease table for the objects that have their home there, and
+//! a client that caches under its leases.
 //!
-//! Messages between metaservers are lost, doubled, late and overtaken, links are cut, in one direction
-//! or both, metaservers crash, clients sleep past their leases, and all clocks run differently. Files
-//! are few. Then the world heals, and each client must read every file.
+//! Messages between metaservers are lost, duplicated, late and reordered, links are cut in one
+//! direction or both, metaservers crash, clients sleep past their leases, and all clocks run
+//! differently. There are few files. Then the world heals, and each client must read every file.
 //!
-//! What is read, be it from a client's cache, was so at some moment since the read began: what a
-//! client has written by a lease is so from then on, whoever has its data. And nobody writes what
-//! another may cache.
+//! The checks are two. The value of a read, also from a client's cache, was current at some moment
+//! since the read began; a value that a client has written under a lease is current from then on,
+//! wherever the data is. And no client writes an object that another client may cache.
 
 mod message;
 mod node;
@@ -20,14 +21,14 @@ use serde::Deserialize;
 
 use crate::{Broken, Report};
 
-/// What to simulate.
+/// The options of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct CoverOptions {
-    /// What fixes everything else.
+    /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A fault that is to be found.
+    /// A planted fault that a checker must find.
     pub mutant: Option<CoverMutant>,
-    /// Whether to tell all that happens.
+    /// True if the world records a trace.
     pub trace: bool,
 }
 
@@ -35,29 +36,30 @@ pub struct CoverOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoverMutant {
-    /// A cover is given while clients still have what it was lent for.
+    /// A metaserver gives a cover back while clients still hold leases that were delegated under
+    /// it.
     GivesWhatIsLent,
-    /// A grant that was taken back before it came is used.
+    /// A metaserver uses a grant that was recalled before it arrived.
     UsesVoid,
-    /// What is lent outlasts the cover.
+    /// A delegated lease outlasts its cover.
     LendsTooLong,
-    /// A metaserver that starts again does not wait for what its clients hold.
+    /// A metaserver that restarts does not wait for the leases that its clients hold.
     RecoversNothing,
 }
 
 impl CoverMutant {
-    /// Every one.
+    /// Every mutant.
     pub const ALL: &[Self] =
         &[Self::GivesWhatIsLent, Self::UsesVoid, Self::LendsTooLong, Self::RecoversNothing];
 
-    /// The promises of which it breaks one.
+    /// The promises of which the mutant breaks at least one.
     #[must_use]
     pub const fn promises(self) -> &'static [&'static str] {
         &["one-writer", "stale-read"]
     }
 }
 
-/// Runs one world to its end; what is broken is found as it happens.
+/// Runs one world to its end and reports each broken promise at the time of the fault.
 #[must_use]
 pub fn run_covers(options: CoverOptions) -> (Report, Vec<Broken>) {
     let ended = catch_unwind(AssertUnwindSafe(|| world::World::new(options).run()));

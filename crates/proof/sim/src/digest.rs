@@ -1,6 +1,6 @@
-//! A checksum of all that happens.
+//! A checksum of all events.
 
-/// FNV-1a, which needs nothing and tells any two runs apart that differ.
+/// FNV-1a: it needs no dependency and distinguishes any two different runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Digest(u64);
 

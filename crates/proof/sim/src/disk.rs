@@ -1,5 +1,5 @@
-//! The store of a server, with time between an operation and its effect and answer, with points
-//! to crash at, and with mutants.
+//! The store of a server. Time passes between an operation and its effect and reply; there are
+//! crash points and mutants.
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -31,15 +31,15 @@ struct State {
     faults: Faults,
     /// The server's clock.
     now: Time,
-    /// When operations go on that wait.
+    /// The times at which waiting operations continue.
     wakes: BTreeSet<Time>,
-    /// The point that was chosen to crash at.
+    /// The crash point that was chosen.
     crash: Option<String>,
-    /// For the mutant that reads stale data: what was read before.
+    /// For the mutant that reads stale data: the results of earlier reads.
     read_before: BTreeMap<(ObjectId, u64), ReadDone>,
 }
 
-/// Where in an operation something may happen.
+/// The place in an operation at which something may happen.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Before,
@@ -54,7 +54,7 @@ impl Disk {
         Self { store, mutant, state }
     }
 
-    /// Tells the time, and what may go wrong.
+    /// Sets the time, and the possible faults.
     pub(crate) fn set(&self, now: Time, wall: FileTime, faults: &Faults) {
         self.store.set_now(wall);
         let mut state = self.state();
@@ -62,24 +62,24 @@ impl Disk {
         state.wakes.retain(|wake| *wake > now);
     }
 
-    /// When the next operation goes on.
+    /// Returns the time at which the next operation continues.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.state().wakes.first().copied()
     }
 
-    /// The point that the server is to crash at, now.
+    /// Takes the point at which the server must crash now.
     pub(crate) fn take_crash(&self) -> Option<String> {
         self.state().crash.take()
     }
 
-    /// Loses all operations.
+    /// Drops all operations.
     pub(crate) fn kill(&self) {
         let mut state = self.state();
         state.wakes.clear();
         state.crash = None;
     }
 
-    /// Loses what is not stable, and all operations.
+    /// Drops all unstable data, and all operations.
     pub(crate) fn crash(&self) {
         self.store.crash();
         self.kill();
@@ -89,7 +89,7 @@ impl Disk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a point of an operation, at once or later or never.
+    /// Passes a point of an operation: at once, later or never.
     async fn pass(&self, operation: &str, step: Step) {
         let until = {
             let mut state = self.state();
@@ -114,7 +114,7 @@ impl Disk {
         .await;
     }
 
-    /// Lets an operation have its effect, and passes the point behind that.
+    /// Applies the effect of an operation, and passes the point after it.
     async fn around<T>(&self, operation: &str, effect: Answer<'_, T>) -> T {
         let result = effect.await;
         self.pass(operation, Step::After).await;
@@ -130,7 +130,7 @@ impl Disk {
     }
 }
 
-/// An operation of the store, with its points before and after the effect.
+/// An operation of the store, with crash points before and after the effect.
 macro_rules! pass_through {
     ($self:ident, $operation:ident($($argument:expr),*)) => {
         Answer::later(async move {
@@ -320,7 +320,7 @@ impl Store for Disk {
             }
             self.pass("commit", Step::Before).await;
             let mut changed = if self.is(Mutant::LiesAboutCommits) {
-                // Nothing is written, so nothing but the verifier comes back.
+                // Nothing is written, so the reply contains only the verifier.
                 let nothing = Bytes::new();
                 let effect = self.store.write(caller, object, offset, nothing, Stability::Unstable);
                 let Changed { result, wcc } = effect.await;

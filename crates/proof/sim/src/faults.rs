@@ -1,10 +1,10 @@
-//! What may go wrong in a world, and how often.
+//! The faults of a world, and their frequencies.
 
 use core::time::Duration;
 
 use leasehold_base::random::Random;
 
-/// The longest that a datagram is on its way, copies included.
+/// The longest transit time of a datagram, copies included.
 pub(crate) const DATAGRAM_LIFE_MAX: Duration = Duration::from_millis(900);
 
 /// The shortest and the longest time that a server is down.
@@ -13,19 +13,19 @@ pub(crate) const DOWN_MAX: Duration = Duration::from_secs(6);
 
 const _: () = assert!(DATAGRAM_LIFE_MAX.as_millis() < DOWN_MIN.as_millis());
 
-/// What may go wrong, and how often. Chances are in thousandths.
+/// The faults and their frequencies. Chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
-    /// That a datagram is lost, or a part of a stream has to be sent again.
+    /// The chance that a datagram is lost, or that a part of a stream is retransmitted.
     pub(crate) loss: u64,
-    /// That a datagram comes twice.
+    /// The chance that a datagram is duplicated.
     pub(crate) double: u64,
-    /// That a datagram is overtaken by many others.
+    /// The chance that many other datagrams overtake a datagram.
     pub(crate) late: u64,
-    /// The least time on the way, and what chance adds at most.
+    /// The least transit time, and the largest random addition.
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
-    /// The mean time between cuts of a link, and how long one lasts at most.
+    /// The mean time between cuts of a link, and the longest duration of a cut.
     pub(crate) cuts: Option<Duration>,
     pub(crate) cut: Duration,
     /// The mean time between broken connections.
@@ -34,15 +34,15 @@ pub(crate) struct Faults {
     pub(crate) crashes: Option<Duration>,
     /// The mean time between kills of the server's process.
     pub(crate) kills: Option<Duration>,
-    /// That the server crashes at a point of an operation, in millionths.
+    /// The chance that the server crashes at a point of an operation, in millionths.
     pub(crate) crash_points: u64,
-    /// That an operation waits before or after its effect, and how long at most.
+    /// The chance that an operation waits before or after its effect, and the longest wait.
     pub(crate) waits: u64,
     pub(crate) wait: Duration,
 }
 
 impl Faults {
-    /// A world in which all is well.
+    /// A world without faults.
     pub(crate) const NONE: Self = Self {
         loss: 0,
         double: 0,
@@ -59,7 +59,8 @@ impl Faults {
         wait: Duration::ZERO,
     };
 
-    /// Each fault is absent from one world in three, so that the others are seen alone too.
+    /// Draws the faults. Each fault is absent from one world in three, so that the others also
+    /// occur alone.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let mut chance = |most: u64| if random.one_in(3) { 0 } else { random.below(most) };
         let (loss, double, late) = (chance(200), chance(200), chance(100));
@@ -88,18 +89,18 @@ impl Faults {
     }
 }
 
-/// A time that is `mean` on average, and now and then much longer or shorter.
+/// Draws a time with the average `mean`, sometimes much longer or shorter.
 pub(crate) fn about(random: &mut Random, mean: Duration) -> Duration {
     upto(random, mean) + upto(random, mean)
 }
 
-/// A time below `most`.
+/// Draws a time below `most`.
 pub(crate) fn upto(random: &mut Random, most: Duration) -> Duration {
     let nanoseconds = u64::try_from(most.as_nanos()).expect("faults are short");
     Duration::from_nanos(random.below(nanoseconds))
 }
 
-/// True so many times in a thousand.
+/// Returns true with a probability of `chance` thousandths.
 pub(crate) fn in_thousand(random: &mut Random, chance: u64) -> bool {
     random.below(1000) < chance
 }

@@ -1,13 +1,13 @@
-//! Whether a history fits a sequential model: whether there is an order of all operations, each at
-//! one moment between its beginning and its end, in which every outcome is right.
+//! Checks that a history fits a sequential model: that there is an order of all operations, each at
+//! one moment between its beginning and its end, in which every outcome is correct.
 //!
-//! All orders are followed at once, from record to record. An operation need be placed only when
-//! one ends, so the number of possibilities is bounded by what is going on at once, not by the
-//! length of the history.
+//! The check follows all orders at once, from record to record. An operation must be placed only
+//! when one ends, so the number of possibilities is bounded by the number of concurrent operations,
+//! not by the length of the history.
 //!
-//! A crash loses replies and what the server knew of calls, the end of its process those of calls
-//! that were being answered and of WRITE. So an operation that outlives one may have had its effect
-//! before it, without its outcome being seen, and has it again afterwards.
+//! A crash loses replies and the duplicate request cache; the end of the process loses those of
+//! calls in progress and of WRITE. So an operation that outlives one may have had its effect before
+//! it, with its outcome unseen, and has the effect again afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -15,17 +15,17 @@ use std::fmt::Debug;
 use crate::history::{History, OpId, Record};
 use crate::op::{Op, Outcome};
 
-/// What an object does when one operation comes after another.
+/// The sequential behaviour of an object.
 pub(crate) trait Model {
     type State: Clone + Debug + Ord;
 
     fn start(&self) -> Self::State;
 
-    /// Whether an operation is one on this object.
+    /// Returns true if an operation concerns this object.
     fn concerns(&self, op: &Op) -> bool;
 
-    /// The state after an operation; none when its outcome cannot be this one. Without an outcome,
-    /// what it does whatever it was told.
+    /// Returns the state after an operation, or `None` if the operation cannot have this outcome.
+    /// Without an outcome, returns the state that the operation leaves with any outcome.
     fn after(
         &self,
         state: &Self::State,
@@ -34,20 +34,20 @@ pub(crate) trait Model {
         outcome: Option<&Outcome>,
     ) -> Option<Self::State>;
 
-    /// The states that a crash may leave.
+    /// The states that are possible after a crash.
     fn crash(&self, state: &Self::State) -> Vec<Self::State>;
 }
 
-/// What an operation that goes on has had already.
+/// The progress of an operation that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Had {
-    /// Its effect and the outcome that was told.
+    /// The operation has had its effect, and its outcome is fixed.
     Outcome,
-    /// Its effect, of which the server lost the reply when it went down next.
+    /// The operation has had its effect, and the server lost its reply when it next went down.
     Effect,
 }
 
-/// One of the orders so far: where it led, and which operations that go on are in it.
+/// One of the orders so far: the state, and the operations in progress that the order contains.
 type Possibility<S> = (S, BTreeMap<OpId, Had>);
 
 struct Fit<'a, M: Model> {
@@ -55,11 +55,11 @@ struct Fit<'a, M: Model> {
     history: &'a History,
     going_on: BTreeSet<OpId>,
     possible: BTreeSet<Possibility<M::State>>,
-    /// Where in the records the server goes down next.
+    /// The place in the records at which the server next goes down.
     next_down: Option<usize>,
 }
 
-/// Finds an order, or says which operation cannot have ended as it did.
+/// Finds an order, or reports an operation that cannot have had its outcome.
 pub(crate) fn fit<M: Model>(model: &M, history: &History) -> Result<(), String> {
     let possible = BTreeSet::from([(model.start(), BTreeMap::new())]);
     let mut fit = Fit { model, history, going_on: BTreeSet::new(), possible, next_down: None };
@@ -119,7 +119,7 @@ impl<M: Model> Fit<'_, M> {
         }
     }
 
-    /// Adds to what is possible all that comes of placing operations that go on.
+    /// Adds all possibilities in which operations in progress have been placed.
     fn place_more(&mut self) {
         let mut fresh: Vec<Possibility<M::State>> = self.possible.iter().cloned().collect();
         while let Some((state, had)) = fresh.pop() {

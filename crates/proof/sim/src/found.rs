@@ -1,52 +1,52 @@
-//! Seeds of worlds in which something was found.
+//! Seeds of worlds that found faults.
 
 use serde::Deserialize;
 
-/// A seed that found something.
+/// A seed that found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
     /// The seed.
     pub seed: u64,
-    /// What it found.
+    /// The fault.
     pub found: String,
-    /// The fault to plant where it is to be found again.
+    /// The mutant that plants the fault again, so that the seed must find it.
     pub mutant: Option<crate::Mutant>,
 }
 
-/// A seed of a world of leases that found something.
+/// A seed of a world of leases that found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoundLease {
     /// The seed.
     pub seed: u64,
-    /// What it found.
+    /// The fault.
     pub found: String,
-    /// The fault to plant where it is to be found again.
+    /// The mutant that plants the fault again, so that the seed must find it.
     pub mutant: Option<crate::LeaseMutant>,
 }
 
-/// A seed of a world of metaservers that found something.
+/// A seed of a world of metaservers that found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoundReplica {
     /// The seed.
     pub seed: u64,
-    /// What it found.
+    /// The fault.
     pub found: String,
-    /// The fault to plant where it is to be found again.
+    /// The mutant that plants the fault again, so that the seed must find it.
     pub mutant: Option<crate::ReplicaMutant>,
 }
 
-/// A seed of a world of covers that found something.
+/// A seed of a world of delegable leases (covers) that found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoundCover {
     /// The seed.
     pub seed: u64,
-    /// What it found.
+    /// The fault.
     pub found: String,
-    /// The fault to plant where it is to be found again.
+    /// The mutant that plants the fault again, so that the seed must find it.
     pub mutant: Option<crate::CoverMutant>,
 }
 
@@ -60,13 +60,13 @@ struct Seeds {
 }
 
 fn seeds() -> Seeds {
-    toml::from_str(include_str!("../seeds.toml")).expect("the file is in form")
+    toml::from_str(include_str!("../seeds.toml")).expect("the file is well-formed")
 }
 
 /// Every seed in `seeds.toml`.
 ///
 /// # Panics
-/// When the file is not as it should be.
+/// Panics if the file is malformed.
 #[must_use]
 pub fn found() -> Vec<Found> {
     seeds().world
@@ -75,7 +75,7 @@ pub fn found() -> Vec<Found> {
 /// Every seed of a world of leases in `seeds.toml`.
 ///
 /// # Panics
-/// When the file is not as it should be.
+/// Panics if the file is malformed.
 #[must_use]
 pub fn found_leases() -> Vec<FoundLease> {
     seeds().leases
@@ -84,16 +84,16 @@ pub fn found_leases() -> Vec<FoundLease> {
 /// Every seed of a world of metaservers in `seeds.toml`.
 ///
 /// # Panics
-/// When the file is not as it should be.
+/// Panics if the file is malformed.
 #[must_use]
 pub fn found_replica() -> Vec<FoundReplica> {
     seeds().replica
 }
 
-/// Every seed of a world of covers in `seeds.toml`.
+/// Every seed of a world of delegable leases (covers) in `seeds.toml`.
 ///
 /// # Panics
-/// When the file is not as it should be.
+/// Panics if the file is malformed.
 #[must_use]
 pub fn found_covers() -> Vec<FoundCover> {
     seeds().covers

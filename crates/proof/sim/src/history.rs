@@ -1,4 +1,4 @@
-//! What clients were told, and when the server crashed: all that promises are checked by.
+//! The replies to clients and the crashes of the server: the input of all checkers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,21 @@ pub(crate) struct Doing {
     /// The program, which does one operation at a time.
     pub(crate) program: u8,
     pub(crate) op: Op,
-    /// What the program was told, once it was.
+    /// The outcome, after the operation has ended.
     pub(crate) outcome: Option<Outcome>,
-    /// Where in the records it began and ended.
+    /// The places in the records at which it began and ended.
     begun: usize,
     ended: Option<usize>,
 }
 
-/// What happened, in order.
+/// One event, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
     Begun(OpId),
     Ended(OpId),
-    /// The server lost all that was not stable, replies among it.
+    /// The server lost all unstable data, including replies.
     Crashed,
-    /// The server's process ended, and nothing else.
+    /// The server's process ended without further loss.
     Killed,
 }
 
@@ -38,16 +38,16 @@ pub(crate) enum Record {
 pub(crate) struct History {
     doings: Vec<Doing>,
     records: Vec<(Time, Record)>,
-    /// By the place in the records where the server went down, which replies it lost.
+    /// For each place in the records at which the server went down, the lost replies.
     downs: BTreeMap<usize, Lost>,
 }
 
-/// Of which operations the server lost the replies when it went down, besides those of WRITE.
+/// The operations, besides WRITE, whose replies the server lost when it went down.
 #[derive(Clone, Debug)]
 enum Lost {
-    /// Any.
+    /// Any operation.
     Any,
-    /// Those that it was doing.
+    /// The operations in progress.
     These(BTreeSet<OpId>),
 }
 
@@ -77,7 +77,7 @@ impl History {
         self.records.push((now, Record::Crashed));
     }
 
-    /// The process ended in the middle of some operations: no reply was made yet.
+    /// Records that the process ended amid some operations, before their replies existed.
     pub(crate) fn kill(&mut self, now: Time, cut_short: BTreeSet<OpId>) {
         self.downs.insert(self.records.len(), Lost::These(cut_short));
         self.records.push((now, Record::Killed));
@@ -95,7 +95,7 @@ impl History {
         &self.doings
     }
 
-    /// What happened, with its place in the order.
+    /// The events, with their places in the order.
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, Record)> {
         self.records.iter().map(|(_, record)| *record).enumerate()
     }
@@ -108,24 +108,24 @@ impl History {
         self.downs.values().filter(|lost| matches!(lost, Lost::These(_))).count()
     }
 
-    /// Whether an operation began before the server went down, at `down`, and ended after that.
+    /// Returns true if an operation began before the server went down, at `down`, and ended later.
     pub(crate) fn outlives(&self, id: OpId, down: usize) -> bool {
         let doing = &self.doings[id.0];
         doing.begun < down && doing.ended.is_none_or(|ended| ended > down)
     }
 
-    /// Whether an operation may have run before the server went down, at `down`, and run again
-    /// afterwards, then or when the server went down later.
+    /// Returns true if an operation may have run before the server went down, at `down`, and may
+    /// run again after that or a later failure.
     pub(crate) fn may_repeat(&self, id: OpId, down: usize) -> bool {
         let later = self.downs.range(down..).take_while(|(down, _)| self.outlives(id, **down));
         later.map(|(_, lost)| lost).any(|lost| match lost {
-            // A crash may take any note.
+            // A crash may lose any journal entry.
             Lost::Any => true,
             Lost::These(ids) => ids.contains(&id) || matches!(self.doing(id).op, Op::Write { .. }),
         })
     }
 
-    /// An operation in words.
+    /// Describes an operation.
     pub(crate) fn tell(&self, id: OpId) -> String {
         let Doing { program, op, outcome, begun, ended } = &self.doings[id.0];
         let time = |at: usize| self.records[at].0.since(Time::ZERO).as_secs_f64();

@@ -1,23 +1,23 @@
-//! Worlds of leases: a server and some clients, each the real machines of `core::leases`, over
-//! messages that are lost, doubled, late and overtaken.
+//! Worlds of leases: a server and some clients, each with the real machines of `core::leases`, over
+//! messages that are lost, duplicated, late and reordered.
 //!
-//! The server has a store of a few small files and directories, in which a change is lost by a
-//! crash unless it was committed. Clients cache it as far as their leases go: they read, write and
-//! look in their caches, write back, and make names by calls. One client in some worlds is plain,
-//! and knows nothing of leases. Links are cut, in one direction or both; clocks run wrong by as
-//! much as the terms allow for; hosts are paused, and find what came meanwhile when they go on;
-//! clients and the server crash, the server also at the points where it has half done something.
+//! The server has a store of a few small files and directories; a crash loses each change that was
+//! not committed. Clients cache its objects as far as their leases permit: they read, write and
+//! look up in their caches, write back, and create names by calls. In some worlds one client is
+//! plain and has no leases. Links are cut in one direction or both; clocks drift as far as the
+//! terms allow; hosts pause, and process waiting messages when they continue; clients and the
+//! server crash, the server also at points in the middle of an operation.
 //!
-//! In some worlds another server of the same files changes names, once all leases on the directory
-//! are given back, and this server looks at a directory some time before and some time after it
+//! In some worlds another server of the same files changes names after all leases on the directory
+//! are returned, and this server examines a directory some time before and some time after it
 //! changes a name, as metaservers do. After such a change no client shows the removed name from its
 //! cache.
 //!
-//! What is checked is checked when it happens, against the truth, which a world knows: what the
-//! holder of a write lease has changed, and otherwise what the server has.
+//! Each check runs at its event, against an oracle (the truth) that the world knows: the changes of
+//! the holder of a write lease, and otherwise the server's data.
 //!
-//! [`silent`] is a separate world that runs before each of these worlds: its clients give no lease
-//! back, or give leases back late, or change their names all the time, and its owner has no leases.
+//! [`silent`] is a separate world that runs before each of these worlds: its clients never return
+//! leases, or return them late, or change their names all the time, and its owner has no leases.
 
 mod client;
 mod message;
@@ -35,14 +35,14 @@ use serde::Deserialize;
 
 use crate::{Broken, Report};
 
-/// What to simulate.
+/// The options of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseOptions {
-    /// What fixes everything else.
+    /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A fault that is to be found.
+    /// A planted fault that a checker must find.
     pub mutant: Option<LeaseMutant>,
-    /// Whether to tell all that happens.
+    /// True if the world records a trace.
     pub trace: bool,
 }
 
@@ -50,41 +50,44 @@ pub struct LeaseOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseMutant {
-    /// A sole reader that asks to write is granted that, and counted as a reader, as 4.4BSD has it.
+    /// A sole reader that requests to write gets the lease and stays counted as a reader, as in
+    /// 4.4BSD.
     KeepsReaders,
-    /// A writing call evicts nobody.
+    /// A writing call causes no recall.
     ChecksNoWrites,
-    /// A reading call evicts nobody.
+    /// A reading call causes no recall.
     ChecksNoReads,
-    /// A server that was started again grants whatever it is asked for.
+    /// A restarted server grants every request.
     SkipsRecovery,
-    /// The server takes calls of any epoch.
+    /// The server accepts calls of any epoch.
     IgnoresEpochs,
     /// The server allows for no drift of clocks.
     AllowsNoDrift,
-    /// A lease is granted while a call of another changes the object.
+    /// The server grants a lease while a call of another client changes the object.
     ForgetsRunning,
-    /// A client goes on with its leases in another epoch.
+    /// A client keeps its leases in another epoch.
     KeepsEpochs,
-    /// A client takes a grant that was overtaken by its eviction.
+    /// A client accepts a grant that its eviction overtook.
     TakesOvertaken,
-    /// Late data is pushed as if it were not late.
+    /// A client writes late data back like other data.
     PushesLate,
-    /// A client counts terms from the answer.
+    /// A client counts terms from the reply.
     CountsFromAnswer,
-    /// A client uses its cache while its own change is under way.
+    /// A client uses its cache while its own change is in progress.
     UsesWhileChanging,
-    /// A client keeps what it cached before another lease, whatever the modrev.
+    /// A client keeps data that it cached under an earlier lease, with any modrev.
     KeepsOld,
-    /// A client that reclaims what it changed keeps the rest, though a crash took it back.
+    /// A client that reclaims its changed data keeps its other data, though a crash of the server
+    /// undid it.
     KeepsLost,
-    /// A client vacates before what it changed is back.
+    /// A client vacates before its changes are written back.
     VacatesDirty,
-    /// An evicted client never vacates, and the server waits for ever for what was asked before.
+    /// An evicted client never vacates, and the server waits without limit for requests made before
+    /// the eviction.
     NeverEnds,
-    /// The server says of what it has in memory that it is committed.
+    /// The server reports data in memory as committed.
     LiesAboutCommits,
-    /// A call keeps no place after its caller has given the call up.
+    /// A call loses its place in the queue when its caller gives the call up.
     KeepsNoPlace,
     /// The table grants leases that conflict with plain calls which wait.
     YieldsToNobody,
@@ -92,18 +95,17 @@ pub enum LeaseMutant {
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
-    /// The server calls a change of a name the client's own change, whatever lease the client has
-    /// held.
+    /// The server treats each change of a name as the client's own change, under any lease.
     OwnsAllChanges,
-    /// A client caches a name that its call has changed, under a lease that the server granted
-    /// since.
+    /// A client caches a name that its own call has changed, under a lease that the server granted
+    /// later.
     KeepsOwn,
     /// A client caches the answers to overlapping changes in the order of their arrival.
     KeepsDisordered,
 }
 
 impl LeaseMutant {
-    /// Every one.
+    /// Every mutant.
     pub const ALL: &[Self] = &[
         Self::KeepsReaders,
         Self::ChecksNoWrites,
@@ -131,7 +133,7 @@ impl LeaseMutant {
         Self::KeepsDisordered,
     ];
 
-    /// The promises of which it breaks one.
+    /// The promises of which the mutant breaks at least one.
     #[must_use]
     pub const fn promises(self) -> &'static [&'static str] {
         match self {

@@ -1,24 +1,24 @@
-//! The seeded simulator: a whole world of hosts, links, clocks and crashes on one thread, in which
-//! one number, the seed, fixes everything.
+//! The seeded simulator: a whole world of hosts, links, clocks and crashes on one thread; one
+//! number, the seed, fixes everything.
 //!
-//! A world has one server, the real [`Service`](leasehold_serve::Service) over the store in
-//! memory, and some clients, each the real call table with programs that work on files of their
-//! own and on shared ones. Its faults are drawn from the seed: datagrams are lost, doubled and
-//! overtaken; links are cut, in one direction or both; connections break; operations take their
-//! time; the server crashes, at any moment or at a named point of an operation, and forgets what
-//! was not stable; its process is killed, and what it had in memory is gone; clocks begin and run
-//! differently.
+//! A world has one server, the real [`Service`](leasehold_serve::Service) over the store in memory,
+//! and some clients, each with the real call table and programs that work on their own files and on
+//! shared files. The seed determines the faults: datagrams are lost, duplicated and reordered;
+//! links are cut in one direction or both; connections break; operations take time; the server
+//! crashes, at any moment or at a named point of an operation, and loses all unstable data; its
+//! process is killed and loses its memory; clocks start and run differently.
 //!
-//! It goes in two phases. First there are faults. Then the world heals: the programs finish what
-//! they do, look at everything once more and must come to an end within a bound.
+//! A world has two phases. First there are faults. Then the world heals: the programs finish their
+//! operations, read everything once more and must end within a bound.
 //!
-//! Afterwards each promise is checked, from nothing but what clients were told and when the server
-//! crashed; a promise is a file in `promises`. Each has a [`Mutant`], a deliberate fault of the
-//! server, that its checker must find. A seed that found a fault is kept in `seeds.toml`.
+//! Afterwards the simulator checks each promise, from nothing but the clients' replies and the
+//! times of the server's crashes; each promise is a file in `promises`. Each has a [`Mutant`], a
+//! deliberate fault of the server, that its checker must find. `seeds.toml` keeps each seed that
+//! found a fault.
 //!
-//! Worlds are *legal*: what no server could stand does not happen. A datagram lives less long than
-//! a restart takes, because not every reply outlives the server; and the close of a
-//! connection reaches the server before what a client sends from another port.
+//! Worlds are *legal*: they contain no fault that no server could handle. The lifetime of a
+//! datagram is shorter than a restart, because not every reply outlives the server; and the close
+//! of a connection reaches the server before data that the client sends from another port.
 
 mod client;
 mod clock;
@@ -53,14 +53,14 @@ pub use replica::{ReplicaMutant, ReplicaOptions, run_replica};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What to simulate.
+/// The options of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What fixes everything else.
+    /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A fault of the server that is to be found.
+    /// A planted fault of the server that a checker must find.
     pub mutant: Option<Mutant>,
-    /// Whether to tell all that happens.
+    /// True if the world records a trace.
     pub trace: bool,
 }
 
@@ -72,37 +72,37 @@ impl Options {
     }
 }
 
-/// What a world was like.
+/// The statistics of a world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// A checksum of all that happened, in order: equal for equal seeds.
+    /// A checksum of all events, in order: equal for equal seeds.
     pub digest: u64,
-    /// Operations that programs did.
+    /// The operations of programs.
     pub operations: usize,
     /// Crashes of the server.
     pub crashes: usize,
-    /// How often the server's process was killed.
+    /// Kills of the server's process.
     pub kills: usize,
-    /// How often a machine was put back to an old backup.
+    /// Restores of a machine from an old backup.
     pub backups: usize,
-    /// How often an object took the place of one of another home.
+    /// Replacements of an object by an object of another home.
     pub replaced: usize,
-    /// What happened, line by line, where that was asked for.
+    /// The events, line by line, if a trace was requested.
     pub trace: Vec<String>,
 }
 
 /// A promise that was broken.
 #[derive(Clone, Debug)]
 pub struct Broken {
-    /// Its name, that of its checker's file.
+    /// The promise's name, which is the name of its checker's file.
     pub promise: &'static str,
-    /// How it was broken.
+    /// A description of the fault.
     pub how: String,
 }
 
 /// Runs one world to its end and checks every promise.
 ///
-/// A panic of what is simulated is a broken promise as well: `panic`.
+/// A panic of the simulated code is a broken promise as well: `panic`.
 #[must_use]
 pub fn run(options: Options) -> (Report, Vec<Broken>) {
     let ended = catch_unwind(AssertUnwindSafe(|| {

@@ -1,4 +1,4 @@
-//! Runs worlds: one seed to look at, or as many as fit a time.
+//! Runs worlds: one seed to examine, or as many as fit a time.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -11,19 +11,19 @@ use leasehold_sim::{
     run_leases, run_replica,
 };
 
-/// How often a long run says how far it is.
+/// The interval of progress lines in a long run.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Simulates worlds with lost messages, wrong clocks, crashes and kills, and checks every promise.
 #[derive(Parser)]
 struct Arguments {
-    /// Simulates the world of this seed alone.
+    /// Simulates only the world of this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Simulates worlds that found something, then new ones, for so many minutes.
+    /// Simulates the worlds that found faults before, then new ones, for this number of minutes.
     #[arg(long, default_value_t = 1.0, conflicts_with = "seed")]
     minutes: f64,
-    /// Simulates only new worlds, from this seed on [default: of the time in ms].
+    /// Simulates only new worlds, from this seed on [default: the time in ms].
     #[arg(long, value_name = "SEED", conflicts_with = "seed")]
     first: Option<u64>,
     /// Plants this fault in the server.
@@ -38,7 +38,7 @@ struct Arguments {
     /// Simulates worlds of metaservers of one file system.
     #[arg(long, conflicts_with_all = ["leases", "mutant"])]
     replica: bool,
-    /// Simulates metaservers with leases, which show nothing old.
+    /// Simulates metaservers with leases, which show no old data.
     #[arg(long, requires = "replica")]
     strict: bool,
     /// Plants this fault in a world of metaservers.
@@ -50,12 +50,12 @@ struct Arguments {
     /// Plants this fault in a world of metaservers whose clients hold leases.
     #[arg(long, requires = "covers")]
     cover_mutant: Option<CoverMutant>,
-    /// Tells all that happens in the world.
+    /// Prints all events of the world.
     #[arg(long, requires = "seed")]
     trace: bool,
 }
 
-/// Which worlds, and the fault that is planted in each.
+/// The kind of the worlds, and the fault that is planted in each.
 #[derive(Clone, Copy)]
 enum Kind {
     Files(Option<Mutant>),
@@ -76,7 +76,7 @@ impl Kind {
         }
     }
 
-    /// Seeds that found something before.
+    /// Seeds that found faults before.
     fn found(self) -> Vec<u64> {
         match self {
             Self::Files(_) => found().iter().map(|world| world.seed).collect(),
@@ -86,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// The options that choose it.
+    /// The options that select this kind.
     fn words(self) -> String {
         match self {
             Self::Files(mutant) => named(" --mutant", mutant),
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one world and tells what came of it; true when every promise was kept.
+/// Runs one world and prints its result; returns true if it kept every promise.
 fn show(kind: Kind, seed: u64, trace: bool) -> bool {
     let (report, broken) = kind.run(seed, trace);
     report.trace.iter().for_each(|line| println!("{line}"));
@@ -134,13 +134,13 @@ fn show(kind: Kind, seed: u64, trace: bool) -> bool {
         println!("BROKEN {}: {}", broken.promise, broken.how);
     }
     if !broken.is_empty() {
-        println!("to see it again: cargo xtask sim --seed {seed}{}", kind.words());
+        println!("to repeat it: cargo xtask sim --seed {seed}{}", kind.words());
     }
     broken.is_empty()
 }
 
-/// Runs worlds until one breaks a promise or the time is over: the found ones and new ones, or the
-/// worlds from the seed `asked` on.
+/// Runs worlds until one breaks a promise or the time is over: the worlds that found faults and new
+/// ones, or the worlds from the seed `asked` on.
 fn many(kind: Kind, asked: Option<u64>, time: Duration) -> bool {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = asked.unwrap_or_else(|| u64::try_from(since.as_millis()).unwrap_or(0));

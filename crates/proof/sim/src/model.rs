@@ -1,4 +1,4 @@
-//! What folders and blocks do when one operation comes after another.
+//! The sequential behaviour of folders and blocks.
 
 pub(crate) mod block;
 pub(crate) mod folder;

@@ -1,4 +1,4 @@
-//! Deliberate faults of the server, each to be found by the checker of one promise.
+//! Deliberate faults of the server; the checker of one promise must find each.
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -7,32 +7,33 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mutant {
-    /// The reply cache knows no call: every copy runs.
+    /// The duplicate request cache recognises no call: every copy runs.
     ForgetsReplies,
-    /// The reply cache knows no WRITE that came on a stream.
+    /// The duplicate request cache recognises no WRITE on a stream.
     ForgetsWrites,
-    /// A server that is started again knows nothing of the calls before.
+    /// A restarted server forgets all earlier calls.
     ForgetsNotes,
-    /// A reply is noted some time after it was given.
+    /// The server records a reply in the journal some time after it sent the reply.
     NotesLate,
-    /// A call is given up when its connection closes, though it may have had its effect.
+    /// The server cancels a call when its connection closes, though the call may have had its
+    /// effect.
     DropsCalls,
-    /// Data is called stable that is not.
+    /// The server reports unstable data as stable.
     LiesAboutWrites,
     /// A COMMIT does nothing.
     LiesAboutCommits,
-    /// A COMMIT is never answered.
+    /// A COMMIT gets no reply.
     HangsInCommits,
     /// The verifier is always the same.
     KeepsVerifier,
-    /// A READ brings what the one before it brought.
+    /// A READ returns the result of the previous READ.
     ReadsStale,
-    /// A REMOVE of a name that is not there succeeds.
+    /// A REMOVE of a missing name succeeds.
     RemovesNothing,
 }
 
 impl Mutant {
-    /// Every one.
+    /// Every mutant.
     pub const ALL: &[Self] = &[
         Self::ForgetsReplies,
         Self::ForgetsWrites,
@@ -47,7 +48,7 @@ impl Mutant {
         Self::RemovesNothing,
     ];
 
-    /// The promise that it breaks.
+    /// The promise that the mutant breaks.
     #[must_use]
     pub const fn promise(self) -> &'static str {
         match self {

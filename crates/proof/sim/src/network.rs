@@ -1,4 +1,4 @@
-//! What links do to what is sent over them.
+//! The effects of links on messages.
 
 use core::time::Duration;
 
@@ -7,10 +7,10 @@ use leasehold_base::units::Time;
 
 use crate::faults::{DATAGRAM_LIFE_MAX, Faults, in_thousand, upto};
 
-/// What TCP waits at least before it sends a lost segment again.
+/// The least time before TCP retransmits a lost segment.
 const SEGMENT_PATIENCE: Duration = Duration::from_millis(200);
 
-/// From a client to the server, or back.
+/// The direction of a message: from a client to the server, or back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToServer,
@@ -25,7 +25,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Lets nothing through for a while, in one direction or both.
+    /// Cuts the link for a while, in one direction or both.
     pub(crate) fn cut(&mut self, random: &mut Random, now: Time, most: Duration) {
         let until = now + upto(random, most);
         let which = random.below(3);
@@ -48,7 +48,7 @@ impl Link {
         }
     }
 
-    /// When the copies of a datagram arrive: none, one or two.
+    /// Returns the arrival times of the copies of a datagram: none, one or two.
     pub(crate) fn datagram(
         &self,
         random: &mut Random,
@@ -68,7 +68,7 @@ impl Link {
         arrivals.collect()
     }
 
-    /// When a part of a stream arrives: never before what was sent before it.
+    /// Returns the arrival time of a part of a stream: never before that of an earlier part.
     pub(crate) fn segment(
         &self,
         random: &mut Random,

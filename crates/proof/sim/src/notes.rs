@@ -1,4 +1,5 @@
-//! The server's notebook, in the kernel's hands: a kill takes nothing, a crash what it likes.
+//! The server's reply journal in the kernel's memory: a kill loses nothing, and a crash loses a
+//! random part.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use leasehold_serve::{Notebook, Noted};
 #[derive(Default)]
 pub(crate) struct Notes(Mutex<BTreeMap<u32, Slot>>);
 
-/// What is in a slot, and what was when the machine last crashed.
+/// The present content of a slot, and its content at the last crash of the machine.
 #[derive(Clone, Default)]
 struct Slot {
     now: Option<Written>,
@@ -21,7 +22,7 @@ struct Slot {
 type Written = (Time, Vec<u8>);
 
 impl Notes {
-    /// What is found at a start.
+    /// The entries that a start finds.
     pub(crate) fn found(&self) -> Vec<Noted> {
         let slots = self.slots();
         let noted = slots.iter().filter_map(|(slot, Slot { now, .. })| {
@@ -31,7 +32,7 @@ impl Notes {
         noted.collect()
     }
 
-    /// Loses what was written to any of the slots.
+    /// Loses the writes to a random selection of slots.
     pub(crate) fn crash(&self, random: &mut Random) {
         for slot in self.slots().values_mut() {
             let left = if random.one_in(2) { slot.before.take() } else { slot.now.take() };
@@ -39,7 +40,7 @@ impl Notes {
         }
     }
 
-    /// Loses what was written since a moment.
+    /// Loses all writes since a moment.
     pub(crate) fn forget_since(&self, since: Time) {
         for slot in self.slots().values_mut() {
             slot.now.take_if(|(given, _)| *given >= since);

@@ -16,23 +16,23 @@ use leasehold_wire::outcome;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, flavor};
 use leasehold_wire::{mount, nfs3::write::Stability};
 
-/// The export that all work on.
+/// The export of all programs.
 pub(crate) const EXPORT: &str = "sim";
 
 /// The user that all programs run as.
 pub(crate) const USER: u32 = 1000;
 
-/// What is written and read at once.
+/// The number of bytes in one read or write.
 const BLOCK_BYTES: u32 = 512;
 
-/// Who uses a folder or a file.
+/// The user of a folder or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Shared,
     Program(u8),
 }
 
-/// What is there before programs start.
+/// An object that exists before programs start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Root,
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// How a file is to be made.
+/// The mode of a CREATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Unchecked,
@@ -81,14 +81,14 @@ pub(crate) enum Op {
     Commit { file: Owner },
 }
 
-/// What a program was told.
+/// The outcome that a program saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
     Object(Handle),
     Names(BTreeSet<u8>),
     Data(u64),
-    /// A block that nobody wrote so.
+    /// A block with a content that no program wrote.
     Torn,
     Written {
         stability: Stability,
@@ -104,7 +104,7 @@ pub(crate) enum Outcome {
 pub(crate) type Handles = BTreeMap<Place, Handle>;
 
 impl Op {
-    /// How much work it is.
+    /// The load of the operation.
     pub(crate) const fn weight(&self) -> Weight {
         match self {
             Self::Read { .. } | Self::Write { .. } | Self::Commit { .. } => Weight::Heavy,
@@ -121,7 +121,7 @@ impl Op {
         }
     }
 
-    /// What its handle is that of.
+    /// The object whose handle the operation gets.
     pub(crate) const fn opens(&self) -> Option<Place> {
         match *self {
             Self::Mount => Some(Place::Root),
@@ -140,7 +140,7 @@ impl Op {
         }
     }
 
-    /// The file, and of it the block, whose data it is about; of a COMMIT every block.
+    /// The file of the operation's data, and the block in it; for a COMMIT every block.
     pub(crate) const fn data(&self) -> Option<(Owner, Option<u8>)> {
         match *self {
             Self::Read { file, block } | Self::Write { file, block, .. } => {
@@ -160,7 +160,7 @@ impl Op {
         }
     }
 
-    /// The folder whose names it is about.
+    /// The folder of the operation's names.
     pub(crate) const fn folder(&self) -> Option<Owner> {
         match *self {
             Self::Lookup { folder, .. }
@@ -179,7 +179,7 @@ impl Op {
         }
     }
 
-    /// Its call, with an xid of zero. `verifier` is that of an exclusive CREATE.
+    /// Encodes the call, with an xid of zero. `verifier` is the verifier of an exclusive CREATE.
     pub(crate) fn call(&self, handles: &Handles, verifier: u64) -> Vec<u8> {
         let place = |folder: Owner, name: &'static [u8]| DirectoryArgs {
             directory: handles[&Place::Folder(folder)],
@@ -244,16 +244,16 @@ impl Op {
         }
     }
 
-    /// What the results of its reply say.
+    /// Decodes the results of the operation's reply.
     ///
     /// # Errors
-    /// When they cannot be read as such.
+    /// Returns the decoder's error for malformed results.
     pub(crate) fn outcome(&self, reader: &mut Reader<'_>) -> Result<Outcome, Error> {
         match self {
             Self::Mount => {
                 Ok(match decode_all(reader)? {
                     mount::mnt::Reply::Done(done) => Outcome::Object(done.directory),
-                    // No mount fails in a world where all is as it should be.
+                    // In a world no mount fails.
                     outcome::Outcome::Failed(_) => Outcome::Failed(Status::ServerFault),
                 })
             }
@@ -288,7 +288,7 @@ impl Op {
     }
 }
 
-/// Reads results whose failure brings attributes of an object before and after, or after.
+/// Reads results whose failure contains attributes of an object before and after, or after.
 fn outcome<'a, Done, F>(reader: &mut Reader<'a>, told: F) -> Result<Outcome, Error>
 where
     Done: Decode<'a>,
@@ -303,7 +303,7 @@ where
     })
 }
 
-/// Reads results that are the same in success and in failure.
+/// Reads results with the same form in success and in failure.
 fn failing_alike<'a, Done: Decode<'a>>(reader: &mut Reader<'a>) -> Result<Outcome, Error> {
     Ok(match decode_all::<Reply<Done, Done>>(reader)? {
         Reply::Done(_) => Outcome::Done,
@@ -311,7 +311,7 @@ fn failing_alike<'a, Done: Decode<'a>>(reader: &mut Reader<'a>) -> Result<Outcom
     })
 }
 
-/// Attributes that go with a failure: not looked at.
+/// Attributes in a failure: ignored.
 struct Rest;
 
 impl<'a> Decode<'a> for Rest {
@@ -320,7 +320,7 @@ impl<'a> Decode<'a> for Rest {
     }
 }
 
-/// The value that a block holds; zero behind the end of the file.
+/// The value of a block; zero after the end of the file.
 fn block(data: &[u8]) -> Outcome {
     let mut words = data.chunks(8).map(|word| word.iter().fold(0, |v, b| v << 8 | u64::from(*b)));
     let first = words.next().unwrap_or(0);
@@ -332,7 +332,7 @@ struct Names(&'static [&'static [u8]]);
 
 const NAMES: Names = Names(&[b"ant", b"bee", b"cat", b"dog"]);
 
-/// How many names there are in each folder, and blocks in each file.
+/// The number of names in each folder, and of blocks in each file.
 pub(crate) const NAME_COUNT: u8 = 4;
 pub(crate) const BLOCK_COUNT: u8 = 3;
 

@@ -1,4 +1,4 @@
-//! What a program does: random operations on a folder and a file of its own, and on shared ones.
+//! A program: random operations on a folder and a file of its own, and on shared ones.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold_wire::nfs3::write::Stability;
 use crate::faults::upto;
 use crate::op::{BLOCK_COUNT, Handles, How, NAME_COUNT, Op, Outcome, Owner, Place};
 
-/// How long a program thinks at most between two operations.
+/// The longest pause of a program between two operations.
 const THINKING_MAX: Duration = Duration::from_millis(300);
 
 /// A program, which does one operation at a time.
@@ -17,9 +17,9 @@ pub(crate) struct Program {
     pub(crate) id: u8,
     pub(crate) handles: Handles,
     random: Random,
-    /// Numbers written, so that each value is written once and later ones are greater.
+    /// The last number written. Each value is written once, and later values are greater.
     written: u64,
-    /// What is still looked at, once the program was told to end.
+    /// The remaining reads, after the program received the request to end.
     ending: Option<Vec<Op>>,
 }
 
@@ -28,7 +28,7 @@ impl Program {
         Self { id, handles: Handles::new(), random, written: 0, ending: None }
     }
 
-    /// Lets the program look at everything once more and then do nothing.
+    /// Lets the program read everything once more and then stop.
     pub(crate) fn end(&mut self) {
         let mut last = Vec::new();
         for owner in [Owner::Shared, Owner::Program(self.id)] {
@@ -40,7 +40,7 @@ impl Program {
         self.ending = Some(last);
     }
 
-    /// What the program does next; nothing when it has ended.
+    /// Returns the program's next operation; `None` after its end.
     pub(crate) fn next(&mut self) -> Option<Op> {
         if !self.handles.contains_key(&Place::Root) {
             return Some(Op::Mount);
@@ -57,7 +57,7 @@ impl Program {
         }
     }
 
-    /// Takes note of what came of an operation.
+    /// Records the outcome of an operation.
     pub(crate) fn learn(&mut self, op: &Op, outcome: &Outcome) {
         if let Some(place) = op.opens() {
             let Outcome::Object(handle) = outcome else { panic!("{op:?} cannot be {outcome:?}") };
@@ -65,7 +65,7 @@ impl Program {
         }
     }
 
-    /// How long the program thinks before its next operation.
+    /// The pause of the program before its next operation.
     pub(crate) fn thinking(&mut self) -> Duration {
         upto(&mut self.random, THINKING_MAX)
     }
@@ -98,7 +98,8 @@ impl Program {
         }
     }
 
-    /// In the shared file all writes are stable: what others wrote unstably is not ours to judge.
+    /// In the shared file all writes are stable: a program cannot judge unstable writes of other
+    /// programs.
     fn on_data(&mut self, file: Owner) -> Op {
         let block = u8::try_from(self.random.below(BLOCK_COUNT.into())).unwrap_or(0);
         match self.random.below(8) {

@@ -1,4 +1,4 @@
-//! What is promised, one checker each.
+//! The promises, with one checker each.
 
 mod committed;
 mod once;
@@ -31,14 +31,14 @@ pub(crate) fn check(history: &History) -> Vec<Broken> {
     broken.collect()
 }
 
-/// Everyone who has a folder and a file.
+/// All owners of a folder and a file.
 fn owners(history: &History) -> BTreeSet<Owner> {
     let programs = history.doings().iter().map(|doing| Owner::Program(doing.program));
     programs.chain([Owner::Shared]).collect()
 }
 
-/// What programs were told of their own files, in order: each does one thing at a time, so each
-/// file has one history.
+/// The operations of programs on their own files with their outcomes, in order: each program runs
+/// one operation at a time, so each file has one history.
 fn own_data(history: &History) -> impl Iterator<Item = (OpId, Owner, &Op, &Outcome)> {
     history.records().filter_map(|(_, record)| {
         let Record::Ended(id) = record else { return None };

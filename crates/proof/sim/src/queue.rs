@@ -1,10 +1,10 @@
-//! What will happen, in the order of time.
+//! The pending events, in the order of time.
 
 use std::collections::BTreeMap;
 
 use leasehold_base::units::Time;
 
-/// What happens at one time happens in the order in which it was scheduled.
+/// Events of one time occur in the order in which they were scheduled.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<T> {
     events: BTreeMap<(Time, u64), T>,

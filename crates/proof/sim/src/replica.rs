@@ -1,18 +1,17 @@
-//! Worlds of metaservers: some of them, each the real machines of `core::replica`, with a client
-//! that makes, renames, replaces, removes, looks for, writes, sets and uses objects, over messages
-//! that are lost, doubled, late and overtaken.
+//! Worlds of metaservers: several of them, each with the real machines of `core::replica`, and with
+//! a client that creates, renames, replaces, removes, looks up, writes, sets and uses objects, over
+//! messages that are lost, duplicated, late and reordered.
 //!
-//! Links are cut, in one direction or both; metaservers crash, also right after something is on
-//! their disk, and are started again, some with an old backup; clocks run differently. Names are
-//! few, so that clients meet. Then the world heals, and each client must find every name.
+//! Links are cut in one direction or both; metaservers crash, also right after a write to their
+//! disk, and restart, some with an old backup; clocks run differently. There are few names, so that
+//! clients conflict. Then the world heals, and each client must find every name.
 //!
-//! What is checked is checked when it happens, against the truth, which a world knows: what the
-//! homes have on their disks. That is a tree at every moment, from which nothing goes that nobody
-//! asked away: what replaces another object stands at its old name or at the new one, and somebody
-//! has the new one all the while, but for directories of two homes, where one is removed before the
-//! other is renamed.
-//! What is shown was so at most a window ago; in strict worlds, where copies are had by leases, when
-//! the client had asked already.
+//! Each check runs at its event, against an oracle (the truth) that the world knows: the contents
+//! of the homes' disks. They form a tree at every moment, and no object disappears without a
+//! request. An object that replaces another has its old name or the new one, and the new name
+//! always has an object, except for directories of two homes, where one is removed before the other
+//! is renamed. An object that a metaserver shows was current at most a window ago; in strict
+//! worlds, where metaservers cache under leases, it was current after the client's request.
 
 mod effects;
 mod leasing;
@@ -32,16 +31,16 @@ use serde::Deserialize;
 
 use crate::{Broken, Report};
 
-/// What to simulate.
+/// The options of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaOptions {
-    /// What fixes everything else.
+    /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A fault that is to be found.
+    /// A planted fault that a checker must find.
     pub mutant: Option<ReplicaMutant>,
-    /// Whether copies are had by leases: then nothing old is shown.
+    /// True if metaservers cache under leases: then they show no old data.
     pub strict: bool,
-    /// Whether to tell all that happens.
+    /// True if the world records a trace.
     pub trace: bool,
 }
 
@@ -49,68 +48,68 @@ pub struct ReplicaOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplicaMutant {
-    /// Calls are let in whatever epoch they are of.
+    /// A metaserver accepts calls of any epoch.
     IgnoresEpochs,
-    /// Older metadata than others were told of is served.
+    /// A metaserver serves metadata that is older than the version that it showed to others.
     ServesOlder,
-    /// A copy is good for a window from the answer.
+    /// A copy is valid for a window from the reply.
     CountsFromAnswer,
-    /// An announcement drops the copy and is forgotten.
+    /// A change notice drops the copy, and its stamp is forgotten.
     ForgetsAnnouncements,
-    /// A copy is used when its home does not answer.
+    /// A metaserver uses a copy when its home does not answer.
     UsesOld,
-    /// A copy is good for ever.
+    /// A copy is valid without limit.
     NeverAsks,
-    /// COMMIT is answered before the release.
+    /// COMMIT is answered before the changes are sent to the home.
     CommitsEarly,
-    /// A name that another has claimed is taken from it.
+    /// A metaserver takes a name that another has claimed.
     TakesNames,
-    /// A name is taken from what has yielded it to a change that came to nothing.
+    /// A metaserver takes a name whose object has yielded it to a change that failed.
     TakesYielded,
-    /// A directory is closed without asking.
+    /// A metaserver closes a directory without asking the others.
     ClosesFull,
-    /// A directory that is asked about is open.
+    /// A directory that others ask about stays open.
     LeavesOpen,
     /// Names are not claimed.
     ClaimsNothing,
-    /// A directory gets another parent without leave.
+    /// A directory gets another parent without permission.
     TakesLeave,
-    /// Nothing is about to stand anywhere.
+    /// A metaserver hides pending claims.
     HidesClaims,
-    /// A name is had that was refused.
+    /// An object gets a name that was refused.
     TakesRefused,
-    /// A directory that is replaced need not be empty.
+    /// A directory that is replaced may have entries.
     ReplacesFull,
-    /// What does not get another name loses the one that it has.
+    /// An object that does not get another name loses its present one.
     LosesRefused,
-    /// What is replaced is removed, and then what replaces it renamed.
+    /// A replacement first removes the old object, and then renames the new one.
     ReplacesInTwoSteps,
-    /// What yields its name is shown.
+    /// A metaserver shows an object that has yielded its name.
     ShowsYielded,
-    /// What has lost its name to what has another home just now is nowhere.
+    /// An object that has just lost its name to an object of another home is not found.
     ForgetsLost,
-    /// What a start finds to have replaced what has another home is left as it is.
+    /// A start leaves a recorded replacement of an object of another home unfinished.
     ForgetsReplaced,
-    /// A note of a name is dropped though its object stands there.
+    /// A metaserver drops the record of a name though its object has that name.
     DropsStanding,
-    /// Each gets leave that asks.
+    /// Every request gets permission.
     LooksNowhere,
-    /// Who does not answer does not have the name.
+    /// A metaserver that does not answer counts as one that lacks the name.
     GivesUp,
-    /// What has come to stand at home while others were asked is nowhere.
+    /// An object that appeared at home during a query of others is not found.
     MissesHome,
-    /// A lease that is taken back is kept.
+    /// A metaserver keeps a lease that was recalled.
     IgnoresEvictions,
-    /// What was had from a home before its last epoch is kept.
+    /// A metaserver keeps copies from before the last epoch of a home.
     IgnoresRestarts,
-    /// What others have a lease on is changed.
+    /// A home changes an object without recalling the leases of others.
     EvictsNobody,
-    /// A lease is granted on what is being changed.
+    /// A home grants a lease on an object during its change.
     GrantsMeanwhile,
 }
 
 impl ReplicaMutant {
-    /// Every one.
+    /// Every mutant.
     pub const ALL: &[Self] = &[
         Self::IgnoresEpochs,
         Self::ServesOlder,
@@ -143,7 +142,7 @@ impl ReplicaMutant {
         Self::GrantsMeanwhile,
     ];
 
-    /// Whether it is one of leases, so that its worlds are strict.
+    /// Returns true if the mutant is a fault of leases, so that its worlds are strict.
     #[must_use]
     pub const fn is_strict(self) -> bool {
         matches!(
@@ -156,7 +155,7 @@ impl ReplicaMutant {
         )
     }
 
-    /// The promises of which it breaks one.
+    /// The promises of which the mutant breaks at least one.
     #[must_use]
     pub const fn promises(self) -> &'static [&'static str] {
         match self {
@@ -188,7 +187,8 @@ impl ReplicaMutant {
     }
 }
 
-/// Runs one world of metaservers to its end; what is broken is found as it happens.
+/// Runs one world of metaservers to its end and reports each broken promise at the time of the
+/// fault.
 #[must_use]
 pub fn run_replica(options: ReplicaOptions) -> (Report, Vec<Broken>) {
     let ended = catch_unwind(AssertUnwindSafe(|| world::World::new(options).run()));

@@ -27,10 +27,10 @@ use crate::mutant::Mutant;
 use crate::notes::Notes;
 use crate::op::{EXPORT, Place, USER};
 
-/// Where the server is; nothing depends on it.
+/// The server's address; no result depends on it.
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// Where a call came from and its reply goes.
+/// The transport of a call and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Datagram { client: usize },
@@ -44,21 +44,21 @@ pub(crate) struct Server {
     disk: Arc<Disk>,
     notes: Arc<Notes>,
     service: Option<Arc<Service>>,
-    /// When the service has something to do by itself, on the server's clock.
+    /// The time of the service's next timer, on the server's clock.
     wake: Option<Time>,
     running: BTreeMap<u64, Running>,
     received: u64,
     mutant: Option<Mutant>,
 }
 
-/// A call that is not answered yet.
+/// A call without a reply so far.
 struct Running {
     way: Way,
     xid: Xid,
     response: Response,
 }
 
-/// How late the mutant notes replies, in nanoseconds.
+/// The delay of the mutant that records replies late, in nanoseconds.
 const NOTED_AFTER: u64 = 1_000_000_000;
 
 /// A day in the nineties, when the protocol was made.
@@ -91,7 +91,7 @@ impl Server {
 
     pub(crate) fn start(&mut self, now: Time, random: &mut Random) {
         let off = upto(random, Duration::from_secs(100)).as_secs();
-        self.day = DAY + i64::try_from(off).expect("it is short");
+        self.day = DAY + i64::try_from(off).expect("the offset is short");
         let store: Arc<dyn Store> = Arc::<Disk>::clone(&self.disk);
         let (id, name) = (ExportId(1), EXPORT.to_owned());
         let export = Export { id, name, path: String::new(), read_only: false, store };
@@ -105,7 +105,7 @@ impl Server {
         self.service = Some(Arc::new(service));
     }
 
-    /// Loses all but what is stable, and any of the notes since the last crash.
+    /// Loses all unstable data, and a random part of the journal since the last crash.
     pub(crate) fn crash(&mut self, random: &mut Random) {
         self.running.clear();
         self.service = None;
@@ -114,7 +114,7 @@ impl Server {
         self.notes.crash(random);
     }
 
-    /// Loses what is in the memory of the process; gives back the calls that were not answered.
+    /// Loses the memory of the process; returns the calls without a reply.
     pub(crate) fn kill(&mut self, now: Time) -> Vec<(Way, Xid)> {
         self.service = None;
         self.disk.kill();
@@ -126,12 +126,12 @@ impl Server {
         running.into_values().map(|running| (running.way, running.xid)).collect()
     }
 
-    /// The point of an operation at which the server is to crash, now.
+    /// Takes the point of an operation at which the server must crash now.
     pub(crate) fn take_crash(&self) -> Option<String> {
         self.disk.take_crash()
     }
 
-    /// The true time at which an operation goes on.
+    /// The true time at which an operation continues.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let service = self.wake.filter(|_| self.is_up());
         let local = self.disk.next_wake().into_iter().chain(service).min();
@@ -160,11 +160,11 @@ impl Server {
             now: self.clock.local(now),
         };
         let response = service.answer(arrival, bytes.clone(), Writer::new());
-        let xid = Xid(u32::from_be_bytes(*bytes.first_chunk().expect("a call has a head")));
+        let xid = Xid(u32::from_be_bytes(*bytes.first_chunk().expect("a call has a header")));
         self.running.insert(self.received, Running { way, xid, response });
     }
 
-    /// Notes that a connection is no more.
+    /// Handles the end of a connection.
     pub(crate) fn connection_closed(&mut self, from: SocketAddr, connection: u64) {
         if let Some(service) = &self.service {
             service.connection_closed(from, connection_id(connection));
@@ -175,7 +175,7 @@ impl Server {
         });
     }
 
-    /// Goes on with all calls as far as they can; the replies, in order.
+    /// Continues all calls as far as possible; returns the replies, in order.
     pub(crate) fn run(&mut self, now: Time, faults: &Faults) -> Vec<(Way, Bytes)> {
         let local = self.clock.local(now);
         let since = local.since(Time::ZERO);
@@ -192,7 +192,7 @@ impl Server {
                     false
                 }
             });
-            // What ended may have been waited for by another call.
+            // Another call may have waited for a call that ended.
             if replies.len() == before {
                 break;
             }
@@ -212,19 +212,19 @@ fn is_write(call: &Bytes) -> bool {
     call.is_ok_and(|call| (call.program, call.procedure) == (nfs3::PROGRAM, write::NUMBER))
 }
 
-/// The name of a connection of the only loop.
+/// The id of a connection of the only loop.
 fn connection_id(number: u64) -> ConnectionId {
     let slot = u32::try_from(number).expect("worlds are short");
     ConnectionId { event_loop: 0, slot, generation: 0 }
 }
 
-/// An address that nobody else has.
+/// An unused address.
 fn stranger(number: u64) -> SocketAddr {
     let [.., a, b, c] = number.to_be_bytes();
     SocketAddr::from(([11, a, b, c], 700))
 }
 
-/// Makes what is there before programs start.
+/// Creates the objects that exist before programs start.
 fn prepare(store: &MemStore, places: &[Place]) {
     let root = store.root();
     let caller = Caller { uid: 0, gid: 0, groups: Groups::default() };
@@ -236,10 +236,10 @@ fn prepare(store: &MemStore, places: &[Place]) {
     };
     let open = SetAttributes { mode: Some(Mode::from_bits(0o755)), ..SetAttributes::default() };
     let opened = poll_now(store.setattr(&caller, &root, &open, None));
-    opened.result.expect("the root can be opened to all");
+    opened.result.expect("the root's mode can be changed");
     for place in places {
         let name = place.name();
-        let step = Step::parse(name.as_bytes()).expect("a good name");
+        let step = Step::parse(name.as_bytes()).expect("a valid name");
         let name = step.child(leasehold_fs::FsError::Invalid).expect("a name");
         let at = leasehold_fs::Place { directory: root, name };
         let made = match place {
@@ -257,7 +257,7 @@ fn prepare(store: &MemStore, places: &[Place]) {
 
 fn poll_now<T>(answer: Answer<'_, T>) -> T {
     match answer {
-        Answer::Now(value) => value.expect("not taken yet"),
+        Answer::Now(value) => value.expect("the name is free"),
         Answer::Later(_) => panic!("a store in memory answers at once"),
     }
 }

@@ -1,4 +1,4 @@
-//! A world: its hosts, its links and what happens on them.
+//! A world: its hosts, its links and its events.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -19,22 +19,22 @@ use crate::queue::Queue;
 use crate::server::{Server, Way};
 use crate::{Broken, Options, Report};
 
-/// How long there are faults.
+/// The duration of the faults.
 const FAULTS_TIME: Duration = Duration::from_secs(60);
 
-/// The bound on the end of everything after that: two of the longest patiences of a call.
+/// The bound on the time after the faults: twice the longest timeout of a call.
 const HEALING_MAX: Duration = Duration::from_secs(1200);
 
-/// How long a client waits for a connection.
+/// The timeout of a connection attempt of a client.
 const CONNECTING_MAX: Duration = Duration::from_secs(5);
 
-/// How much later than the other one end learns at most that a connection broke.
+/// The longest delay after which the other end learns that a connection broke.
 const NEWS_MAX: Duration = Duration::from_millis(100);
 
 /// The port of the first connection of a client, and of all its datagrams.
 const PORT: u16 = 700;
 
-/// What happens.
+/// An event.
 #[derive(Debug)]
 enum Happening {
     ToServer {
@@ -46,18 +46,18 @@ enum Happening {
         way: Way,
         bytes: Bytes,
     },
-    /// The server is asked for a connection.
+    /// The server receives a request for a connection.
     Asked {
         connection: u64,
     },
     Accepted {
         connection: u64,
     },
-    /// The client has waited long enough for that.
+    /// The timeout of the client's connection attempt expires.
     Tired {
         connection: u64,
     },
-    /// One end learns that a connection is no more.
+    /// One end learns that a connection is closed.
     ClientLost {
         connection: u64,
     },
@@ -76,7 +76,7 @@ struct Host {
     client: Client,
     carrier: Carrier,
     address: SocketAddr,
-    /// Whether each connection has a port of its own.
+    /// True if each connection has a port of its own.
     changes_port: bool,
     link: Link,
     /// The newest connection.
@@ -86,11 +86,11 @@ struct Host {
 struct Connection {
     host: usize,
     from: SocketAddr,
-    /// Whether each end believes in it.
+    /// For each end, true if it considers the connection open.
     client_open: bool,
     server_open: bool,
     accepted: bool,
-    /// When the last part arrives in each direction: nothing overtakes it.
+    /// The arrival time of the last part in each direction: no part overtakes it.
     to_server: Time,
     to_client: Time,
 }
@@ -143,7 +143,7 @@ impl World {
         world
     }
 
-    /// Runs to the end; says whether that came in time.
+    /// Runs to the end; reports a broken promise if the end comes too late.
     pub(crate) fn run(mut self) -> (History, Report, Option<Broken>) {
         let last = Time::ZERO + FAULTS_TIME + HEALING_MAX;
         while let Some(time) = self.next_time().filter(|time| *time <= last) {
@@ -162,7 +162,7 @@ impl World {
             }
         }
         let ended = self.hosts.iter().all(|host| host.client.has_ended());
-        let how = "programs do not come to their end after all faults are gone".to_owned();
+        let how = "programs do not end after the last fault".to_owned();
         let stuck = (!ended).then_some(Broken { promise: "progress", how });
         if let Some(trace) = &mut self.trace {
             trace.extend(self.history.ids().map(|id| self.history.tell(id)));
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Schedules the next of a kind of fault, after `mean` on average; never once all is healed.
+    /// Schedules the next fault of a kind, after `mean` on average; none once the world has healed.
     fn schedule_fault(&mut self, mean: Option<Duration>, fault: Happening) {
         if let Some(mean) = mean {
             let at = self.now + about(&mut self.random, mean);
@@ -236,11 +236,11 @@ impl World {
     }
 
     fn any_host(&mut self) -> usize {
-        let count = u64::try_from(self.hosts.len()).expect("there are few");
-        usize::try_from(self.random.below(count)).expect("there are few")
+        let count = u64::try_from(self.hosts.len()).expect("hosts are few");
+        usize::try_from(self.random.below(count)).expect("hosts are few")
     }
 
-    /// Lets the server go on, and perhaps crash.
+    /// Lets the server continue, and perhaps crash.
     fn serve(&mut self) {
         for (way, bytes) in self.server.run(self.now, &self.faults) {
             match way {
@@ -290,14 +290,14 @@ impl World {
         self.down();
     }
 
-    /// Starts the server again after a while; connections are gone.
+    /// Starts the server again after a while; its connections are lost.
     fn down(&mut self) {
         let down = DOWN_MIN + upto(&mut self.random, DOWN_MAX - DOWN_MIN);
         self.queue.schedule(self.now + down, Happening::Restart);
         for (number, connection) in &mut self.connections {
             if connection.server_open {
                 connection.server_open = false;
-                // Some clients are told at once, some when they ask the new server.
+                // Some clients learn of it at once, some when they call the new server.
                 let news = upto(&mut self.random, down + NEWS_MAX);
                 let lost = Happening::ClientLost { connection: *number };
                 self.queue.schedule(self.now + news, lost);
@@ -353,13 +353,13 @@ impl World {
                 let (way, bytes) = (Way::Stream { connection }, bytes.clone());
                 self.queue.schedule(at, Happening::ToServer { way, from, bytes });
             }
-            (Carrier::Stream, None) => panic!("nothing is sent without a connection"),
+            (Carrier::Stream, None) => panic!("a stream call needs a connection"),
         }
     }
 
-    /// When a part of a stream arrives.
+    /// The arrival time of a part of a stream.
     fn segment(&mut self, connection: u64, direction: Direction) -> Time {
-        let connection = self.connections.get_mut(&connection).expect("it was made");
+        let connection = self.connections.get_mut(&connection).expect("the connection exists");
         let link = &self.hosts[connection.host].link;
         let at = link.segment(&mut self.random, &self.faults, self.now, direction);
         let last = match direction {
@@ -379,7 +379,7 @@ impl World {
             from.set_port(from.port() + u16::try_from(number).expect("worlds are short"));
         }
         if let Some(old) = host.connection.replace(number) {
-            self.connections.get_mut(&old).expect("it was made").client_open = false;
+            self.connections.get_mut(&old).expect("the connection exists").client_open = false;
         }
         let (to_server, to_client) = (self.now, self.now);
         let (client_open, server_open, accepted) = (true, false, false);
@@ -414,18 +414,18 @@ impl World {
             if self.hosts[index].changes_port {
                 self.server_lost(connection);
             } else {
-                // The same port cannot be had twice, but who owns the old connection may be told
-                // late that it is gone.
+                // A port cannot have two connections at once, but the owner of the old connection
+                // may learn late that it is closed.
                 let at = self.now + upto(&mut self.random, NEWS_MAX);
                 self.queue.schedule(at, Happening::ServerLost { connection });
             }
         }
-        self.connections.get_mut(&number).expect("it was made").server_open = true;
+        self.connections.get_mut(&number).expect("the connection exists").server_open = true;
         self.queue.schedule(at, Happening::Accepted { connection: number });
     }
 
     fn accepted(&mut self, number: u64) {
-        let connection = self.connections.get_mut(&number).expect("it was made");
+        let connection = self.connections.get_mut(&number).expect("the connection exists");
         if connection.client_open {
             connection.accepted = true;
             let index = connection.host;
@@ -441,7 +441,7 @@ impl World {
     }
 
     fn client_lost(&mut self, number: u64) {
-        let connection = self.connections.get_mut(&number).expect("it was made");
+        let connection = self.connections.get_mut(&number).expect("the connection exists");
         if connection.client_open {
             connection.client_open = false;
             let index = connection.host;
@@ -451,14 +451,14 @@ impl World {
     }
 
     fn server_lost(&mut self, number: u64) {
-        let connection = self.connections.get_mut(&number).expect("it was made");
+        let connection = self.connections.get_mut(&number).expect("the connection exists");
         if connection.server_open {
             connection.server_open = false;
             self.server.connection_closed(connection.from, number);
         }
     }
 
-    /// Adds a line to the digest, and to the trace where one is kept.
+    /// Adds a line to the digest, and to the trace if there is one.
     fn tell(&mut self, line: impl FnOnce() -> String) {
         let line = line();
         self.digest.note(&self.now.as_nanoseconds().to_be_bytes());
@@ -472,7 +472,7 @@ impl World {
 impl Host {
     fn draw(number: u8, one_address: bool, random: &mut Random) -> Self {
         let carrier = if random.one_in(2) { Carrier::Datagram } else { Carrier::Stream };
-        // Clients behind one address have ports of their own.
+        // Clients at one address have different ports.
         let last = if one_address { 1 } else { number + 1 };
         let port = PORT + u16::from(number) * 10_000;
         Self {

@@ -14,7 +14,7 @@ fn a_seed_fixes_everything() {
 }
 
 #[test]
-fn nobody_sees_what_is_old_and_nobody_writes_what_another_caches() {
+fn no_client_sees_old_data_or_writes_data_that_another_caches() {
     let (mut operations, mut crashes) = (0, 0);
     for seed in 0..WORLDS {
         let (report, broken) = run_covers(sound(seed));
@@ -22,17 +22,17 @@ fn nobody_sees_what_is_old_and_nobody_writes_what_another_caches() {
         operations += report.operations;
         crashes += report.crashes;
     }
-    // Worlds in which nothing happens keep every promise.
+    // Worlds without events keep every promise.
     assert!(operations > 50_000 && crashes > 200, "{operations} operations, {crashes} crashes");
 }
 
-/// So many take some seconds.
+/// The number of worlds; they take some seconds.
 const WORLDS: u64 = 300;
 
 #[test]
 fn every_mutant_is_found() {
     for mutant in CoverMutant::ALL {
-        // Most likely where it was found before.
+        // The seed that found the mutant before is the most likely to find it again.
         let before = found_covers().into_iter().filter(|world| world.mutant == Some(*mutant));
         let mut seeds = before.map(|world| world.seed).chain(0..1000);
         let is_found = |seed: &u64| {
@@ -45,7 +45,7 @@ fn every_mutant_is_found() {
 }
 
 #[test]
-fn what_was_found_stays_mended() {
+fn seeds_of_corrected_faults_pass() {
     for world in found_covers() {
         let (_, broken) = run_covers(sound(world.seed));
         assert!(broken.is_empty(), "seed {}: {}: {broken:#?}", world.seed, world.found);

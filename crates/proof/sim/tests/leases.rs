@@ -1,5 +1,5 @@
-//! Worlds of leases, with and without mutants. What is printed is what `figures leases` reads.
-#![allow(clippy::print_stdout, reason = "figures are told to who measures")]
+//! Worlds of leases, with and without mutants. `figures leases` reads the printed lines.
+#![allow(clippy::print_stdout, reason = "the lines report measurements")]
 
 use leasehold_sim::{LeaseMutant, LeaseOptions, found_leases, run_leases};
 
@@ -25,7 +25,7 @@ fn every_promise_holds() {
         crashes += report.crashes;
         kills += report.kills;
     }
-    // Worlds in which nothing happens keep every promise.
+    // Worlds without events keep every promise.
     assert!(
         operations > 400_000 && crashes > 1500 && kills > 800,
         "{operations} operations, {crashes} crashes, {kills} kills"
@@ -37,7 +37,7 @@ fn every_promise_holds() {
 fn every_mutant_is_found() {
     let mut count = 0;
     for mutant in LeaseMutant::ALL {
-        // Most likely where it was found before.
+        // The seed that found the mutant before is the most likely to find it again.
         let before = found_leases().into_iter().filter(|world| world.mutant == Some(*mutant));
         let mut seeds = before.map(|world| world.seed).chain(0..1000);
         let is_found = |seed: &u64| {
@@ -52,7 +52,7 @@ fn every_mutant_is_found() {
 }
 
 #[test]
-fn what_was_found_stays_mended() {
+fn seeds_of_corrected_faults_pass() {
     let mut not_found = Vec::new();
     for world in found_leases() {
         let (_, broken) = run_leases(sound(world.seed));

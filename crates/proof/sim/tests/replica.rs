@@ -24,7 +24,7 @@ fn every_promise_holds() {
         backups += report.backups;
         replaced += report.replaced;
     }
-    // Worlds in which nothing happens keep every promise.
+    // Worlds without events keep every promise.
     assert!(
         operations > 100_000 && crashes > 500 && backups > 20 && replaced > 500,
         "{operations} operations, {crashes} crashes, {backups} backups, {replaced} replaced"
@@ -32,20 +32,20 @@ fn every_promise_holds() {
 }
 
 #[test]
-fn nothing_old_is_shown_under_leases() {
+fn no_old_data_is_shown_under_leases() {
     for seed in 0..WORLDS / 2 {
         let (_, broken) = run_replica(ReplicaOptions { strict: true, ..sound(seed) });
         assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
     }
 }
 
-/// So many take some seconds.
+/// The number of worlds; they take some seconds.
 const WORLDS: u64 = 400;
 
 #[test]
 fn every_mutant_is_found() {
     for mutant in ReplicaMutant::ALL {
-        // Most likely where it was found before.
+        // The seed that found the mutant before is the most likely to find it again.
         let before = found_replica().into_iter().filter(|world| world.mutant == Some(*mutant));
         let mut seeds = before.map(|world| world.seed).chain(0..1000);
         let is_found = |seed: &u64| {
@@ -58,7 +58,7 @@ fn every_mutant_is_found() {
 }
 
 #[test]
-fn what_was_found_stays_mended() {
+fn seeds_of_corrected_faults_pass() {
     for world in found_replica() {
         let (_, broken) = run_replica(sound(world.seed));
         assert!(broken.is_empty(), "seed {}: {}: {broken:#?}", world.seed, world.found);

@@ -1,4 +1,4 @@
-//! The server's own directory beside what the server answers: they must agree.
+//! Compares the server's own directory with the server's replies: they must agree.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::v3::{mode, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "back_dir",
-    about: "the server's own directory beside what the server answers; needs --back-dir",
+    about: "the server's own directory agrees with its replies; needs --back-dir",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -48,7 +48,7 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// What went wrong on the server's own disk.
+/// Converts an error on the server's own disk.
 fn local(error: &io::Error) -> Stop {
     Stop::fail(format!("on the server's disk: {error}"))
 }
@@ -89,8 +89,8 @@ fn what_was_made_is_there(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     b.v3.file(dir, "file", b"")?;
     b.v3.directory(dir, "dir")?;
-    ensure!(metadata(&back.join("file"))?.is_file(), "the file is none");
-    ensure!(metadata(&back.join("dir"))?.is_dir(), "the directory is none");
+    ensure!(metadata(&back.join("file"))?.is_file(), "the object is not a file");
+    ensure!(metadata(&back.join("dir"))?.is_dir(), "the object is not a directory");
     Ok(())
 }
 
@@ -101,7 +101,7 @@ fn what_was_removed_is_gone(b: &mut Bench<'_>) -> Verdict {
     b.v3.directory(dir, "dir")?;
     b.v3.remove(dir, "file")?.done()?;
     b.v3.rmdir(dir, "dir")?.done()?;
-    ensure!(!back.join("file").exists() && !back.join("dir").exists(), "a name is still there");
+    ensure!(!back.join("file").exists() && !back.join("dir").exists(), "a name still exists");
     Ok(())
 }
 
@@ -110,7 +110,7 @@ fn what_was_renamed_is_renamed(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     b.v3.file(dir, "old", b"123")?;
     b.v3.rename((dir, "old"), (dir, "new"))?.done()?;
-    ensure!(!back.join("old").exists(), "the old name is still there");
+    ensure!(!back.join("old").exists(), "the old name still exists");
     equal("contents", read(&back.join("new"))?, b"123".to_vec())
 }
 
@@ -145,7 +145,7 @@ fn owners_are_the_same(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"")?;
     let (said, there) = (b.v3.attributes(file)?, metadata(&back.join("file"))?);
     let same = (there.uid(), there.gid()) == (said.uid, said.gid);
-    // A server may give numbers of its own to the owners.
+    // A server may map the numbers of owners.
     b.advise(same, "owners are shown by other numbers than they have");
     Ok(())
 }
@@ -197,7 +197,7 @@ fn a_pipe_is_there(b: &mut Bench<'_>) -> Verdict {
     if !answered.is_done() {
         return Err(Stop::skip("MKNOD is not supported"));
     }
-    ensure!(metadata(&back.join("pipe"))?.file_type().is_fifo(), "the pipe is none");
+    ensure!(metadata(&back.join("pipe"))?.file_type().is_fifo(), "the object is not a pipe");
     Ok(())
 }
 
@@ -209,7 +209,7 @@ fn a_cut_file_is_cut(b: &mut Bench<'_>) -> Verdict {
     equal("contents", read(&back.join("file"))?, b"12".to_vec())
 }
 
-/// The names in a directory of the server.
+/// Returns the names in a directory of the server.
 fn names(path: &Path) -> Result<Vec<Vec<u8>>, Stop> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| local(&error))? {
@@ -226,7 +226,7 @@ fn nothing_else_is_there(b: &mut Bench<'_>) -> Verdict {
     b.v3.write(file, 0, b"456", Stability::Unstable)?.done()?;
     b.v3.create(dir, "exclusive", leasehold_wire::nfs3::create::How::Exclusive([7; 8]))?.status();
     b.v3.remove(dir, "exclusive")?.status();
-    // A server that keeps things of its own beside the files shows them to everybody.
+    // A server that stores its own files beside the export's files shows them to all clients.
     equal("names on the disk", names(&back)?, vec![b"file".to_vec()])
 }
 
@@ -274,8 +274,8 @@ fn a_local_write_moves_the_times(b: &mut Bench<'_>) -> Verdict {
     b.wait_past(before.changed)?;
     write(&back.join("file"), b"456")?;
     let attributes = b.v3.attributes(file)?;
-    ensure!(after(attributes.modified) > after(before.modified), "the time stays");
-    ensure!(after(attributes.changed) > after(before.changed), "the change time stays");
+    ensure!(after(attributes.modified) > after(before.modified), "the time does not change");
+    ensure!(after(attributes.changed) > after(before.changed), "the change time does not change");
     Ok(())
 }
 
@@ -336,13 +336,13 @@ fn a_local_link_leads_nowhere_outside(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     symlink("/", back.join("link")).map_err(|error| local(&error))?;
     let Ok(found) = b.v3.lookup(dir, "link")?.either() else {
-        return Err(Stop::skip("the server does not see what was made locally"));
+        return Err(Stop::skip("the server does not see local changes"));
     };
     let link = found.object;
     let answered = b.v3.lookup(link, "etc")?;
     ensure!(!answered.is_done(), "LOOKUP leads through a symbolic link out of the export");
     let listed = b.v3.readdir(link, crate::v3::Position::default(), 4096)?;
-    ensure!(!listed.is_done(), "READDIR lists what a symbolic link leads to");
+    ensure!(!listed.is_done(), "READDIR lists the target of a symbolic link");
     Ok(())
 }
 
@@ -365,7 +365,7 @@ fn a_locally_replaced_file_is_another(b: &mut Bench<'_>) -> Verdict {
     let back = b.back()?;
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"old")?;
-    // As editors save: a new file takes the name.
+    // Editors save in this way: a new file takes the name.
     write(&back.join("new"), b"new")?;
     fs::rename(back.join("new"), back.join("file")).map_err(|error| local(&error))?;
     let found = b.v3.find(dir, "file")?;

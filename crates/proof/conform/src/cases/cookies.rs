@@ -1,4 +1,5 @@
-//! Listings while names come and go: what lives throughout is listed exactly once.
+//! Listings while names are created and removed: every name that exists throughout is listed
+//! exactly once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::v3::{Page, Position};
 
 pub(crate) const GROUP: Group = Group {
     name: "cookies",
-    about: "listings while names come and go: what lives throughout is listed once",
+    about: "listings during changes: names that exist throughout are listed once",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -32,14 +33,14 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// Names that each step of a churn removes and makes.
+/// The names that each step of a churn removes and creates.
 struct Churn {
     removed: Vec<String>,
     made: Vec<String>,
 }
 
-/// Lists a directory page by page and calls `between` between pages. A server that finds its
-/// cookies stale may say so, then the listing starts anew, as a client does it.
+/// Lists a directory page by page and calls `between` between pages. A server that detects a stale
+/// cookie may report it; then the listing starts again, as in a client.
 fn listed_while(
     b: &mut Bench<'_>,
     dir: Handle,
@@ -59,17 +60,18 @@ fn listed_while(
                 return Ok(counts);
             }
             let last = page.entries.last();
-            let last = last.ok_or_else(|| Stop::fail("a listing gives nothing before its end"))?;
+            let last =
+                last.ok_or_else(|| Stop::fail("a page of a listing is empty before its end"))?;
             from = Position { cookie: last.cookie, verifier: page.verifier };
             ensure!(round < 2000, "a listing has no end");
             between(b, round)?;
         }
     }
     // A client "should be careful to avoid holding cookies across operations that modify".
-    Err(Stop::skip("the server's cookies die with every change, which the RFC lets them"))
+    Err(Stop::skip("every change invalidates the server's cookies, as the RFC permits"))
 }
 
-/// A page of READDIR; none when its cookie is stale.
+/// A page of READDIR; `None` if its cookie is stale.
 fn small_page(b: &mut Bench<'_>, dir: Handle, from: Position) -> Result<Option<Page>, Stop> {
     match b.v3.readdir(dir, from, 1024)?.either() {
         Ok(page) => Ok(Some(page)),
@@ -78,7 +80,7 @@ fn small_page(b: &mut Bench<'_>, dir: Handle, from: Position) -> Result<Option<P
     }
 }
 
-/// A page of READDIRPLUS; none when its cookie is stale.
+/// A page of READDIRPLUS; `None` if its cookie is stale.
 fn plus_page(b: &mut Bench<'_>, dir: Handle, from: Position) -> Result<Option<Page>, Stop> {
     match b.v3.readdirplus(dir, from, 1024, 4096)?.either() {
         Ok(page) => Ok(Some(page)),
@@ -90,7 +92,7 @@ fn plus_page(b: &mut Bench<'_>, dir: Handle, from: Position) -> Result<Option<Pa
     }
 }
 
-/// Fails unless all these names were listed once, and no other one more than once.
+/// Fails unless all these names were listed once, and no other name more than once.
 fn once(counts: &BTreeMap<Vec<u8>, usize>, names: &[String]) -> Verdict {
     for name in names {
         let count = counts.get(name.as_bytes()).copied().unwrap_or(0);
@@ -108,7 +110,7 @@ fn names_that_come_in_between_do_no_harm(b: &mut Bench<'_>) -> Verdict {
             return Ok(());
         }
         let new: Vec<String> = (0..10).map(|n| format!("{n} new {round}")).collect();
-        // An attempt before this one may have made them.
+        // An earlier attempt may have created them.
         if b.v3.lookup(dir, &new[0])?.is_done() { Ok(()) } else { fill(&mut b.v3, dir, &new) }
     })?;
     once(&counts, &names)
@@ -126,7 +128,7 @@ fn names_that_go_in_between_do_no_harm(b: &mut Bench<'_>) -> Verdict {
     once(&counts, &names)
 }
 
-/// Random comings and goings between pages, fixed by the seed.
+/// Random changes between pages, fixed by the seed.
 fn churn(b: &mut Bench<'_>, dir: Handle, state: &mut Churn, round: usize) -> Verdict {
     for step in 0..5 {
         if b.random.one_in(2) && !state.removed.is_empty() {
@@ -169,7 +171,7 @@ fn everything_can_be_removed_while_it_is_listed(b: &mut Bench<'_>) -> Verdict {
     let (dir, names) = filled(b, 300)?;
     let mut from = Position::default();
     let mut removed = 0;
-    // As `rm -r` does: what a page lists is removed before the next page is asked for.
+    // As in `rm -r`: the names of a page are removed before the next page is requested.
     for _ in 0..1000 {
         let Some(page) = small_page(b, dir, from)? else {
             from = Position::default();
@@ -194,7 +196,7 @@ fn the_name_of_a_cookie_can_be_removed(b: &mut Bench<'_>) -> Verdict {
     let (dir, names) = filled(b, 50)?;
     let first = b.v3.readdir(dir, Position::default(), 1024)?.done()?;
     let last = first.entries.last().cloned();
-    let last = last.ok_or_else(|| Stop::fail("a listing gives nothing before its end"))?;
+    let last = last.ok_or_else(|| Stop::fail("a page of a listing is empty before its end"))?;
     b.v3.remove(dir, &last.name)?.done()?;
     let mut from = Position { cookie: last.cookie, verifier: first.verifier };
     let mut all = first.entries;
@@ -229,7 +231,7 @@ fn links_to_one_file_are_all_listed(b: &mut Bench<'_>) -> Verdict {
         b.v3.link(file, dir, &name)?.done()?;
         names.push(name);
     }
-    // Cookies that are made of file numbers alone lose all but one of them.
+    // Cookies that consist of file numbers alone lose all but one of them.
     has_just(&b.v3.list(dir, 1024)?, &names)
 }
 
@@ -271,10 +273,10 @@ fn a_cookie_stays_good_for_a_while(b: &mut Bench<'_>) -> Verdict {
     let (dir, names) = filled(b, 60)?;
     let first = b.v3.readdir(dir, Position::default(), 1024)?.done()?;
     let Some(last) = first.entries.last() else {
-        return Err(Stop::fail("a listing gives nothing before its end"));
+        return Err(Stop::fail("a page of a listing is empty before its end"));
     };
     let from = Position { cookie: last.cookie, verifier: first.verifier };
-    // Much happens elsewhere meanwhile.
+    // Many other changes happen meanwhile.
     let own = b.dir()?;
     let many: Vec<String> = (0..200).map(|number| format!("elsewhere {number}")).collect();
     fill(&mut b.v3, own, &many)?;

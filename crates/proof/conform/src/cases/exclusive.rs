@@ -1,4 +1,4 @@
-//! Exclusive CREATE: made once, however often it is asked for.
+//! Exclusive CREATE: it creates one file, however often it is repeated.
 
 use leasehold_wire::nfs3::{FileType, Handle, SetTime as Set, Time, create::How};
 
@@ -7,7 +7,7 @@ use crate::v3::mode;
 
 pub(crate) const GROUP: Group = Group {
     name: "exclusive",
-    about: "exclusive CREATE: made once, however often it is asked for",
+    about: "exclusive CREATE: it creates one file, however often it is repeated",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -37,7 +37,7 @@ pub(crate) const GROUP: Group = Group {
 
 const VERIFIER: [u8; 8] = *b"conform!";
 
-/// Makes a file exclusively, or skips the case where the server does not do that.
+/// Creates a file exclusively, or skips the case if the server does not support that.
 fn made(b: &mut Bench<'_>, name: &str, verifier: [u8; 8]) -> Result<Handle, Stop> {
     let dir = b.dir()?;
     let answered = b.v3.create(dir, name, How::Exclusive(verifier))?;
@@ -107,7 +107,7 @@ fn verifiers_that_differ_in_one_bit_differ(b: &mut Bench<'_>) -> Verdict {
         other[bit / 8] ^= 1 << (bit % 8);
         let answered = b.v3.create(dir, "file", How::Exclusive(other))?;
         let same = answered.is_done();
-        ensure!(!same, "verifiers that differ in bit {bit} are taken for one");
+        ensure!(!same, "verifiers that differ in bit {bit} count as equal");
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ fn usual(b: &mut Bench<'_>, file: Handle) -> Verdict {
     Ok(())
 }
 
-/// Whether a time is about now by the server's clock, which its latest change tells.
+/// Returns true if a time is near the present of the server's clock, which its latest change shows.
 fn is_recent(b: &mut Bench<'_>, time: Time) -> Result<bool, Stop> {
     let dir = b.dir()?;
     let made = b.v3.create(dir, "clock", How::Unchecked(mode(0o644)))?;
@@ -197,7 +197,7 @@ fn no_time_is_made_of_the_verifier(b: &mut Bench<'_>) -> Verdict {
     for time in [attributes.accessed, attributes.modified] {
         let recent = is_recent(b, time)?;
         // "It should not rely upon any of the file attributes" until it sets them.
-        b.advise(recent, "the verifier shows in a time until it is set");
+        b.advise(recent, "a time contains the verifier until it is set");
     }
     Ok(())
 }
@@ -206,8 +206,8 @@ fn asking_again_leaves_what_was_written(b: &mut Bench<'_>) -> Verdict {
     let file = made(b, "file", VERIFIER)?;
     let dir = b.dir()?;
     b.v3.put(file, 0, b"123")?;
-    // The first reply may come late, after the client has gone on with another one. By then the
-    // verifier may be gone, and then the file is there.
+    // The first reply may come late, after the client has sent another call. Then the verifier may
+    // be gone, and the file exists.
     let answered = b.v3.create(dir, "file", How::Exclusive(VERIFIER))?;
     if !answered.is_done() {
         answered.refused(&[Status::AlreadyExists])?;
@@ -238,7 +238,7 @@ fn one_of_two_askers_wins(b: &mut Bench<'_>) -> Verdict {
             .collect();
         let results = b.v3.client.call_many(crate::v3::procedure(create::NUMBER), &args)?;
         let winners = results.iter().filter(|results| results.starts_with(&[0; 4])).count();
-        equal("askers that made the file", winners, 1)?;
+        equal("clients that created the file", winners, 1)?;
     }
     Ok(())
 }
@@ -248,7 +248,7 @@ fn a_removed_file_can_be_made_again(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     b.v3.remove(dir, "file")?.done()?;
     let two = made(b, "file", VERIFIER)?;
-    ensure!(one != two, "a file that was made anew has the handle of the removed one");
+    ensure!(one != two, "a new file has the handle of the removed one");
     Ok(())
 }
 

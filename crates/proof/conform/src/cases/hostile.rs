@@ -1,4 +1,5 @@
-//! Malformed, truncated, oversized and forged input: refused, and others are served on.
+//! Malformed, truncated, oversized and forged input: the server refuses it, and continues to serve
+//! other clients.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::v3::{mode, place, procedure, write_args};
 
 pub(crate) const GROUP: Group = Group {
     name: "hostile",
-    about: "malformed, truncated, oversized and forged input: refused, and others served on",
+    about: "malformed, truncated, oversized and forged input: refused, and other clients are served",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -54,10 +55,10 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// The longest that a server takes for a reply that may not come.
+/// The timeout of a reply that may not come.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Fails unless a handle that the server did not give out is refused.
+/// Fails unless the server refuses a handle that it has not issued.
 fn refused(b: &mut Bench<'_>, handle: Handle, what: &str) -> Verdict {
     let answered = b.v3.getattr(handle)?;
     let right = matches!(
@@ -67,7 +68,7 @@ fn refused(b: &mut Bench<'_>, handle: Handle, what: &str) -> Verdict {
     ensure!(right, "{what} is answered {:?}", answered.status());
     b.advise(
         answered.status() == Some(Status::BadHandle) || answered.status() == Some(Status::Stale),
-        "a handle that is none should be answered NFS3ERR_BADHANDLE",
+        "an invalid handle should get NFS3ERR_BADHANDLE",
     );
     Ok(())
 }
@@ -80,9 +81,9 @@ fn no_bit_of_a_handle_can_be_changed(b: &mut Bench<'_>) -> Verdict {
     for bit in 0..file.as_bytes().len() * 8 {
         let mut bytes = file.as_bytes().to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        let forged = Handle::new(&bytes).expect("it is as long as before");
-        // A refusal may be one of the call: the handle may seem to be of an export that is not
-        // the caller's.
+        let forged = Handle::new(&bytes).expect("the handle is as long as before");
+        // The whole call may be refused: the handle may seem to belong to an export of other
+        // clients.
         let (xid, message) = b.message(procedure(getattr::NUMBER), &forged);
         let got = b.v3.client.exchange(xid, &message)?;
         let (_, results) = crate::client::head(procedure(getattr::NUMBER), got)?;
@@ -91,10 +92,10 @@ fn no_bit_of_a_handle_can_be_changed(b: &mut Bench<'_>) -> Verdict {
             let reply = crate::v3::readable::<getattr::Reply>("NFS3 GETATTR", &results)?;
             let same =
                 matches!(reply, nfs3::Reply::Done(done) if done.attributes.file_id == number);
-            ensure!(same, "with bit {bit} changed the handle leads to another object");
+            ensure!(same, "with bit {bit} changed the handle names another object");
         }
     }
-    b.advise(taken == 0, format!("{taken} bits of a handle can be changed and do not matter"));
+    b.advise(taken == 0, format!("{taken} bits of a handle can be changed without effect"));
     Ok(())
 }
 
@@ -102,7 +103,7 @@ fn handles_of_any_length_are_refused(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let right = dir.as_bytes().len();
     for length in (0..=64).filter(|length| *length != right) {
-        let handle = Handle::new(&vec![1; length]).expect("it is short enough");
+        let handle = Handle::new(&vec![1; length]).expect("the handle is short enough");
         refused(b, handle, &format!("a handle of {length} bytes"))?;
     }
     Ok(())
@@ -111,7 +112,7 @@ fn handles_of_any_length_are_refused(b: &mut Bench<'_>) -> Verdict {
 fn handles_of_zeros_and_ones_are_refused(b: &mut Bench<'_>) -> Verdict {
     let length = b.dir()?.as_bytes().len();
     for byte in [0, 1, 0x7f, 0x80, 0xff] {
-        let handle = Handle::new(&vec![byte; length]).expect("it is as long as before");
+        let handle = Handle::new(&vec![byte; length]).expect("the handle is as long as before");
         refused(b, handle, &format!("a handle of {byte:#x} throughout"))?;
     }
     Ok(())
@@ -120,7 +121,7 @@ fn handles_of_zeros_and_ones_are_refused(b: &mut Bench<'_>) -> Verdict {
 fn a_cut_handle_is_refused(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     for length in 0..dir.as_bytes().len() {
-        let handle = Handle::new(&dir.as_bytes()[..length]).expect("it is shorter");
+        let handle = Handle::new(&dir.as_bytes()[..length]).expect("the handle is shorter");
         refused(b, handle, &format!("the first {length} bytes of a handle"))?;
     }
     Ok(())
@@ -132,9 +133,9 @@ fn a_lengthened_handle_is_refused(b: &mut Bench<'_>) -> Verdict {
     for length in bytes.len() + 1..=64 {
         let mut longer = bytes.to_vec();
         longer.resize(length, 0);
-        let handle = Handle::new(&longer).expect("it is short enough");
+        let handle = Handle::new(&longer).expect("the handle is short enough");
         let answered = b.v3.getattr(handle)?;
-        b.advise(!answered.is_done(), "a handle with zeros behind it is taken");
+        b.advise(!answered.is_done(), "a handle with zeros behind it is accepted");
     }
     Ok(())
 }
@@ -142,14 +143,14 @@ fn a_lengthened_handle_is_refused(b: &mut Bench<'_>) -> Verdict {
 fn random_handles_are_refused(b: &mut Bench<'_>) -> Verdict {
     let length = b.dir()?.as_bytes().len();
     for _ in 0..100 {
-        let handle = Handle::new(&b.bytes(length)).expect("it is as long as before");
+        let handle = Handle::new(&b.bytes(length)).expect("the handle is as long as before");
         refused(b, handle, "a random handle")?;
     }
     Ok(())
 }
 
 fn every_procedure_refuses_a_forged_handle(b: &mut Bench<'_>) -> Verdict {
-    let object = Handle::new(&[0x55; 32]).expect("it is short enough");
+    let object = Handle::new(&[0x55; 32]).expect("the handle is short enough");
     let place = place(object, "name");
     let (cookie, verifier, directory) = (leasehold_base::units::Cookie(0), [0; 8], object);
     let nothing = Set::default();
@@ -204,7 +205,7 @@ fn every_procedure_refuses_a_forged_handle(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// Arguments that are encoded already.
+/// Arguments that are already encoded.
 struct Raw<'a>(&'a [u8]);
 
 impl leasehold_base::xdr::Encode for Raw<'_> {
@@ -218,7 +219,8 @@ fn cut_arguments_are_garbage_everywhere(b: &mut Bench<'_>) -> Verdict {
     let args = create::Args { place: place(dir, "name"), how: super::plain_file() };
     let whole = encoded(&args);
     for number in 1..=21 {
-        // What is right for one procedure is wrong for another; half of it is wrong for all.
+        // Valid arguments of one procedure are invalid for another; half of them are invalid for
+        // all.
         for length in [0, 4, 8, 20] {
             let (xid, mut message) = b.message(procedure(number), &());
             message.extend_from_slice(&whole[..length]);
@@ -248,8 +250,8 @@ fn lengths_of_4_gib_are_garbage(b: &mut Bench<'_>) -> Verdict {
 fn random_arguments_do_no_harm(b: &mut Bench<'_>) -> Verdict {
     b.dir()?;
     for _ in 0..200 {
-        let number = u32::try_from(b.random.below(22)).expect("it is small");
-        let length = usize::try_from(b.random.below(50)).expect("it is small") * 4;
+        let number = u32::try_from(b.random.below(22)).expect("the number is small");
+        let length = usize::try_from(b.random.below(50)).expect("the length is small") * 4;
         let (xid, mut message) = b.message(procedure(number), &());
         message.extend(b.bytes(length));
         let got = b.v3.client.exchange(xid, &message)?;
@@ -260,15 +262,15 @@ fn random_arguments_do_no_harm(b: &mut Bench<'_>) -> Verdict {
 
 fn random_words_for_every_program_do_no_harm(b: &mut Bench<'_>) -> Verdict {
     for known in PROCEDURES {
-        // Portmap and MOUNT may have been told apart by port; whatever is here has to stand it.
+        // Portmap and MOUNT may share a port; every program here has to survive the calls.
         let words: Vec<u32> =
-            (0..8).map(|_| u32::try_from(b.random.below(5)).expect("it is small")).collect();
+            (0..8).map(|_| u32::try_from(b.random.below(5)).expect("the word is small")).collect();
         let at = crate::talk::Procedure {
             program: known.program,
             version: known.version,
             number: known.number,
         };
-        // Lists of what is mounted are others' business.
+        // The list of mounts belongs to other clients.
         if at.program == leasehold_wire::mount::PROGRAM && at.number == 4 {
             continue;
         }
@@ -279,10 +281,10 @@ fn random_words_for_every_program_do_no_harm(b: &mut Bench<'_>) -> Verdict {
     b.still_serves()
 }
 
-/// Sends bytes as they are on a connection of their own, and sees that the server serves on.
+/// Sends raw bytes on a separate connection, and checks that the server continues to serve.
 fn sent(b: &mut Bench<'_>, bytes: &[u8]) -> Verdict {
     let mut stream = b.stream()?;
-    // A server that has seen enough closes the connection; that is as good.
+    // A server may close the connection during the send; that is also right.
     let _ = stream.send_bytes(bytes);
     stream.receive(SOON);
     b.still_serves()
@@ -307,9 +309,9 @@ fn fragments_without_end_are_not_kept(b: &mut Bench<'_>) -> Verdict {
         bytes.extend_from_slice(&[0, 0, 0x10, 0]);
         bytes.extend_from_slice(&[0; 0x1000]);
     }
-    // Eight megabytes that are no record yet.
+    // Eight megabytes without a complete record.
     sent(b, &bytes)?;
-    // And as many marks of nothing.
+    // The same number of empty record marks.
     sent(b, &[0; 200_000])
 }
 
@@ -359,7 +361,7 @@ fn a_client_that_reads_nothing_does_not_hold_others_up(b: &mut Bench<'_>) -> Ver
     b.v3.setattr(file, crate::v3::size(1 << 20))?.done()?;
     let args = read::Args { file, offset: 0, count: 64 << 10 };
     let mut stream = b.stream()?;
-    // A thousand replies of 64 KiB are more than any buffer in between holds.
+    // A thousand replies of 64 KiB exceed all buffers on the way.
     for _ in 0..1000 {
         let (_, message) = b.message(procedure(read::NUMBER), &args);
         if stream.send(&message).is_err() {
@@ -427,7 +429,7 @@ fn datagrams_of_every_small_length_do_no_harm(b: &mut Bench<'_>) -> Verdict {
     let (_, message) = b.message(b.null(), &());
     let mut datagrams = b.datagrams()?;
     for length in 0..message.len() {
-        // What cannot be sent does no harm either.
+        // A failed send does no harm either.
         let _ = datagrams.send(&message[..length]);
     }
     b.udp_null()
@@ -436,7 +438,7 @@ fn datagrams_of_every_small_length_do_no_harm(b: &mut Bench<'_>) -> Verdict {
 fn random_datagrams_do_no_harm(b: &mut Bench<'_>) -> Verdict {
     let mut datagrams = b.datagrams()?;
     for _ in 0..100 {
-        let length = usize::try_from(b.random.below(2000)).expect("it is small");
+        let length = usize::try_from(b.random.below(2000)).expect("the length is small");
         let bytes = b.bytes(length);
         let _ = datagrams.send(&bytes);
     }

@@ -1,4 +1,4 @@
-//! What a server says are its limits, and what it does at them.
+//! The limits that a server reports, and its behaviour at them.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::v3::{V3, mode, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "limits",
-    about: "what a server says are its limits, and what it does at them",
+    about: "the limits that a server reports, and its behaviour at them",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -39,7 +39,7 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// A file with random contents, and these.
+/// Creates a file with random contents, and returns both.
 fn large_file(b: &mut Bench<'_>, length: usize) -> Result<(Handle, Vec<u8>), Stop> {
     let (dir, data) = (b.dir()?, b.bytes(length));
     let file = b.v3.file(dir, "large", b"")?;
@@ -60,7 +60,7 @@ fn a_file_of_several_megabytes_is_kept(b: &mut Bench<'_>) -> Verdict {
 fn a_sparse_file_of_a_terabyte_is_kept(b: &mut Bench<'_>) -> Verdict {
     const SIZE: u64 = 1 << 40;
     if b.info()?.file_bytes_max < SIZE {
-        return Err(Stop::skip("FSINFO says that files are smaller"));
+        return Err(Stop::skip("FSINFO reports that files are smaller"));
     }
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"start")?;
@@ -117,7 +117,7 @@ fn every_size_around_64_kib_is_read(b: &mut Bench<'_>) -> Verdict {
 
 fn a_name_of_each_length_is_kept(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
-    let most = usize::try_from(b.limits()?.name_bytes_max.min(255)).expect("it is small");
+    let most = usize::try_from(b.limits()?.name_bytes_max.min(255)).expect("the limit is small");
     let lengths = (1..most).step_by(17);
     let names: Vec<String> = lengths.map(|length| "n".repeat(length)).collect();
     fill(&mut b.v3, dir, &names)?;
@@ -129,7 +129,7 @@ fn a_name_of_each_length_is_kept(b: &mut Bench<'_>) -> Verdict {
 
 fn a_listing_of_the_longest_names_is_whole(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
-    let most = usize::try_from(b.limits()?.name_bytes_max.min(250)).expect("it is small");
+    let most = usize::try_from(b.limits()?.name_bytes_max.min(250)).expect("the limit is small");
     let names: Vec<String> =
         (0..100).map(|number| format!("{number:03}{}", "x".repeat(most - 3))).collect();
     fill(&mut b.v3, dir, &names)?;
@@ -145,7 +145,7 @@ fn a_page_of_dtpref_is_given(b: &mut Bench<'_>) -> Verdict {
     has_just(&b.v3.list(dir, count)?, &names)
 }
 
-/// A page of any size is no longer than asked, and the listing is whole.
+/// Checks that a page of any size is no longer than requested, and that the listing is complete.
 fn page_of(b: &mut Bench<'_>, count: u32) -> Verdict {
     let dir = b.dir()?;
     let names: Vec<String> = (0..100).map(|number| format!("{number}")).collect();
@@ -219,7 +219,7 @@ fn a_thousand_calls_on_one_connection(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// Sends calls all at once, and waits for as many replies.
+/// Sends all calls at once, and waits for their replies.
 fn at_once(
     v3: &mut V3,
     number: u32,
@@ -257,14 +257,14 @@ fn two_thousand_handles_stay_good(b: &mut Bench<'_>) -> Verdict {
         let first = b.v3.find(dir, &names[0])?;
         (first, b.v3.attributes(first)?.file_id)
     };
-    // A server that knows its handles from a table of some size has to forget one now.
+    // A server that finds its handles in a table of some size has to forget one now.
     let args: Vec<_> = names.iter().map(|name| crate::v3::place(dir, name)).collect();
     b.v3.client.call_many(crate::v3::procedure(leasehold_wire::nfs3::lookup::NUMBER), &args)?;
     equal("number", b.v3.attributes(first)?.file_id, number)
 }
 
-/// The longest that a call is answered in that waits for nothing: a peer's delayed acknowledgement
-/// takes 40 ms or more.
+/// The longest duration of a call that waits for nothing: a peer's delayed acknowledgement takes 40
+/// ms or more.
 const HARDLY_ANY_TIME: Duration = Duration::from_millis(30);
 
 fn calls_that_come_one_by_one_are_not_held_back(b: &mut Bench<'_>) -> Verdict {
@@ -285,7 +285,7 @@ fn calls_that_come_one_by_one_are_not_held_back(b: &mut Bench<'_>) -> Verdict {
         times.sort_unstable();
         times[times.len() / 2]
     });
-    // Where everything takes long the network or the machine does.
+    // If all calls take long, the network or the machine is slow.
     ensure!(
         read < HARDLY_ANY_TIME || null > read / 4,
         "half of the READs take longer than {read:?}, and NULLs take {null:?}"
@@ -316,7 +316,7 @@ fn large_calls_at_the_same_time_are_whole(b: &mut Bench<'_>) -> Verdict {
         })
         .collect();
     at_once(&mut b.v3, write::NUMBER, &args)?;
-    let length = u32::try_from(data.len()).expect("it is short");
+    let length = u32::try_from(data.len()).expect("the data is short");
     ensure!(b.v3.get(file, 0, length)? == data, "other bytes are read than were written");
     Ok(())
 }
@@ -334,7 +334,7 @@ fn datagrams_carry_what_fits(b: &mut Bench<'_>) -> Verdict {
     }
     let root = b.root()?;
     let most = udp.fsinfo(root)?.done()?.read_bytes_max;
-    b.advise(most <= 65_507, "over UDP FSINFO says more than a datagram can hold");
+    b.advise(most <= 65_507, "over UDP FSINFO reports a size beyond a datagram");
     Ok(())
 }
 

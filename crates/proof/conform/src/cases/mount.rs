@@ -1,4 +1,4 @@
-//! MOUNT: how a client comes by its first handle.
+//! MOUNT: a client's way to its first handle.
 
 use leasehold_wire::mount::mnt::Status as MountStatus;
 use leasehold_wire::nfs3::FileType;
@@ -11,7 +11,7 @@ use crate::mount::{Mount, procedure};
 
 pub(crate) const GROUP: Group = Group {
     name: "mount",
-    about: "MOUNT: how a client comes by its first handle",
+    about: "MOUNT: a client's way to its first handle",
     needs: Needs::Nothing,
     company: Company::Alone,
     cases: cases! {
@@ -50,7 +50,7 @@ fn mounter(b: &Bench<'_>) -> Mount {
     b.mounter()
 }
 
-/// Skips the case where a version of MOUNT is not served.
+/// Skips the case if a version of MOUNT is not served.
 fn needs(b: &Bench<'_>, version: u32) -> Result<Mount, Stop> {
     let mut mounter = b.mounter();
     let status = mounter.client.received(procedure(version, null::NUMBER), &())?;
@@ -80,7 +80,7 @@ fn the_export_is_mounted(b: &mut Bench<'_>) -> Verdict {
 fn the_handle_is_of_a_directory(b: &mut Bench<'_>) -> Verdict {
     let root = mounted(b)?.directory;
     b.root()?;
-    ensure!(b.v3.is(root, FileType::Directory)?, "MNT gives a handle that is of no directory");
+    ensure!(b.v3.is(root, FileType::Directory)?, "MNT returns a handle that names no directory");
     Ok(())
 }
 
@@ -92,8 +92,8 @@ fn each_time_the_same_directory(b: &mut Bench<'_>) -> Verdict {
 
 fn flavours_name_auth_sys(b: &mut Bench<'_>) -> Verdict {
     let flavors = mounted(b)?.flavors.0;
-    // The run itself calls so, and is served.
-    ensure!(flavors.contains(&flavor::SYS), "AUTH_SYS is used and not among {flavors:?}");
+    // The run itself uses this flavour, and is served.
+    ensure!(flavors.contains(&flavor::SYS), "AUTH_SYS works and is not among {flavors:?}");
     Ok(())
 }
 
@@ -144,7 +144,7 @@ fn an_empty_path_does_no_harm(b: &mut Bench<'_>) -> Verdict {
 
 fn a_path_of_1024_bytes_is_answered(b: &mut Bench<'_>) -> Verdict {
     let answered = needs(b, mount::VERSION_3)?.mnt("/x".repeat(512))?;
-    ensure!(!answered.is_done(), "a path of 1024 bytes that is not there is mounted");
+    ensure!(!answered.is_done(), "a missing path of 1024 bytes is mounted");
     Ok(())
 }
 
@@ -161,7 +161,7 @@ fn a_path_of_1025_bytes_is_no_path(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// The path of something in the case's own directory, and whether the server mounts such paths.
+/// Returns a path in the case's own directory, if the server mounts such paths.
 fn path_below(b: &mut Bench<'_>, name: &str) -> Result<String, Stop> {
     b.dir()?;
     let export = b.server.export.trim_end_matches('/');
@@ -174,7 +174,7 @@ fn a_directory_below_is_that_directory(b: &mut Bench<'_>) -> Verdict {
     let inner = b.v3.directory(dir, "dir")?;
     let path = path_below(b, "dir")?;
     let answered = mounter.mnt(&path)?;
-    // A server may let the roots of exports alone be mounted.
+    // A server may permit mounts of exports' roots only.
     let Ok(done) = answered.either() else {
         return Err(Stop::skip("only roots can be mounted"));
     };
@@ -195,7 +195,7 @@ fn a_file_is_no_directory(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// Whether a list of exports has the one that is tested.
+/// Checks that a list of exports contains the tested one.
 fn is_listed(b: &mut Bench<'_>, exports: &[crate::mount::Export]) -> Verdict {
     ensure!(!exports.is_empty(), "EXPORT lists nothing, and {} is mounted", b.server.export);
     let wanted = b.server.export.trim_end_matches('/');
@@ -204,7 +204,7 @@ fn is_listed(b: &mut Bench<'_>, exports: &[crate::mount::Export]) -> Verdict {
         let path = path.trim_end_matches('/');
         wanted == path || wanted.starts_with(&format!("{path}/"))
     });
-    // An export may be known by several paths.
+    // An export may have several paths.
     b.advise(listed || wanted.is_empty(), format!("EXPORT does not list {wanted}"));
     Ok(())
 }
@@ -214,7 +214,8 @@ fn the_export_is_listed(b: &mut Bench<'_>) -> Verdict {
     is_listed(b, &exports)
 }
 
-/// The entries of the list. A server may know the export by another path, so all count.
+/// Returns the number of entries of the list. A server may list the export under another path, so
+/// all entries count.
 fn entries(mounter: &mut Mount, version: u32) -> Result<usize, Stop> {
     Ok(mounter.dump(version)?.len())
 }
@@ -223,7 +224,7 @@ fn what_is_mounted_is_listed(b: &mut Bench<'_>) -> Verdict {
     let mut mounter = needs(b, mount::VERSION_3)?;
     mounter.mnt(&b.server.export)?.done()?;
     let listed = entries(&mut mounter, mount::VERSION_3)? > 0;
-    b.advise(listed, "DUMP does not list what is mounted");
+    b.advise(listed, "DUMP does not list the mount");
     Ok(())
 }
 
@@ -233,7 +234,7 @@ fn what_is_unmounted_is_not_listed(b: &mut Bench<'_>) -> Verdict {
     let before = entries(&mut mounter, mount::VERSION_3)?;
     mounter.umnt(mount::VERSION_3, &b.server.export)?;
     let left = entries(&mut mounter, mount::VERSION_3)?;
-    ensure!(before == 0 || left < before, "UMNT takes nothing off the list of {before}");
+    ensure!(before == 0 || left < before, "UMNT removes no entry from the list of {before}");
     mounter.mnt(&b.server.export)?.done()?;
     Ok(())
 }
@@ -250,7 +251,7 @@ fn unmounting_everything_empties_the_list(b: &mut Bench<'_>) -> Verdict {
     let mut mounter = needs(b, mount::VERSION_3)?;
     mounter.umnt(mount::VERSION_3, &b.server.export)?;
     if entries(&mut mounter, mount::VERSION_3)? > 0 {
-        return Err(Stop::skip("other things are mounted, which would be taken off the list too"));
+        return Err(Stop::skip("the list has other mounts, which the case would remove too"));
     }
     mounter.mnt(&b.server.export)?.done()?;
     mounter.umntall(mount::VERSION_3)?;
@@ -263,7 +264,7 @@ fn an_unmounted_handle_stays_good(b: &mut Bench<'_>) -> Verdict {
     let root = mounted(b)?.directory;
     b.root()?;
     mounter(b).umnt(mount::VERSION_3, &b.server.export)?;
-    // The list is for people; a server keeps no state of its clients.
+    // The list is for people; a server keeps no state about its clients.
     b.v3.attributes(root)?;
     Ok(())
 }
@@ -299,7 +300,7 @@ fn version_1_says_an_error_number(b: &mut Bench<'_>) -> Verdict {
     let mut mounter = needs(b, mount::VERSION_1)?;
     b.root2()?;
     let answered = mounter.old_mnt(mount::VERSION_1, "/there/is/no/such/directory")?;
-    ensure!(!answered.is_done(), "a path that is not there is mounted");
+    ensure!(!answered.is_done(), "a missing path is mounted");
     Ok(())
 }
 
@@ -329,9 +330,9 @@ fn version_2_has_pathconf(b: &mut Bench<'_>) -> Verdict {
 fn exportall_is_export(b: &mut Bench<'_>) -> Verdict {
     let mut mounter = needs(b, mount::VERSION_1)?;
     let exportall = procedure(mount::VERSION_1, mount::exportall::NUMBER);
-    // Every server of old had it, and no standard does.
+    // Old servers had it, and no standard has it.
     if mounter.client.received(exportall, &())? == ReplyStatus::ProcedureUnavailable {
-        return Err(Stop::skip("there is no EXPORTALL"));
+        return Err(Stop::skip("EXPORTALL is not supported"));
     }
     let all = mounter.exports_all(mount::VERSION_1)?;
     equal("EXPORTALL", all, mounter.exports(mount::VERSION_1)?)

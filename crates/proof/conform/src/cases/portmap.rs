@@ -1,4 +1,4 @@
-//! Portmap and rpcbind: where programs are served.
+//! Portmap and rpcbind: the addresses of programs.
 
 use leasehold_base::xdr::{Decode, Encode};
 use leasehold_wire::portmap::rpcbind::{
@@ -18,7 +18,7 @@ use crate::v3::readable;
 
 pub(crate) const GROUP: Group = Group {
     name: "portmap",
-    about: "portmap and rpcbind: where programs are served",
+    about: "portmap and rpcbind: the addresses of programs",
     needs: Needs::Nothing,
     company: Company::Alone,
     cases: cases! {
@@ -47,14 +47,14 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// A number from the range that is left to sites, for a program that nobody has.
+/// An unused program number from the range for local use.
 const NOBODYS_PROGRAM: u32 = 0x3fff_fffd;
 
 fn procedure(version: u32, number: u32) -> crate::talk::Procedure {
     portmap_procedure(version, number)
 }
 
-/// Results that outlive the message they came in.
+/// Returns results that outlive the message.
 fn ask<T: for<'a> Decode<'a>>(
     client: &mut Client,
     version: u32,
@@ -65,7 +65,7 @@ fn ask<T: for<'a> Decode<'a>>(
     readable(&crate::talk::procedure_name(procedure(version, number)), &results)
 }
 
-/// A client of rpcbind, where portmap is one.
+/// Returns a client of rpcbind, if portmap is one.
 fn rpcbind(b: &Bench<'_>, version: u32) -> Result<Client, Stop> {
     let mut client = b.portmap()?;
     if client.received(procedure(version, null::NUMBER), &())? != ReplyStatus::Success {
@@ -148,9 +148,9 @@ fn an_unknown_program_has_no_port(b: &mut Bench<'_>) -> Verdict {
 
 fn another_version_gets_the_port_of_one_that_is_there(b: &mut Bench<'_>) -> Verdict {
     let mut client = b.portmap()?;
-    // The program says which versions there are when it is called.
+    // The program lists its versions in the reply to a call.
     let port = port_of(&mut client, nfs3::PROGRAM, 99, protocol::TCP)?;
-    b.advise(port != 0, "another version of a program that is served gets no port");
+    b.advise(port != 0, "GETPORT of another version of a served program returns no port");
     Ok(())
 }
 
@@ -181,7 +181,8 @@ fn dump_and_getport_agree(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A program of the run, or a skip where programs of others are not let in.
+/// Registers a program of the run; skips the case if the portmapper refuses programs of other
+/// machines.
 fn registered(b: &Bench<'_>) -> Result<(Client, Mapping), Stop> {
     let mut client = b.portmap()?;
     if !client.route.address.ip().is_loopback() {
@@ -200,7 +201,7 @@ fn a_program_can_be_set_and_unset(b: &mut Bench<'_>) -> Verdict {
     let found = port_of(&mut client, NOBODYS_PROGRAM, 7, protocol::TCP)?;
     let gone = ask::<unset::Reply>(&mut client, portmap::VERSION, unset::NUMBER, &mapping)?;
     equal("port while it is set", found, 9)?;
-    ensure!(gone, "what was set cannot be unset");
+    ensure!(gone, "the registered program cannot be unset");
     equal("port afterwards", port_of(&mut client, NOBODYS_PROGRAM, 7, protocol::TCP)?, 0)
 }
 
@@ -211,7 +212,7 @@ fn setting_twice_is_refused(b: &mut Bench<'_>) -> Verdict {
     let found = port_of(&mut client, NOBODYS_PROGRAM, 7, protocol::TCP)?;
     ask::<unset::Reply>(&mut client, portmap::VERSION, unset::NUMBER, &mapping)?;
     // "The procedure refuses to establish a mapping if one already exists."
-    ensure!(!again && found == 9, "a mapping that is there was replaced");
+    ensure!(!again && found == 9, "an existing mapping was replaced");
     Ok(())
 }
 
@@ -232,14 +233,15 @@ fn null_is_called_on_behalf(b: &mut Bench<'_>) -> Verdict {
     let at = procedure(portmap::VERSION, callit::NUMBER);
     let xid = crate::client::fresh_xid();
     let message = udp.message(xid, at, &call);
-    // Most refuse: it lets strangers hide behind the server, and floods third parties.
+    // Most servers refuse: CALLIT lets strangers hide behind the server, and can flood third
+    // parties.
     let answered = udp.exchange(xid, &message)?;
     let port = b.portmap()?.route.address.port();
     if let crate::net::Got::Message(_) = answered {
         let (status, results) = crate::client::head(at, answered)?;
         if status == ReplyStatus::Success {
             let reply = readable::<callit::Reply<'_>>("PORTMAP2 CALLIT", &results)?;
-            equal("port of what was called", reply.port, port.into())?;
+            equal("port of the called program", reply.port, port.into())?;
         }
     }
     Ok(())
@@ -261,12 +263,12 @@ fn port_in(address: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes([high, low]))
 }
 
-/// The name of the network that the run uses.
+/// Returns the name of the network that the run uses.
 fn network(b: &Bench<'_>) -> &'static [u8] {
     if b.server.nfs.is_ipv4() { b"tcp" } else { b"tcp6" }
 }
 
-/// The address that a procedure names for NFS.
+/// Returns the address of NFS by a procedure.
 fn address_of(b: &Bench<'_>, version: u32, number: u32, wanted: u32) -> Result<Vec<u8>, Stop> {
     let mut client = rpcbind(b, version)?;
     let args = binding(nfs3::PROGRAM, wanted, network(b));
@@ -317,7 +319,7 @@ fn rpcbind_reads_addresses(b: &mut Bench<'_>) -> Verdict {
     let at = procedure(rpcbind::VERSION_4, uaddr2taddr::NUMBER);
     let results = client.call(at, &Text(b"127.0.0.1.8.1"))?;
     let address = readable::<uaddr2taddr::Reply<'_>>("UADDR2TADDR", &results)?.address;
-    // Port 2049 and the address stand somewhere in it, as the network has them.
+    // Port 2049 and the address occur somewhere in it, in network byte order.
     let has = |bytes: &[u8]| address.0.windows(bytes.len()).any(|window| window == bytes);
     ensure!(has(&[8, 1]) && has(&[127, 0, 0, 1]), "127.0.0.1.8.1 becomes {:02x?}", address.0);
     Ok(())

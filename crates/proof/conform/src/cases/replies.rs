@@ -1,4 +1,4 @@
-//! Calls that come twice: what must not be done twice is done once, and answered again.
+//! Retransmitted calls: a call that must not run twice runs once, and gets the same reply again.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::v3::{mode, place, procedure};
 
 pub(crate) const GROUP: Group = Group {
     name: "replies",
-    about: "calls that come twice: done once, and answered again",
+    about: "retransmitted calls: run once, and answered again",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -48,19 +48,19 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// The longest that a server takes for a reply that may not come.
+/// The timeout of a reply that may not come.
 const SOON: Duration = Duration::from_millis(100);
 
-/// The status in a reply that reached its procedure; none in another one.
+/// The status in a reply of a procedure; `None` in another reply.
 fn status(reply: &Got) -> Option<u32> {
     let Got::Message(reply) = reply else {
         return None;
     };
-    // Number, reply, accepted, verifier of two words, success: then the results.
+    // Xid, reply, accepted, verifier of two words, success: then the results.
     reply.get(24..28).and_then(|word| Some(u32::from_be_bytes(*word.first_chunk()?)))
 }
 
-/// Sends one call twice by a client, and expects success both times.
+/// Sends one call twice through a client, and expects success both times.
 fn twice(
     client: &mut Client,
     number: u32,
@@ -139,7 +139,7 @@ fn link_over_udp(b: &mut Bench<'_>) -> Verdict {
     equal("number of names", b.v3.attributes(file)?.link_count, 2)
 }
 
-/// A SETATTR that can be done only once: the guard is the time before it.
+/// A SETATTR that can run only once: its guard is the time before it.
 fn guarded(b: &mut Bench<'_>) -> Result<setattr::Args, Stop> {
     let dir = b.dir()?;
     let object = b.v3.file(dir, "file", b"")?;
@@ -224,10 +224,10 @@ fn mkdir_after_a_reconnect_from_another_port(b: &mut Bench<'_>) -> Verdict {
     equal("status of the first reply", status(&first), Some(0))?;
     b.v3.client.disconnect();
     let second = b.v3.client.exchange(xid, &message)?;
-    // Whether a client can be known by its address alone is a matter of taste.
+    // The standards do not require that a server identifies a client by its address alone.
     b.advise(
         status(&second) == Some(0),
-        "a call that is sent again from another port, after the first one closed, is run again",
+        "a call that is retransmitted from another port, after the first one closed, runs again",
     );
     Ok(())
 }
@@ -241,7 +241,7 @@ fn a_failure_is_answered_again_too(b: &mut Bench<'_>) -> Verdict {
     b.v3.file(dir, "file", b"")?;
     let second = b.v3.client.exchange(xid, &message)?;
     let same = status(&second) == status(&first);
-    b.advise(same, "a call that failed is run again when it comes again");
+    b.advise(same, "a retransmission of a failed call runs again");
     Ok(())
 }
 
@@ -251,7 +251,7 @@ fn many_other_calls_in_between_do_not_matter(b: &mut Bench<'_>) -> Verdict {
     let (xid, message) = call(&b.v3.client, procedure(create::NUMBER), &args);
     let first = b.v3.client.exchange(xid, &message)?;
     equal("status of the first reply", status(&first), Some(0))?;
-    // What only looks must not drive out what changes.
+    // Calls without effect must not evict the replies of changes.
     let looks = vec![getattr::Args { object: dir }; 2000];
     b.another_here().client.call_many(procedure(getattr::NUMBER), &looks)?;
     b.v3.client.call_many(procedure(getattr::NUMBER), &looks)?;
@@ -271,7 +271,7 @@ fn copies_at_the_same_time_are_done_once(b: &mut Bench<'_>) -> Verdict {
         }
         let first = udp.client.await_reply(xid, &message)?;
         equal("status of the first reply", status(&first), Some(0))?;
-        // Copies of a call that is under way may be dropped, or answered alike.
+        // The server may drop copies of a call in progress, or send the same reply.
         while let Got::Message(reply) = udp.client.receive(SOON)? {
             equal("status of a further reply", status(&Got::Message(reply)), Some(0))?;
         }
@@ -287,7 +287,7 @@ fn another_number_is_another_call(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// Sends two calls under one number and gives both replies.
+/// Sends two calls under one xid and returns both replies.
 fn under_one_number(
     b: &mut Bench<'_>,
     first: (u32, &impl Encode),
@@ -304,7 +304,7 @@ fn the_same_number_for_another_call_is_another_call(b: &mut Bench<'_>) -> Verdic
         |name: &'static str| create::Args { place: place(dir, name), how: super::plain_file() };
     let replies = under_one_number(b, (create::NUMBER, &of("one")), (create::NUMBER, &of("two")))?;
     equal("statuses", (status(&replies.0), status(&replies.1)), (Some(0), Some(0)))?;
-    // A number that comes round again, or a client that started anew, is no copy.
+    // A reused xid, or a restarted client, is no copy.
     b.v3.find(dir, "two")?;
     Ok(())
 }
@@ -325,10 +325,10 @@ fn the_same_number_of_another_client_is_another_call(b: &mut Bench<'_>) -> Verdi
     let (xid, message) = call(&b.v3.client, procedure(remove::NUMBER), &args);
     let first = b.v3.client.exchange(xid, &message)?;
     equal("status of the first client", status(&first), Some(0))?;
-    // The first connection is still there, so this is somebody else on the same machine.
+    // The first connection still exists, so this is another client of the same machine.
     let second = b.another_here().client.exchange(xid, &message)?;
     let run = status(&second) == Some(Status::NotFound as u32);
-    b.advise(run, "a call of another client on the machine is taken for a copy");
+    b.advise(run, "a call of another client on the machine counts as a copy");
     Ok(())
 }
 

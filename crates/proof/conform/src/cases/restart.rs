@@ -1,4 +1,4 @@
-//! What survives a restart of the server. Which kind of restart that is, is up to the command.
+//! The state that survives a restart of the server. The command determines the kind of restart.
 
 use leasehold_wire::nfs3::{Handle, create::How, remove};
 
@@ -9,7 +9,7 @@ use crate::v3::{Position, mode, place, procedure, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "restart",
-    about: "what survives a restart of the server; needs --restart-command",
+    about: "the state that survives a restart of the server; needs --restart-command",
     needs: Needs::Version3,
     company: Company::Alone,
     cases: cases! {
@@ -64,7 +64,7 @@ fn handles_of_the_root_stay_good(b: &mut Bench<'_>) -> Verdict {
     b.restart()?;
     equal("number of the root", b.v3.attributes(root)?.file_id, number)?;
     let again = b.mounter().mnt(&b.server.export)?.done()?.directory;
-    b.advise(again == root, "MNT gives another handle after a restart");
+    b.advise(again == root, "MNT returns another handle after a restart");
     Ok(())
 }
 
@@ -110,7 +110,7 @@ fn attributes_are_the_same(b: &mut Bench<'_>) -> Verdict {
     super::same("attributes", b.v3.attributes(file)?, before)
 }
 
-/// Data that was written so is there after a restart.
+/// Checks that data written with this stability survives a restart.
 fn survives(b: &mut Bench<'_>, stability: Stability, commit: bool) -> Verdict {
     b.needs_restart()?;
     let (dir, data) = (b.dir()?, b.bytes(30_000));
@@ -125,7 +125,7 @@ fn survives(b: &mut Bench<'_>, stability: Stability, commit: bool) -> Verdict {
         b.v3.commit(file, 0, 0)?.done()?;
     }
     b.restart()?;
-    ensure!(b.v3.get(file, 0, 40_000)? == data, "data that was answered as safe is lost");
+    ensure!(b.v3.get(file, 0, 40_000)? == data, "data that was reported as stable is lost");
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn committed_data_is_there(b: &mut Bench<'_>) -> Verdict {
     survives(b, Stability::Unstable, true)
 }
 
-/// Writes unstable data, restarts, and gives both verifiers.
+/// Writes unstable data, restarts, and returns both verifiers.
 fn across(b: &mut Bench<'_>, file: Handle, data: &[u8]) -> Result<([u8; 8], [u8; 8]), Stop> {
     let before = b.v3.write(file, 0, data, Stability::Unstable)?.done()?.verifier;
     b.restart()?;
@@ -156,7 +156,10 @@ fn unstable_data_is_there_or_the_verifier_changes(b: &mut Bench<'_>) -> Verdict 
     let (before, after) = across(b, file, &data)?;
     let there = b.v3.get(file, 0, 10_000)? == data;
     ensure!(there || before != after, "data is lost and the verifier stays {after:?}");
-    b.advise(before != after, "the verifier does not change; right only where nothing was lost");
+    b.advise(
+        before != after,
+        "the verifier does not change; this is right only if no data was lost",
+    );
     Ok(())
 }
 
@@ -168,9 +171,9 @@ fn two_restarts_in_a_row_are_told_apart(b: &mut Bench<'_>) -> Verdict {
     let (again, third) = across(b, file, b"two")?;
     equal("verifier of one instance", again, second)?;
     let lost = b.v3.get(file, 0, 10)? != b"two";
-    // Verifiers made of seconds look alike when a server starts twice within one.
+    // Verifiers that consist of seconds are equal when a server starts twice within one second.
     ensure!(!lost || (first != second && second != third), "two starts have one verifier");
-    b.advise((first == second) == (second == third), "the verifier changes now and then");
+    b.advise((first == second) == (second == third), "the verifier sometimes changes");
     Ok(())
 }
 
@@ -231,7 +234,7 @@ fn an_exclusive_create_can_be_asked_for_again(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.made(answered, dir, "file")?;
     let number = b.v3.attributes(file)?.file_id;
     b.restart()?;
-    // The client may not have got the reply: it asks again until it gets one.
+    // The client may have missed the reply: it repeats the call until it gets one.
     let answered = b.v3.create(dir, "file", how)?;
     let again = b.v3.made(answered, dir, "file")?;
     equal("number", b.v3.attributes(again)?.file_id, number)?;
@@ -277,8 +280,11 @@ fn a_repeated_call_is_answered_again(b: &mut Bench<'_>) -> Verdict {
         Got::Silence | Got::Closed | Got::Nonsense(_) => None,
     };
     equal("status of the first reply", status(&first), Some(vec![0; 4]))?;
-    // A cache of replies need not survive; where it does, nobody sees the restart at all.
-    b.advise(status(&second) == Some(vec![0; 4]), "replies are not kept over a restart");
+    // A duplicate request cache need not survive; if it does, no client notices the restart.
+    b.advise(
+        status(&second) == Some(vec![0; 4]),
+        "the duplicate request cache does not survive a restart",
+    );
     let gone = (Status::NotFound as u32).to_be_bytes().to_vec();
     let right = [Some(vec![0; 4]), Some(gone)].contains(&status(&second));
     ensure!(right, "a repeated REMOVE is answered {second:?}");

@@ -60,10 +60,10 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// The longest that a server takes to answer what need not be answered.
+/// The timeout of a reply that a server need not send.
 const SOON: Duration = Duration::from_millis(500);
 
-/// How a call with these words is received: version of RPC, program, version, procedure.
+/// Returns the status of a call with these words: version of RPC, program, version, procedure.
 fn received(bench: &mut Bench<'_>, words: [u32; 4]) -> Result<ReplyStatus, Stop> {
     let xid = fresh_xid();
     let [rpc_version, program, version, procedure] = words;
@@ -73,7 +73,7 @@ fn received(bench: &mut Bench<'_>, words: [u32; 4]) -> Result<ReplyStatus, Stop>
     head(procedure, got).map(|(status, _)| status)
 }
 
-/// How NULL with a credential is received.
+/// Returns the status of NULL with a credential.
 fn with_credential(
     bench: &mut Bench<'_>,
     procedure: Procedure,
@@ -98,12 +98,12 @@ fn message_with(xid: Xid, procedure: Procedure, flavor: u32, body: &[u8], args: 
     [&writer.finish().into_bytes(), args].concat()
 }
 
-/// GETATTR, which a server has to know its caller for, of either version.
+/// GETATTR of either version: for it a server has to identify its caller.
 fn getattr(bench: &Bench<'_>) -> Procedure {
     Procedure { number: nfs3::getattr::NUMBER, ..bench.null() }
 }
 
-/// The root as arguments of GETATTR.
+/// The root, encoded as the arguments of GETATTR.
 fn root_args(bench: &Bench<'_>) -> Result<Vec<u8>, Stop> {
     match (bench.server.root3, bench.server.root2) {
         (Some(root), _) => Ok(encoded(&root)),
@@ -138,10 +138,10 @@ fn the_reply_carries_the_number_of_the_call(b: &mut Bench<'_>) -> Verdict {
     let mut stream = b.stream()?;
     let got = replied(&mut stream, &message, b.server.patience)?;
     let Got::Message(reply) = got else {
-        return Err(Stop::fail(format!("NULL was answered so: {got:?}")));
+        return Err(Stop::fail(format!("NULL got an invalid reply: {got:?}")));
     };
     let reply = Reply::decode(&mut Reader::new(&reply))
-        .map_err(|error| Stop::fail(format!("the head of the reply cannot be read: {error}")))?;
+        .map_err(|error| Stop::fail(format!("the header of the reply is malformed: {error}")))?;
     equal("number of the reply", reply.xid, xid)
 }
 
@@ -168,7 +168,7 @@ fn rpc_version_0_is_denied(b: &mut Bench<'_>) -> Verdict {
     equal("a call of RPC version 0", status, ReplyStatus::RpcMismatch)
 }
 
-/// A number from the range that is left to sites, for a program that nobody has.
+/// An unused program number from the range for local use.
 const NOBODYS_PROGRAM: u32 = 0x3fff_fffe;
 
 fn an_unknown_program_is_unavailable(b: &mut Bench<'_>) -> Verdict {
@@ -217,7 +217,7 @@ fn the_first_unused_procedure_is_unavailable(b: &mut Bench<'_>) -> Verdict {
     equal("a call of the first unused procedure", status, ReplyStatus::ProcedureUnavailable)
 }
 
-/// How a procedure of version 3 with these words as arguments is received.
+/// Returns the status of a procedure of version 3 with these words as arguments.
 fn with_words(b: &mut Bench<'_>, number: u32, words: &[u32]) -> Result<ReplyStatus, Stop> {
     b.root()?;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -246,7 +246,7 @@ fn a_handle_of_65_bytes_is_garbage(b: &mut Bench<'_>) -> Verdict {
 fn a_boolean_of_2_is_garbage(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let mut args = encoded(&b.v3.file(dir, "file", b"")?);
-    // The first of the attributes to be set is mode: whether it is, and what to.
+    // The first of the attributes is mode: a flag for its presence, and its value.
     args.extend_from_slice(&2_u32.to_be_bytes());
     args.extend_from_slice(&[0; 6 * 4]);
     let status = with_bytes(b, nfs3::setattr::NUMBER, &args)?;
@@ -257,7 +257,7 @@ fn an_unknown_enumeration_is_no_success(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"")?;
     let mut args = encoded(&crate::v3::write_args(file, 0, b"", Stability::FileSync));
-    // stable_how is the word before the data, which is its length alone.
+    // stable_how is the word before the data, and the empty data is only its length.
     let at = args.len() - 8;
     args[at..at + 4].copy_from_slice(&7_u32.to_be_bytes());
     let procedure = crate::v3::procedure(nfs3::write::NUMBER);
@@ -295,7 +295,7 @@ fn an_unknown_flavour_is_refused(b: &mut Bench<'_>) -> Verdict {
     expect_auth_error(&status, &allowed)
 }
 
-/// An AUTH_SYS credential with so many groups, or its first words.
+/// An AUTH_SYS credential with this number of groups, or its first words.
 fn sys_body(machine_name: usize, groups: u32) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(0);
@@ -342,10 +342,10 @@ fn a_credential_of_401_bytes_is_refused(b: &mut Bench<'_>) -> Verdict {
     let mut body = sys_body(4, 0);
     body.resize(401, 0);
     let message = message_with(xid, procedure, flavor::SYS, &body, &root_args(b)?);
-    // It is no call at all by its type, so a server need not answer; but it must not obey.
+    // By its type the message is no call, so a server need not reply; but it must not run it.
     if let Got::Message(reply) = b.v3.client.exchange(xid, &message)? {
         let (status, _) = head(procedure, Got::Message(reply))?;
-        ensure!(status != ReplyStatus::Success, "a credential of 401 bytes is taken");
+        ensure!(status != ReplyStatus::Success, "a credential of 401 bytes is accepted");
     }
     b.still_serves()
 }
@@ -376,7 +376,7 @@ fn gss_without_a_context_is_refused(b: &mut Bench<'_>) -> Verdict {
     expect_auth_error(&status, &allowed)
 }
 
-/// Whether NULL is answered, sent in whatever way.
+/// Returns true if NULL gets its reply, sent in any way.
 fn null_sent(
     b: &mut Bench<'_>,
     send: impl FnOnce(&mut Stream, &[u8]) -> std::io::Result<()>,
@@ -384,7 +384,7 @@ fn null_sent(
     let (_, message) = b.message(b.null(), &());
     let mut stream = b.stream()?;
     send(&mut stream, &message)
-        .map_err(|error| Stop::fail(format!("the server takes no more: {error}")))?;
+        .map_err(|error| Stop::fail(format!("the server accepts no more data: {error}")))?;
     let (status, _) = head(b.null(), stream.receive(b.server.patience))?;
     equal("NULL", status, ReplyStatus::Success)
 }
@@ -401,10 +401,10 @@ fn fragments_may_be_empty(b: &mut Bench<'_>) -> Verdict {
     null_sent(b, |stream, message| stream.send_in_fragments(message, &[0, 4, 0, 8]))
 }
 
-/// Behind which bytes of a record nothing comes for a while: within its mark, behind it, in the call.
+/// The offsets in a record at which the sender pauses: within its mark, behind it, in the call.
 const PAUSES: [usize; 4] = [0, 2, 3, 20];
 
-/// So that what came before is read alone.
+/// Long enough for the server to read the earlier bytes separately.
 const A_WHILE: Duration = Duration::from_millis(40);
 
 fn a_record_may_come_byte_by_byte(b: &mut Bench<'_>) -> Verdict {
@@ -453,7 +453,7 @@ fn a_reply_is_not_answered(b: &mut Bench<'_>) -> Verdict {
     let reply = encoded(&Reply { xid, status: ReplyStatus::Success });
     let mut stream = b.stream()?;
     let got = replied(&mut stream, &reply, SOON)?;
-    // A server may take it for an attack and close the connection.
+    // A server may treat it as an attack and close the connection.
     ensure!(matches!(got, Got::Silence | Got::Closed), "a reply was answered: {got:?}");
     b.still_serves()
 }
@@ -474,7 +474,7 @@ fn half_a_call_over_udp_does_no_harm(b: &mut Bench<'_>) -> Verdict {
     let (_, message) = b.message(b.null(), &());
     let mut datagrams = b.datagrams()?;
     for length in [0, 3, 4, 7, 20, message.len() / 2] {
-        // What cannot be sent does no harm either.
+        // A failed send does no harm either.
         let _ = datagrams.send(&message[..length]);
     }
     null_is_answered_over_udp(b)

@@ -1,4 +1,4 @@
-//! Several clients at once: each sees what the others have done.
+//! Several concurrent clients: each sees the changes of the others.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::v3::{V3, mode, place, procedure};
 
 pub(crate) const GROUP: Group = Group {
     name: "several_clients",
-    about: "several clients at once: each sees what the others have done",
+    about: "several concurrent clients: each sees the changes of the others",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -41,7 +41,10 @@ fn what_one_writes_the_other_reads(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"")?;
     for round in 0..20_u8 {
         b.v3.write(file, 0, [round; 100], Stability::Unstable)?.done()?;
-        ensure!(other.get(file, 0, 200)? == [round; 100], "round {round} is not seen");
+        ensure!(
+            other.get(file, 0, 200)? == [round; 100],
+            "the data of round {round} is not visible"
+        );
     }
     Ok(())
 }
@@ -115,12 +118,12 @@ fn each_writes_its_part(b: &mut Bench<'_>) -> Verdict {
         let client = &mut clients[number % 8];
         client.put(file, (number * PART) as u64, part)?;
     }
-    let length = u32::try_from(data.len()).expect("it is short");
+    let length = u32::try_from(data.len()).expect("the data is short");
     ensure!(b.v3.get(file, 0, length)? == data, "the file is not made of all parts");
     Ok(())
 }
 
-/// Sends one call of each client before any reply is waited for, and counts successes.
+/// Sends one call of each client before it waits for a reply, and counts successes.
 fn winners(
     b: &mut Bench<'_>,
     number: u32,
@@ -152,7 +155,7 @@ fn one_of_many_makes_the_file(b: &mut Bench<'_>) -> Verdict {
     for round in 0..5 {
         let name = format!("file {round}");
         let args = create::Args { place: place(dir, &name), how: super::plain_file() };
-        equal("clients that made the file", winners(b, create::NUMBER, &[args; 8])?, 1)?;
+        equal("clients that created the file", winners(b, create::NUMBER, &[args; 8])?, 1)?;
     }
     Ok(())
 }
@@ -162,7 +165,7 @@ fn one_of_many_makes_the_directory(b: &mut Bench<'_>) -> Verdict {
     for round in 0..5 {
         let name = format!("dir {round}");
         let args = mkdir::Args { place: place(dir, &name), attributes: mode(0o755) };
-        equal("clients that made the directory", winners(b, mkdir::NUMBER, &[args; 8])?, 1)?;
+        equal("clients that created the directory", winners(b, mkdir::NUMBER, &[args; 8])?, 1)?;
     }
     Ok(())
 }
@@ -206,10 +209,10 @@ fn a_name_is_there_while_it_is_replaced(b: &mut Bench<'_>) -> Verdict {
         let xid = crate::client::fresh_xid();
         let message = b.v3.client.message(xid, procedure(rename::NUMBER), &args);
         b.v3.client.send(&message)?;
-        // While the rename is on its way the name always leads somewhere.
+        // During the rename the name always names an object.
         for _ in 0..5 {
             let found = other.lookup(dir, "file")?;
-            ensure!(found.is_done(), "in round {round} the name was not there");
+            ensure!(found.is_done(), "in round {round} the name was missing");
         }
         b.v3.client.await_reply(xid, &message)?;
     }
@@ -256,7 +259,7 @@ fn a_write_is_not_mixed_with_another(b: &mut Bench<'_>) -> Verdict {
         }
         let got = b.v3.get(file, 0, 10_000)?;
         let whole = got.len() == SIZE && got.iter().all(|byte| *byte == got[0]);
-        // Version 2 promises it; version 3 is silent.
+        // Version 2 promises it; version 3 does not mention it.
         b.advise(whole, "two WRITEs of 8 KiB at one place were mixed");
     }
     Ok(())
@@ -277,7 +280,7 @@ fn fifty_connections_are_served(b: &mut Bench<'_>) -> Verdict {
 fn a_connection_that_asks_nothing_does_not_matter(b: &mut Bench<'_>) -> Verdict {
     let idle: Vec<_> = (0..20).map(|_| b.stream()).collect::<Result<_, _>>()?;
     let dir = b.dir()?;
-    // One that was there before, and one that comes late.
+    // One client that connected before, and one that connects late.
     let mut late = b.another();
     for _ in 0..20 {
         b.v3.attributes(dir)?;

@@ -1,4 +1,4 @@
-//! WRITE, COMMIT and the verifier: what is safe, and how a client knows.
+//! WRITE, COMMIT and the verifier: durable data, and the client's knowledge of it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::v3::{procedure, write_args};
 
 pub(crate) const GROUP: Group = Group {
     name: "stability",
-    about: "WRITE, COMMIT and the verifier: what is safe, and how a client knows",
+    about: "WRITE, COMMIT and the verifier: durable data, and the client's knowledge of it",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -80,7 +80,7 @@ fn commit_of_the_largest_range_is_answered(b: &mut Bench<'_>) -> Verdict {
     b.v3.commit(file, 0, u32::MAX)?.done()?;
     let answered = b.v3.commit(file, u64::MAX, u32::MAX)?;
     if !answered.is_done() {
-        // The range has no end that could be told.
+        // The end of the range exceeds 64 bits.
         answered.refused(&[Status::Invalid])?;
     }
     Ok(())
@@ -99,7 +99,7 @@ fn commit_changes_nothing(b: &mut Bench<'_>) -> Verdict {
     let before = b.v3.attributes(file)?;
     b.v3.commit(file, 0, 0)?.done()?;
     let mut after = b.v3.attributes(file)?;
-    // Room is often found only when data goes to the disk.
+    // File systems often allocate space only when data goes to the disk.
     after.used = before.used;
     super::same("attributes", after, before)
 }
@@ -192,7 +192,7 @@ fn a_file_is_written_in_the_background_and_committed(b: &mut Bench<'_>) -> Verdi
     }
     verifiers.insert(b.v3.commit(file, 0, 0)?.done()?.verifier);
     equal("different verifiers", verifiers.len(), 1)?;
-    let length = u32::try_from(data.len()).expect("it is short");
+    let length = u32::try_from(data.len()).expect("the data is short");
     ensure!(b.another().get(file, 0, length)? == data, "other bytes are read than were written");
     Ok(())
 }
@@ -269,7 +269,7 @@ fn a_stranger_may_not_commit_or_does_no_harm(b: &mut Bench<'_>) -> Verdict {
     let file = user.file(own, "file", b"123")?;
     user.setattr(file, crate::v3::mode(0o600))?.done()?;
     let mut stranger = b.as_user(&b.user(1)?);
-    // No error for it is listed: it may be allowed, as it gives nothing away.
+    // The standard lists no error for it: a server may permit it, because it reveals nothing.
     let answered = stranger.commit(file, 0, 0)?;
     if !answered.is_done() {
         answered.refused(&[Status::Access, Status::NotOwner])?;

@@ -95,7 +95,7 @@ fn attributes_come_along(b: &mut Bench<'_>) -> Verdict {
 fn a_directory_is_not_read(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir2()?;
     let answered = b.v2.read(dir, 0, 10)?;
-    b.advise(answered.status() == Some(Status::IsDirectory), "it should be NFSERR_ISDIR");
+    b.advise(answered.status() == Some(Status::IsDirectory), "the status should be NFSERR_ISDIR");
     ensure!(!answered.is_done(), "READ of a directory is answered with success");
     Ok(())
 }
@@ -112,7 +112,7 @@ fn a_stranger_needs_permission(b: &mut Bench<'_>) -> Verdict {
 fn all_8_kib_are_written(b: &mut Bench<'_>) -> Verdict {
     let (dir, data) = (b.dir2()?, b.bytes(8192));
     let file = b.v2.file(dir, "file", b"")?;
-    // Unlike version 3 there is no word for a part.
+    // Unlike version 3, version 2 has no count for a partial write.
     equal("size", b.v2.write(file, 0, &data)?.done()?.size, 8192)
 }
 
@@ -127,7 +127,7 @@ fn more_than_8_kib_are_not_taken(b: &mut Bench<'_>) -> Verdict {
     args.extend_from_slice(&[0; 3]);
     let (xid, mut message) = b.message(procedure(write::NUMBER), &());
     message.extend(args);
-    // Whatever is answered, part of it must not be written: nobody would know.
+    // With any status, the server must not write a part of it: the client could not detect that.
     b.v2.client.exchange(xid, &message)?;
     b.v2.client.disconnect();
     let size = b.v2.attributes(file)?.size;
@@ -171,7 +171,7 @@ fn the_size_is_right_in_the_reply(b: &mut Bench<'_>) -> Verdict {
 fn a_directory_is_not_written(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir2()?;
     let answered = b.v2.write(dir, 0, b"abcd")?;
-    b.advise(answered.status() == Some(Status::IsDirectory), "it should be NFSERR_ISDIR");
+    b.advise(answered.status() == Some(Status::IsDirectory), "the status should be NFSERR_ISDIR");
     ensure!(!answered.is_done(), "WRITE of a directory is answered with success");
     Ok(())
 }

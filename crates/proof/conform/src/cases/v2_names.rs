@@ -8,7 +8,7 @@ use crate::v2::{Entry, mode, place, procedure, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "v2_names",
-    about: "version 2: names come, go and are listed",
+    about: "version 2: names are created, removed and listed",
     needs: Needs::Version2,
     company: Company::Shared,
     cases: cases! {
@@ -65,7 +65,8 @@ fn a_file_that_is_there_is_not_another(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir2()?;
     let file = b.v2.file(dir, "file", b"123")?;
     let number = b.v2.attributes(file)?.file_id;
-    // "Should pass an exclusive create flag": servers do it either way, clients check first.
+    // "Should pass an exclusive create flag": servers behave in either way, and clients check
+    // first.
     match b.v2.create(dir, "file", mode(0o644))?.either() {
         Ok(made) => equal("number", made.attributes.file_id, number),
         Err((Status::AlreadyExists, ())) => Ok(()),
@@ -101,7 +102,7 @@ fn the_longest_name_is_255_bytes(b: &mut Bench<'_>) -> Verdict {
         made.done()?;
         b.v2.find(dir, "n".repeat(255))?;
     }
-    // One byte more is no name of version 2 at all.
+    // A name with one more byte is invalid in version 2.
     let args = [encoded(&dir), encoded(&leasehold_wire::nfs3::Name(&[b'n'; 256]))].concat();
     let (xid, mut message) = b.message(procedure(lookup::NUMBER), &());
     message.extend(args);
@@ -295,7 +296,8 @@ fn a_page_is_not_larger_than_asked(b: &mut Bench<'_>) -> Verdict {
     let (dir, _) = filled(b, 100)?;
     for count in [512, 1000, 4096] {
         let page = b.v2.readdir(dir, Cookie(0), count)?.done()?;
-        // "Directory entries with a total size of up to count bytes": without what is around them.
+        // "Directory entries with a total size of up to count bytes": without the bytes around
+        // them.
         let around = 8;
         ensure!(
             page.bytes <= count as usize + around,
@@ -344,7 +346,7 @@ fn names_that_live_throughout_are_listed_once(b: &mut Bench<'_>) -> Verdict {
         if page.end {
             break;
         }
-        // Between any two pages one name goes and two come.
+        // Between two pages one name is removed and two are created.
         b.v2.remove(dir, &names[round])?.done()?;
         fill(b, dir, &[format!("new {round}"), format!("a new {round}")])?;
         round += 1;

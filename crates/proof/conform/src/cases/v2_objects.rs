@@ -8,7 +8,7 @@ use crate::v2::{mode, procedure, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "v2_objects",
-    about: "version 2: what is known of objects and names",
+    about: "version 2: attributes of objects and names",
     needs: Needs::Version2,
     company: Company::Shared,
     cases: cases! {
@@ -98,7 +98,7 @@ fn all_that_is_made_lies_in_one_file_system(b: &mut Bench<'_>) -> Verdict {
     let file = b.v2.file(dir, "file", b"")?;
     let (one, two) = (b.v2.attributes(file)?, b.v2.attributes(dir)?);
     equal("file system", one.file_system, two.file_system)?;
-    ensure!(one.file_id != two.file_id, "a file and its directory have one number");
+    ensure!(one.file_id != two.file_id, "a file and its directory have the same number");
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn a_removed_file_is_stale(b: &mut Bench<'_>) -> Verdict {
 fn a_made_up_handle_is_stale(b: &mut Bench<'_>) -> Verdict {
     for byte in [0, 0x55, 0xff] {
         let handle = leasehold_wire::nfs2::Handle([byte; 32]);
-        // There is no other word for it in version 2.
+        // Version 2 has no other status for it.
         let answered = b.v2.getattr(handle)?;
         b.advise(answered.status() == Some(Status::Stale), "a made-up handle should be stale");
         ensure!(!answered.is_done(), "a made-up handle has attributes");
@@ -251,7 +251,7 @@ fn a_path_is_no_name(b: &mut Bench<'_>) -> Verdict {
 fn an_empty_name_is_refused(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir2()?;
     let answered = b.v2.lookup(dir, "")?;
-    // Clients of old took it for the directory itself.
+    // Old clients used it for the directory itself.
     b.advise(!answered.is_done(), "LOOKUP of an empty name is answered with success");
     Ok(())
 }

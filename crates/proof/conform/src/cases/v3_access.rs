@@ -1,4 +1,4 @@
-//! ACCESS of version 3: what a caller may do.
+//! ACCESS of version 3: the rights of a caller.
 
 use leasehold_wire::nfs3::Handle;
 use leasehold_wire::nfs3::access::Access;
@@ -9,7 +9,7 @@ use crate::v3::{V3, mode, procedure};
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_access",
-    about: "ACCESS of version 3: what a caller may do",
+    about: "ACCESS of version 3: the rights of a caller",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -34,12 +34,12 @@ pub(crate) const GROUP: Group = Group {
 const ALL: Access =
     Access { read: true, lookup: true, modify: true, extend: true, delete: true, execute: true };
 
-/// What is granted when everything is asked for.
+/// Returns the granted rights after a request for all rights.
 fn granted(v3: &mut V3, object: Handle) -> Result<Access, Stop> {
     Ok(v3.access(object, ALL)?.done()?.access)
 }
 
-/// What users other than the owner get of a file with this mode, as (user, rights).
+/// Returns the rights of a user other than the owner on a file with this mode.
 fn stranger_gets(b: &mut Bench<'_>, bits: u32, credential: &Credential) -> Result<Access, Stop> {
     let (mut user, own) = b.users_dir(0)?;
     let file = user.file(own, "file", b"1")?;

@@ -1,4 +1,4 @@
-//! CREATE of version 3: makes a file.
+//! CREATE of version 3: creates a file.
 
 use leasehold_wire::nfs3::{FileType, create::How};
 
@@ -8,7 +8,7 @@ use crate::v3::{mode, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_create",
-    about: "CREATE of version 3: makes a file",
+    about: "CREATE of version 3: creates a file",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -167,7 +167,7 @@ fn a_directory_of_that_name_is_not_replaced(b: &mut Bench<'_>) -> Verdict {
     let how = How::Unchecked(mode(0o644));
     let expected = [Status::AlreadyExists, Status::IsDirectory];
     b.v3.create(dir, "name", how)?.refused(&expected)?;
-    ensure!(b.v3.is(inner, FileType::Directory)?, "the directory is none any more");
+    ensure!(b.v3.is(inner, FileType::Directory)?, "the object is not a directory any more");
     Ok(())
 }
 
@@ -187,7 +187,7 @@ fn unchecked_does_not_reach_through_a_symbolic_link(b: &mut Bench<'_>) -> Verdic
     b.v3.symlink(dir, "name", "target")?.done()?;
     b.v3.symlink(dir, "dangling", "nowhere")?.done()?;
     for name in ["name", "dangling"] {
-        // Whatever is answered, the link's target is none of the server's business.
+        // With any status, the server must not touch the link's target.
         b.v3.create(dir, name, How::Unchecked(size(0)))?.status();
     }
     equal("contents of the target", b.v3.get(file, 0, 10)?, b"123".to_vec())?;
@@ -230,7 +230,7 @@ fn a_name_with_a_slash_is_refused(b: &mut Bench<'_>) -> Verdict {
 fn a_name_with_a_zero_byte_is_not_cut(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let answered = b.v3.create(dir, b"cut\0here", super::plain_file())?;
-    b.advise(!answered.is_done(), "a name with a zero byte is taken");
+    b.advise(!answered.is_done(), "a name with a zero byte is accepted");
     b.v3.lookup(dir, "cut")?.refused(&[Status::NotFound])?;
     Ok(())
 }
@@ -297,7 +297,7 @@ fn the_directory_gets_new_times(b: &mut Bench<'_>) -> Verdict {
     ensure!(
         after(attributes.modified) > after(before.modified)
             && after(attributes.changed) > after(before.changed),
-        "the times of the directory stay: modified {:?}, changed {:?}",
+        "the times of the directory do not change: modified {:?}, changed {:?}",
         attributes.modified,
         attributes.changed
     );
@@ -319,7 +319,7 @@ fn a_name_can_be_used_again(b: &mut Bench<'_>) -> Verdict {
     b.v3.remove(dir, "file")?.done()?;
     let second = b.v3.file(dir, "file", b"second")?;
     ensure!(first != second, "two files, one after the other, have one handle");
-    // The handle of the first must not lead to the second.
+    // The handle of the first must not name the second.
     let answered = b.v3.read(first, 0, 10)?;
     if answered.is_done() {
         equal("contents of the removed file", &answered.done()?.data[..], b"first")?;

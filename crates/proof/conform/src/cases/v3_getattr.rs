@@ -1,4 +1,4 @@
-//! GETATTR of version 3: what is known of an object.
+//! GETATTR of version 3: the attributes of an object.
 
 use leasehold_wire::nfs3::{Device, FileType, Handle, mknod};
 
@@ -7,7 +7,7 @@ use crate::client::Credential;
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_getattr",
-    about: "GETATTR of version 3: what is known of an object",
+    about: "GETATTR of version 3: the attributes of an object",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -32,7 +32,7 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// A special file, or a reason to skip the case.
+/// Creates a special file, or skips the case with a reason.
 fn special(b: &mut Bench<'_>, node: mknod::Node) -> Result<Handle, Stop> {
     let dir = b.dir()?;
     let made = b.v3.mknod(dir, "special", node)?;
@@ -114,7 +114,7 @@ fn the_owner_is_who_made_it(b: &mut Bench<'_>) -> Verdict {
         return Err(Stop::skip("the user has no number"));
     };
     equal("owner", attributes.uid, uid)?;
-    // A file may take the group of its directory instead; here that is the same.
+    // A file may get the group of its directory instead; here both are equal.
     equal("group of the directory", directory.gid, gid)?;
     equal("group", attributes.gid, gid)
 }
@@ -130,7 +130,7 @@ fn every_object_has_a_number_of_its_own(b: &mut Bench<'_>) -> Verdict {
     numbers.sort_unstable();
     numbers.dedup();
     equal("different numbers", numbers.len(), count)?;
-    b.advise(numbers[0].0 != 0, "zero is no good number: some clients give it a meaning");
+    b.advise(numbers[0].0 != 0, "zero is a bad number: it has a meaning for some clients");
     Ok(())
 }
 
@@ -159,7 +159,7 @@ fn a_written_file_takes_room(b: &mut Bench<'_>) -> Verdict {
     let data = b.bytes(100_000);
     let file = b.v3.file(dir, "file", data)?;
     let used = b.v3.attributes(file)?.used;
-    b.advise(used > 0, "a file of 100,000 bytes says that it takes no room");
+    b.advise(used > 0, "a file of 100,000 bytes reports that it uses no space");
     Ok(())
 }
 

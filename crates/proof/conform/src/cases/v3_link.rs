@@ -136,7 +136,7 @@ fn a_directory_gets_no_second_name(b: &mut Bench<'_>) -> Verdict {
     let answered = b.v3.link(inner, dir, "other")?;
     ensure!(!answered.is_done(), "LINK of a directory is answered with success");
     b.v3.lookup(dir, "other")?.refused(&[Status::NotFound])?;
-    ensure!(b.v3.is(inner, FileType::Directory)?, "the directory is none any more");
+    ensure!(b.v3.is(inner, FileType::Directory)?, "the object is not a directory any more");
     Ok(())
 }
 
@@ -183,7 +183,7 @@ fn the_change_time_moves(b: &mut Bench<'_>) -> Verdict {
     b.wait_past(before)?;
     b.v3.link(file, dir, "two")?.done()?;
     let changed = b.v3.attributes(file)?.changed;
-    ensure!(after(changed) > after(before), "the change time stays {changed:?}");
+    ensure!(after(changed) > after(before), "the change time does not change: {changed:?}");
     Ok(())
 }
 

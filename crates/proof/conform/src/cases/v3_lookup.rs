@@ -40,7 +40,7 @@ fn a_name_leads_to_its_object(b: &mut Bench<'_>) -> Verdict {
     let made = b.v3.file(dir, "file", b"123")?;
     let found = b.v3.find(dir, "file")?;
     let (expected, got) = (b.v3.attributes(made)?, b.v3.attributes(found)?);
-    super::same("attributes of what was found", got, expected)
+    super::same("attributes of the found object", got, expected)
 }
 
 fn attributes_come_along(b: &mut Bench<'_>) -> Verdict {
@@ -104,7 +104,7 @@ fn two_dots_at_the_root_lead_nowhere(b: &mut Bench<'_>) -> Verdict {
     }
     let above = answered.done()?.object;
     let (above, root) = (b.v3.attributes(above)?, b.v3.attributes(root)?);
-    equal("what is above the root", above.file_id, root.file_id)
+    equal("number above the root", above.file_id, root.file_id)
 }
 
 fn an_empty_name_is_refused(b: &mut Bench<'_>) -> Verdict {
@@ -146,7 +146,7 @@ fn a_name_that_is_too_long_is_refused(b: &mut Bench<'_>) -> Verdict {
     let (dir, name) = (b.dir()?, super::too_long(b)?);
     let answered = b.v3.lookup(dir, name)?;
     let right = answered.status() == Some(Status::NameTooLong);
-    // It cannot be there either, and no order of errors is prescribed.
+    // The name cannot exist either, and the standard prescribes no order of errors.
     b.advise(right, "a name that is too long should be answered NFS3ERR_NAMETOOLONG");
     answered.refused(&[Status::NameTooLong, Status::NotFound])?;
     Ok(())
@@ -159,13 +159,13 @@ fn a_name_of_4000_bytes_is_refused(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A name is made, found again and listed with the same bytes.
+/// Checks that a name is created, found and listed with the same bytes.
 fn kept(b: &mut Bench<'_>, name: &[u8]) -> Verdict {
     let dir = b.dir()?;
     let made = b.v3.create(dir, name, super::plain_file())?;
     let text = name.escape_ascii();
     if made.status() == Some(Status::Access) || made.status() == Some(Status::Invalid) {
-        b.advise(false, format!("the name {text} is not taken"));
+        b.advise(false, format!("the name {text} is not accepted"));
         return Ok(());
     }
     made.done()?;
@@ -208,7 +208,7 @@ fn a_symbolic_link_is_not_followed(b: &mut Bench<'_>) -> Verdict {
     b.v3.file(dir, "file", b"")?;
     b.v3.symlink(dir, "link", "file")?.done()?;
     let found = b.v3.find(dir, "link")?;
-    ensure!(b.v3.is(found, FileType::Symlink)?, "LOOKUP of a symbolic link leads to another file");
+    ensure!(b.v3.is(found, FileType::Symlink)?, "LOOKUP of a symbolic link finds another file");
     Ok(())
 }
 
@@ -226,7 +226,7 @@ fn a_stranger_needs_search_permission(b: &mut Bench<'_>) -> Verdict {
     user.setattr(own, mode(0o744))?.done()?;
     let mut stranger = b.as_user(&b.user(1)?);
     stranger.lookup(own, "file")?.refused(&[Status::Access])?;
-    // What is not there must not be told from what is.
+    // The replies for missing and for existing names must be equal.
     stranger.lookup(own, "absent")?.refused(&[Status::Access])?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! MKDIR and RMDIR of version 3: directories come and go.
+//! MKDIR and RMDIR of version 3: creates and removes directories.
 
 use leasehold_wire::nfs3::FileType;
 
@@ -7,7 +7,7 @@ use crate::v3::mode;
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_mkdir",
-    about: "MKDIR and RMDIR of version 3: directories come and go",
+    about: "MKDIR and RMDIR of version 3: creates and removes directories",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -142,7 +142,7 @@ fn directories_lie_within_each_other(b: &mut Bench<'_>) -> Verdict {
         let inner = b.v3.directory(dirs[dirs.len() - 1], "d")?;
         dirs.push(inner);
     }
-    // All the way back up.
+    // Goes back to the top.
     let mut here = dirs[dirs.len() - 1];
     for expected in dirs.iter().rev().skip(1) {
         here = b.v3.find(here, "..")?;
@@ -163,8 +163,8 @@ fn a_directory_that_is_not_empty_stays(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let inner = b.v3.directory(dir, "dir")?;
     b.v3.file(inner, "file", b"")?;
-    // "On some servers, removal of a non-empty directory is disallowed." EXIST is what some of
-    // the systems say there.
+    // "On some servers, removal of a non-empty directory is disallowed." Some systems return EXIST
+    // in this case.
     b.v3.rmdir(dir, "dir")?.refused(&[Status::NotEmpty, Status::AlreadyExists])?;
     b.v3.find(inner, "file")?;
     Ok(())

@@ -1,4 +1,4 @@
-//! MKNOD of version 3: makes special files.
+//! MKNOD of version 3: creates special files.
 
 use leasehold_wire::nfs3::mknod::{DeviceData, Node};
 use leasehold_wire::nfs3::{Device, FileType};
@@ -8,7 +8,7 @@ use crate::v3::mode;
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_mknod",
-    about: "MKNOD of version 3: makes special files",
+    about: "MKNOD of version 3: creates special files",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -35,7 +35,7 @@ fn pipe(bits: u32) -> Node {
     Node::Fifo(mode(bits))
 }
 
-/// Makes a node of a kind and looks at it; skips where the server makes none of that kind.
+/// Creates a node of a type and checks it; skips the case if the server creates none of that type.
 fn makes(b: &mut Bench<'_>, node: Node) -> Verdict {
     let dir = b.dir()?;
     let made = b.v3.mknod(dir, "node", node)?;
@@ -58,7 +58,7 @@ fn makes(b: &mut Bench<'_>, node: Node) -> Verdict {
     Ok(())
 }
 
-/// Skips the case where the server makes no pipes at all.
+/// Skips the case if the server creates no pipes at all.
 fn needs_pipes(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let made = b.v3.mknod(dir, "probe", pipe(0o600))?;
@@ -100,7 +100,7 @@ fn the_mode_is_taken_as_it_is(b: &mut Bench<'_>) -> Verdict {
 fn illegal(b: &mut Bench<'_>, node: Node) -> Verdict {
     let dir = b.dir()?;
     let answered = b.v3.mknod(dir, "node", node)?;
-    // A server without any types says that it does not support the procedure.
+    // A server without any special types may report that it does not support the procedure.
     answered.refused(&[Status::BadType, Status::NotSupported])?;
     b.v3.lookup(dir, "node")?.refused(&[Status::NotFound])?;
     Ok(())
@@ -152,7 +152,7 @@ fn a_pipe_is_not_read_by_the_server(b: &mut Bench<'_>) -> Verdict {
     needs_pipes(b)?;
     let dir = b.dir()?;
     let object = b.v3.find(dir, "probe")?;
-    // A server that opens it would wait for a writer for ever.
+    // A server that opens the pipe would wait for a writer without limit.
     b.v3.read(object, 0, 10)?.refused(&[Status::Invalid, Status::NoSuchAddress])?;
     let answered = b.v3.write(object, 0, b"abc", Stability::FileSync)?;
     answered.refused(&[Status::Invalid, Status::NoSuchAddress])?;
@@ -163,7 +163,7 @@ fn a_special_file_can_be_removed(b: &mut Bench<'_>) -> Verdict {
     needs_pipes(b)?;
     let dir = b.dir()?;
     let object = b.v3.find(dir, "probe")?;
-    ensure!(b.v3.is(object, FileType::Fifo)?, "MKNOD made something else than a pipe");
+    ensure!(b.v3.is(object, FileType::Fifo)?, "MKNOD created an object that is not a pipe");
     b.v3.remove(dir, "probe")?.done()?;
     b.v3.lookup(dir, "probe")?.refused(&[Status::NotFound])?;
     Ok(())

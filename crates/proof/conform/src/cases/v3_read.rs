@@ -39,7 +39,7 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// One READ that must give data, checked for what holds always.
+/// Does a READ that must return data, and checks the invariants of its results.
 fn read(b: &mut Bench<'_>, file: Handle, offset: u64, count: u32) -> Result<read::Done, Stop> {
     let done = b.v3.read(file, offset, count)?.done()?;
     ensure!(
@@ -70,7 +70,7 @@ fn the_end_is_said_at_the_end(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"0123456789")?;
     let done = read(b, file, 4, 6)?;
     equal("data", &done.data[..], b"456789")?;
-    ensure!(done.end, "a READ of the last bytes does not say that they are the last");
+    ensure!(done.end, "a READ of the last bytes does not report the end");
     Ok(())
 }
 
@@ -78,7 +78,7 @@ fn the_end_is_not_said_before(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"0123456789")?;
     let done = read(b, file, 0, 9)?;
-    ensure!(!done.end, "a READ up to the last byte but one says that it is at the end");
+    ensure!(!done.end, "a READ up to the last byte but one reports the end");
     Ok(())
 }
 
@@ -87,7 +87,7 @@ fn a_read_across_the_end_is_short(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"0123456789")?;
     let done = read(b, file, 8, 100)?;
     equal("data", &done.data[..], b"89")?;
-    ensure!(done.end, "a READ across the end does not say that it is at the end");
+    ensure!(done.end, "a READ across the end does not report the end");
     Ok(())
 }
 
@@ -146,13 +146,13 @@ fn the_count_is_that_of_the_data(b: &mut Bench<'_>) -> Verdict {
 fn more_than_rtmax_is_a_short_read(b: &mut Bench<'_>) -> Verdict {
     let (dir, most) = (b.dir()?, b.info()?.read_bytes_max);
     if most >= 1 << 20 {
-        return Err(Stop::skip("rtmax is as much as this client reads"));
+        return Err(Stop::skip("rtmax is the largest READ of this client"));
     }
     let file = b.v3.file(dir, "file", b"")?;
     b.v3.setattr(file, size(u64::from(most) * 2))?.done()?;
     let done = read(b, file, 0, most + 1)?;
     ensure!(done.count <= most, "READ of rtmax + 1 bytes gives {}", done.count);
-    ensure!(!done.end, "a short READ says that it is at the end");
+    ensure!(!done.end, "a short READ reports the end");
     Ok(())
 }
 
@@ -161,7 +161,7 @@ fn the_largest_count_does_no_harm(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"0123456789")?;
     let done = read(b, file, 0, u32::MAX)?;
     equal("data", &done.data[..], b"0123456789")?;
-    ensure!(done.end, "a READ of all does not say that it is at the end");
+    ensure!(done.end, "a READ of the whole file does not report the end");
     Ok(())
 }
 
@@ -196,13 +196,13 @@ fn holes_are_zeros(b: &mut Bench<'_>) -> Verdict {
     let got = b.v3.get(file, 0, 300_000)?;
     equal("size", got.len(), 200_003)?;
     ensure!(got[5..200_000].iter().all(|byte| *byte == 0), "a hole does not read as zeros");
-    equal("what follows the hole", &got[200_000..], b"end")
+    equal("data after the hole", &got[200_000..], b"end")
 }
 
 fn data_beyond_4_gib_is_read(b: &mut Bench<'_>) -> Verdict {
     const OFFSET: u64 = (4 << 30) + 12_345;
     if b.info()?.file_bytes_max < OFFSET + 10 {
-        return Err(Stop::skip("FSINFO says that files are smaller"));
+        return Err(Stop::skip("FSINFO reports that files are smaller"));
     }
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"low")?;
@@ -255,7 +255,7 @@ fn the_owner_needs_none(b: &mut Bench<'_>) -> Verdict {
     let file = user.file(own, "file", b"123")?;
     user.setattr(file, mode(0o000))?.done()?;
     let answered = user.read(file, 0, 3)?;
-    // "One solution is": a client that has the file open has checked permission at open.
+    // "One solution is": a client with the file open has checked the permission at open.
     b.advise(answered.is_done(), "the owner should be able to read a file that it has open");
     Ok(())
 }
@@ -266,7 +266,7 @@ fn who_may_execute_may_read(b: &mut Bench<'_>) -> Verdict {
     user.setattr(file, mode(0o711))?.done()?;
     let mut stranger = b.as_user(&b.user(1)?);
     let answered = stranger.read(file, 0, 3)?;
-    b.advise(answered.is_done(), "who may execute a file has to be able to read it");
+    b.advise(answered.is_done(), "a user who may execute a file must be able to read it");
     Ok(())
 }
 

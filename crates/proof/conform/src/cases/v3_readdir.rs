@@ -45,7 +45,7 @@ pub(crate) const GROUP: Group = Group {
     },
 };
 
-/// Makes files of these names, many at a time.
+/// Creates files with these names, many at a time.
 pub(super) fn fill(v3: &mut V3, dir: Handle, names: &[String]) -> Verdict {
     let args: Vec<create::Args<'_>> = names
         .iter()
@@ -66,7 +66,7 @@ pub(super) fn filled(b: &mut Bench<'_>, count: usize) -> Result<(Handle, Vec<Str
     Ok((inner, names))
 }
 
-/// Fails unless a listing has just these names, each once; `.` and `..` may be there once, too.
+/// Fails unless a listing has exactly these names, each once; `.` and `..` may occur once, too.
 pub(super) fn has_just(entries: &[Entry], names: &[String]) -> Verdict {
     let mut counts = BTreeMap::<&[u8], usize>::new();
     for entry in entries {
@@ -136,10 +136,10 @@ fn dot_dot_of_the_root_shows_nothing_above(b: &mut Bench<'_>) -> Verdict {
         return Ok(());
     };
     let right = above.file_id == expected;
-    b.advise(right, "the root's .. has a number that is not the root's");
+    b.advise(right, "the number of the root's .. is not the root's number");
     if let Some(object) = above.object {
         let got = b.v3.attributes(object)?.file_id.0;
-        equal("number of what the root's .. leads to", got, expected)?;
+        equal("number of the object of the root's ..", got, expected)?;
     }
     Ok(())
 }
@@ -173,13 +173,16 @@ fn a_page_without_room_is_too_small(b: &mut Bench<'_>) -> Verdict {
     for count in [0, 1, 16, 100] {
         let answered = b.v3.readdir(dir, Position::default(), count)?;
         let expected = [Status::TooSmall, Status::Invalid];
-        b.advise(answered.status() == Some(Status::TooSmall), "no room is NFS3ERR_TOOSMALL");
+        b.advise(
+            answered.status() == Some(Status::TooSmall),
+            "the status for too little space should be NFS3ERR_TOOSMALL",
+        );
         answered.refused(&expected)?;
     }
     Ok(())
 }
 
-/// The names behind a position.
+/// Returns the names behind a position.
 fn names_from(b: &mut Bench<'_>, dir: Handle, from: Position) -> Result<Vec<Vec<u8>>, Stop> {
     let (mut names, mut from) = (Vec::new(), from);
     loop {
@@ -204,7 +207,7 @@ fn each_cookie_goes_on_behind_its_name(b: &mut Bench<'_>) -> Verdict {
         let rest = names_from(b, dir, from)?;
         ensure!(
             rest == all[index + 1..],
-            "behind {} come {} names instead of {}",
+            "after {} there are {} names instead of {}",
             entry.name.escape_ascii(),
             rest.len(),
             all.len() - index - 1
@@ -216,7 +219,7 @@ fn each_cookie_goes_on_behind_its_name(b: &mut Bench<'_>) -> Verdict {
 fn the_last_cookie_leads_to_the_end(b: &mut Bench<'_>) -> Verdict {
     let (dir, _) = filled(b, 3)?;
     let page = first_page(b, dir, 4096)?;
-    let last = page.entries.last().ok_or_else(|| Stop::fail("a listing without names"))?;
+    let last = page.entries.last().ok_or_else(|| Stop::fail("a listing has no names"))?;
     let from = Position { cookie: last.cookie, verifier: page.verifier };
     let page = b.v3.readdir(dir, from, 4096)?.done()?;
     equal("(entries, end)", (page.entries.len(), page.end), (0, true))
@@ -238,7 +241,7 @@ fn a_wrong_verifier_does_no_harm(b: &mut Bench<'_>) -> Verdict {
     let cookie = page.entries.last().map(|entry| entry.cookie).unwrap_or_default();
     let verifier = page.verifier.map(|byte| !byte);
     let answered = b.v3.readdir(dir, Position { cookie, verifier }, 32_768)?;
-    // Where cookies are always good the verifier may be ignored.
+    // If cookies never become stale a server may ignore the verifier.
     if !answered.is_done() {
         answered.refused(&[Status::BadCookie])?;
         return Ok(());
@@ -304,7 +307,7 @@ fn long_names_are_listed_whole(b: &mut Bench<'_>) -> Verdict {
     has_just(&b.v3.list(dir, 1024)?, &names)
 }
 
-/// READDIRPLUS of the whole directory; skips where there is no READDIRPLUS.
+/// READDIRPLUS of the whole directory; skips the case without READDIRPLUS.
 fn plus(b: &mut Bench<'_>, dir: Handle) -> Result<Vec<Entry>, Stop> {
     let answered = b.v3.readdirplus(dir, Position::default(), 8192, 32_768)?;
     if answered.status() == Some(Status::NotSupported) {
@@ -409,7 +412,7 @@ fn plus_shows_what_just_changed(b: &mut Bench<'_>) -> Verdict {
 fn plus_with_a_small_dircount_goes_on(b: &mut Bench<'_>) -> Verdict {
     let (dir, names) = filled(b, 10)?;
     plus(b, dir)?;
-    // A dircount without room for one name is a hint that cannot be followed.
+    // A dircount without space for one name is a hint that the server cannot follow.
     let page = b.v3.readdirplus(dir, Position::default(), 1, 8192)?;
     if !page.is_done() {
         page.refused(&[Status::TooSmall, Status::Invalid])?;

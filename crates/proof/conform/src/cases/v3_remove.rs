@@ -1,4 +1,4 @@
-//! REMOVE of version 3: takes a name away.
+//! REMOVE of version 3: removes a name.
 
 use super::prelude::*;
 use crate::bench::after;
@@ -6,7 +6,7 @@ use crate::v3::mode;
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_remove",
-    about: "REMOVE of version 3: takes a name away",
+    about: "REMOVE of version 3: removes a name",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -183,7 +183,7 @@ fn the_change_time_of_a_file_with_another_name_moves(b: &mut Bench<'_>) -> Verdi
     b.wait_past(before)?;
     b.v3.remove(dir, "one")?.done()?;
     let changed = b.v3.attributes(file)?.changed;
-    ensure!(after(changed) > after(before), "the change time stays {changed:?}");
+    ensure!(after(changed) > after(before), "the change time does not change: {changed:?}");
     Ok(())
 }
 

@@ -142,7 +142,7 @@ fn a_directory_replaces_an_empty_directory(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A rename that must not be done, with two names that must both stay.
+/// Tries a rename that must fail, with two names that must both stay.
 fn stays(b: &mut Bench<'_>, from: &str, to: &str, expected: &[Status]) -> Verdict {
     let dir = b.dir()?;
     let answered = b.v3.rename((dir, from), (dir, to))?;
@@ -168,7 +168,7 @@ fn a_file_does_not_replace_a_directory(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     b.v3.file(dir, "file", b"")?;
     b.v3.directory(dir, "dir")?;
-    // The list of errors names ISDIR, too, which fits nothing else.
+    // The list of errors also has ISDIR, which fits no other case.
     stays(b, "file", "dir", &[Status::AlreadyExists, Status::IsDirectory])
 }
 
@@ -221,7 +221,10 @@ fn a_directory_does_not_go_into_itself(b: &mut Bench<'_>) -> Verdict {
     let right = |status| status == Some(Status::Invalid);
     for to in [outer, inner] {
         let answered = b.v3.rename((dir, "outer"), (to, "moved"))?;
-        b.advise(right(answered.status()), "a directory into itself should be NFS3ERR_INVAL");
+        b.advise(
+            right(answered.status()),
+            "a RENAME of a directory into itself should get NFS3ERR_INVAL",
+        );
         ensure!(!answered.is_done(), "a directory was moved into itself");
     }
     b.v3.find(dir, "outer")?;
@@ -318,8 +321,8 @@ fn the_times_of_both_directories_move(b: &mut Bench<'_>) -> Verdict {
     b.wait_past(before.0)?;
     b.v3.rename((from, "file"), (to, "file"))?.done()?;
     let later = (b.v3.attributes(from)?.modified, b.v3.attributes(to)?.modified);
-    ensure!(after(later.0) > after(before.0), "the time of the old directory stays");
-    ensure!(after(later.1) > after(before.1), "the time of the new directory stays");
+    ensure!(after(later.0) > after(before.0), "the time of the old directory does not change");
+    ensure!(after(later.1) > after(before.1), "the time of the new directory does not change");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! SETATTR of version 3: changes what is known of an object.
+//! SETATTR of version 3: changes the attributes of an object.
 
 use leasehold_wire::nfs3::{Attributes, Time};
 
@@ -8,7 +8,7 @@ use crate::v3::{mode, size};
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_setattr",
-    about: "SETATTR of version 3: changes what is known of an object",
+    about: "SETATTR of version 3: changes the attributes of an object",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -55,15 +55,15 @@ fn accessed(time: Time) -> SetAttributes {
     SetAttributes { accessed: SetTime::To(time), ..SetAttributes::default() }
 }
 
-/// Skips the case where times cannot be set.
+/// Skips the case if times cannot be set.
 fn needs_times(b: &Bench<'_>) -> Verdict {
     match b.info()?.properties.can_set_time {
         true => Ok(()),
-        false => Err(Stop::skip("FSINFO says that times cannot be set")),
+        false => Err(Stop::skip("FSINFO reports that times cannot be set")),
     }
 }
 
-/// A time as finely as the server keeps it.
+/// Rounds a time to the granularity of the server.
 fn kept(b: &Bench<'_>, time: Time) -> Result<Time, Stop> {
     let step = b.info()?.time_step;
     let step_nanoseconds = u64::from(step.seconds) * 1_000_000_000 + u64::from(step.nanoseconds);
@@ -73,12 +73,12 @@ fn kept(b: &Bench<'_>, time: Time) -> Result<Time, Stop> {
     let nanoseconds = u64::from(time.seconds) * 1_000_000_000 + u64::from(time.nanoseconds);
     let kept = nanoseconds - nanoseconds % step_nanoseconds;
     Ok(Time {
-        seconds: u32::try_from(kept / 1_000_000_000).expect("it was no larger before"),
-        nanoseconds: u32::try_from(kept % 1_000_000_000).expect("it is below a second"),
+        seconds: u32::try_from(kept / 1_000_000_000).expect("the seconds were no larger before"),
+        nanoseconds: u32::try_from(kept % 1_000_000_000).expect("the rest is below a second"),
     })
 }
 
-/// Sets the modification time of a new file, and gives what it is then.
+/// Sets the modification time of a new file, and returns the file's attributes.
 fn time_set(b: &mut Bench<'_>, time: Time) -> Result<Attributes, Stop> {
     needs_times(b)?;
     let dir = b.dir()?;
@@ -95,7 +95,7 @@ fn the_mode_can_be_set_alone(b: &mut Bench<'_>) -> Verdict {
     let attributes = b.v3.attributes(file)?;
     let mode = attributes.mode;
     ensure!(mode & 0o7777 == 0o640, "mode: expected 640, got {mode:o}");
-    // All but the mode and the time of this very change.
+    // All attributes except the mode and the time of this change.
     let expected = Attributes { mode, changed: attributes.changed, ..before };
     super::same("the other attributes", attributes, expected)
 }
@@ -147,7 +147,7 @@ fn what_was_cut_off_does_not_come_back(b: &mut Bench<'_>) -> Verdict {
 fn a_size_beyond_4_gib_is_kept(b: &mut Bench<'_>) -> Verdict {
     const SIZE: u64 = (5 << 30) + 1;
     if b.info()?.file_bytes_max < SIZE {
-        return Err(Stop::skip("FSINFO says that files are smaller"));
+        return Err(Stop::skip("FSINFO reports that files are smaller"));
     }
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"")?;
@@ -174,7 +174,10 @@ fn a_change_of_size_changes_the_modification_time(b: &mut Bench<'_>) -> Verdict 
     b.wait_past(before.modified)?;
     b.v3.setattr(file, size(2))?.done()?;
     let time = b.v3.attributes(file)?.modified;
-    ensure!(after(time) > after(before.modified), "the modification time stays {time:?}");
+    ensure!(
+        after(time) > after(before.modified),
+        "the modification time does not change: {time:?}"
+    );
     Ok(())
 }
 
@@ -220,7 +223,7 @@ fn a_time_in_1970_can_be_set(b: &mut Bench<'_>) -> Verdict {
 fn a_time_after_2038_can_be_set(b: &mut Bench<'_>) -> Verdict {
     let time = Time { seconds: 0x8000_0005, nanoseconds: 0 };
     let attributes = time_set(b, time)?;
-    // A file system may not go so far; then it must not make it a time before 1970.
+    // A file system may not support such times; then it must not store a time before 1970.
     b.advise(attributes.modified == time, "times after 2038 are not kept");
     ensure!(attributes.modified.seconds > 0x7f00_0000, "2038 became {:?}", attributes.modified);
     Ok(())
@@ -243,10 +246,14 @@ fn the_time_can_be_set_to_now(b: &mut Bench<'_>) -> Verdict {
     };
     b.v3.setattr(file, now)?.done()?;
     let a = b.v3.attributes(file)?;
-    // The change itself was made by the same clock, give or take.
+    // The same clock made the time of the change, approximately.
     let apart = a.changed.seconds.abs_diff(a.modified.seconds);
     ensure!(apart <= 2, "now is {:?}, and the change was at {:?}", a.modified, a.changed);
-    ensure!(after(a.accessed) > after(LONG_AGO), "the access time stays {:?}", a.accessed);
+    ensure!(
+        after(a.accessed) > after(LONG_AGO),
+        "the access time does not change: {:?}",
+        a.accessed
+    );
     Ok(())
 }
 
@@ -257,7 +264,7 @@ fn a_change_moves_the_change_time(b: &mut Bench<'_>) -> Verdict {
     b.wait_past(before)?;
     b.v3.setattr(file, mode(0o600))?.done()?;
     let changed = b.v3.attributes(file)?.changed;
-    ensure!(after(changed) > after(before), "the change time stays {changed:?}");
+    ensure!(after(changed) > after(before), "the change time does not change: {changed:?}");
     Ok(())
 }
 
@@ -281,7 +288,7 @@ fn a_guard_that_does_not_match_keeps_it_out(b: &mut Bench<'_>) -> Verdict {
 
 fn an_ordinary_user_gives_nothing_away(b: &mut Bench<'_>) -> Verdict {
     if !b.limits()?.chown_restricted {
-        return Err(Stop::skip("PATHCONF says that anybody may give files away"));
+        return Err(Stop::skip("PATHCONF reports that every owner may give files away"));
     }
     let (mut user, own) = b.users_dir(0)?;
     let file = user.file(own, "file", b"")?;
@@ -303,7 +310,7 @@ fn an_owner_may_choose_among_its_groups(b: &mut Bench<'_>) -> Verdict {
     let file = user.file(own, "file", b"")?;
     let to_group = SetAttributes { gid: Some(50_123), ..SetAttributes::default() };
     let answered = user.setattr(file, to_group)?;
-    // By the letter of chown_restricted only the privileged user may; POSIX and practice allow it.
+    // By the text of chown_restricted only the privileged user may; POSIX and practice permit it.
     if answered.status() == Some(Status::NotOwner) && b.limits()?.chown_restricted {
         b.advise(false, "an owner should be able to choose among its groups");
         return Ok(());
@@ -349,7 +356,7 @@ fn a_stranger_who_may_write_may_set_the_time_to_now(b: &mut Bench<'_>) -> Verdic
         ..SetAttributes::default()
     };
     let answered = stranger.setattr(file, now)?;
-    b.advise(answered.is_done(), "who may write should be able to set the time to now");
+    b.advise(answered.is_done(), "a user who may write should be able to set the time to now");
     Ok(())
 }
 
@@ -368,8 +375,8 @@ fn the_owner_may_set_the_size_of_what_it_may_not_write(b: &mut Bench<'_>) -> Ver
     let file = user.file(own, "file", b"123")?;
     user.setattr(file, mode(0o444))?.done()?;
     let answered = user.setattr(file, size(0))?;
-    // A client that has the file open for writing has checked that at open.
-    b.advise(answered.is_done(), "the owner should be able to cut a file that it has open");
+    // A client with the file open for writing has checked that at open.
+    b.advise(answered.is_done(), "the owner should be able to truncate a file that it has open");
     Ok(())
 }
 
@@ -395,6 +402,6 @@ fn a_symbolic_link_can_be_given_times(b: &mut Bench<'_>) -> Verdict {
     let before = b.v3.attributes(file)?;
     let answered = b.v3.setattr(link, modified(LONG_AGO))?;
     b.advise(answered.is_done(), "the times of a symbolic link cannot be set");
-    // Whatever happens to the link, the file that it names is another object.
+    // With any result for the link, the file that it names is another object.
     super::same("attributes of the file", b.v3.attributes(file)?, before)
 }

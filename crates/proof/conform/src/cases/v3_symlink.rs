@@ -64,7 +64,7 @@ fn a_text_of_1023_bytes_comes_back(b: &mut Bench<'_>) -> Verdict {
 
 fn a_link_need_not_lead_anywhere(b: &mut Bench<'_>) -> Verdict {
     let link = link(b, "nowhere")?;
-    ensure!(b.v3.is(link, FileType::Symlink)?, "a link that leads nowhere is no link");
+    ensure!(b.v3.is(link, FileType::Symlink)?, "a link without a target is not a symbolic link");
     equal("text", b.v3.readlink(link)?.done()?.target, b"nowhere".to_vec())
 }
 
@@ -86,7 +86,10 @@ fn a_new_link_is_a_link(b: &mut Bench<'_>) -> Verdict {
     let wrong = made.attributes.is_some_and(|a| a.file_type != FileType::Symlink);
     ensure!(!wrong, "SYMLINK gives the attributes {:?}", made.attributes);
     let found = b.v3.find(dir, "link")?;
-    ensure!(b.v3.is(found, FileType::Symlink)?, "what SYMLINK made is no symbolic link");
+    ensure!(
+        b.v3.is(found, FileType::Symlink)?,
+        "the object that SYMLINK created is not a symbolic link"
+    );
     Ok(())
 }
 

@@ -1,11 +1,11 @@
-//! FSSTAT, FSINFO and PATHCONF of version 3: what a server says of itself.
+//! FSSTAT, FSINFO and PATHCONF of version 3: the server's report of its file system.
 
 use super::prelude::*;
 use crate::v3::size;
 
 pub(crate) const GROUP: Group = Group {
     name: "v3_system",
-    about: "FSSTAT, FSINFO and PATHCONF of version 3: what a server says of itself",
+    about: "FSSTAT, FSINFO and PATHCONF of version 3: the report of the file system",
     needs: Needs::Version3,
     company: Company::Shared,
     cases: cases! {
@@ -70,14 +70,14 @@ fn fsstat_sees_what_is_written(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"")?;
     let before = b.v3.fsstat(dir)?.done()?;
     if before.available_bytes < 4 * SIZE {
-        return Err(Stop::skip("there is hardly any room"));
+        return Err(Stop::skip("there is hardly any space"));
     }
     let data = b.bytes(1 << 20);
     for number in 0..8 {
         b.v3.put(file, number << 20, &data)?;
     }
     let after = b.v3.fsstat(dir)?.done()?;
-    // Others may have freed room meanwhile, so this is no proof.
+    // Other programs may have freed space meanwhile, so this is no proof.
     let used = before.free_bytes.saturating_sub(after.free_bytes);
     b.advise(used >= SIZE / 2, format!("after 8 MiB were written, {used} bytes are in use"));
     Ok(())
@@ -115,7 +115,7 @@ fn sizes_are_multiples_of_what_is_suggested(b: &mut Bench<'_>) -> Verdict {
         ("wtpref", info.write_bytes_best, info.write_bytes_multiple),
     ] {
         let right = multiple > 0 && size % multiple == 0;
-        b.advise(right, format!("{what} {size} is no multiple of {multiple}"));
+        b.advise(right, format!("{what} {size} is not a multiple of {multiple}"));
     }
     Ok(())
 }
@@ -161,7 +161,7 @@ fn times_can_be_set_if_said(b: &mut Bench<'_>) -> Verdict {
         answered.done()?;
         return equal("modification time", b.v3.attributes(file)?.modified, time);
     }
-    ensure!(!answered.is_done(), "times can be set although FSINFO says that they cannot");
+    ensure!(!answered.is_done(), "times can be set although FSINFO reports that they cannot");
     Ok(())
 }
 
@@ -201,7 +201,7 @@ fn long_names_are_refused_if_said(b: &mut Bench<'_>) -> Verdict {
 
 fn case_is_kept_if_said(b: &mut Bench<'_>) -> Verdict {
     if !b.limits()?.case_preserving {
-        return Err(Stop::skip("PATHCONF says that case is not kept"));
+        return Err(Stop::skip("PATHCONF reports that case is not preserved"));
     }
     let dir = b.dir()?;
     b.v3.file(dir, "MixedCase", b"")?;
@@ -225,7 +225,7 @@ fn as_many_names_as_said(b: &mut Bench<'_>) -> Verdict {
         b.v3.link(file, dir, number.to_string())?.done()?;
     }
     let more = b.v3.link(file, dir, "more")?;
-    b.advise(!more.is_done(), format!("a file can have more names than linkmax {most} says"));
+    b.advise(!more.is_done(), format!("a file can have more names than linkmax {most}"));
     if !more.is_done() {
         more.refused(&[Status::TooManyLinks])?;
     }

@@ -73,7 +73,7 @@ fn pieces_in_any_order_make_a_file(b: &mut Bench<'_>) -> Verdict {
         let at = pieces.swap_remove(index) * PIECE;
         b.v3.put(file, at as u64, &data[at..at + PIECE])?;
     }
-    ensure!(b.v3.get(file, 0, 40_000)? == data, "the file is not made of what was written");
+    ensure!(b.v3.get(file, 0, 40_000)? == data, "the file does not consist of the written data");
     Ok(())
 }
 
@@ -90,7 +90,10 @@ fn overlapping_pieces_leave_the_last(b: &mut Bench<'_>) -> Verdict {
         }
         expected[at..at + piece.len()].copy_from_slice(&piece);
     }
-    ensure!(b.v3.get(file, 0, 20_000)? == expected, "the file is not what was written last");
+    ensure!(
+        b.v3.get(file, 0, 20_000)? == expected,
+        "the file does not have the data of the last writes"
+    );
     Ok(())
 }
 
@@ -109,7 +112,7 @@ fn nothing_written_keeps_the_time(b: &mut Bench<'_>) -> Verdict {
     b.v3.write(file, 2, b"", Stability::FileSync)?.done()?;
     let same = b.v3.attributes(file)?.modified == before;
     // "Should not cause the mtime of the file to be updated."
-    b.advise(same, "a WRITE of nothing changes the modification time");
+    b.advise(same, "an empty WRITE changes the modification time");
     Ok(())
 }
 
@@ -149,7 +152,7 @@ fn unstable_data_is_read_at_once(b: &mut Bench<'_>) -> Verdict {
     let file = b.v3.file(dir, "file", b"")?;
     let done = b.v3.write(file, 0, &data, Stability::Unstable)?.done()?;
     let count = usize::try_from(done.count).unwrap_or(0);
-    ensure!(count > 0, "WRITE of 20,000 bytes writes none");
+    ensure!(count > 0, "a WRITE of 20,000 bytes writes none");
     equal("size", b.v3.attributes(file)?.size, u64::from(done.count))?;
     let got = b.another().get(file, 0, done.count)?;
     ensure!(got == data[..count], "another client reads other bytes");
@@ -178,7 +181,7 @@ fn a_write_moves_both_times(b: &mut Bench<'_>) -> Verdict {
     ensure!(
         after(attributes.modified) > after(before.modified)
             && after(attributes.changed) > after(before.changed),
-        "the times stay: modified {:?}, changed {:?}",
+        "the times do not change: modified {:?}, changed {:?}",
         attributes.modified,
         attributes.changed
     );
@@ -220,7 +223,7 @@ fn all_lengths_up_to_100_are_kept(b: &mut Bench<'_>) -> Verdict {
         b.v3.put(file, expected.len() as u64, &piece)?;
         expected.extend(piece);
     }
-    ensure!(b.v3.get(file, 0, 10_000)? == expected, "the file is not what was written");
+    ensure!(b.v3.get(file, 0, 10_000)? == expected, "the file does not have the written data");
     Ok(())
 }
 
@@ -305,7 +308,7 @@ fn a_count_that_differs_from_the_data_does_no_harm(b: &mut Bench<'_>) -> Verdict
     for count in [2, 100, u32::MAX] {
         let args = write::Args { count, ..write_args(file, 0, b"abcd", Stability::FileSync) };
         let status = b.v3.client.received(crate::v3::procedure(write::NUMBER), &args);
-        // Whatever is answered: no more is written than was sent, and nothing is made up.
+        // With any status: the server writes no more bytes than the client sent, and invents none.
         status?;
         let got = b.v3.get(file, 0, 20)?;
         let right = got[4..] == b"456789"[..] && (got.starts_with(b"ab") || got.starts_with(b"01"));

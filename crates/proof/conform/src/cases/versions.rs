@@ -54,7 +54,7 @@ fn numbers_are_the_same(b: &mut Bench<'_>) -> Verdict {
     let long = b.v3.attributes(three)?.file_id.0;
     let same = u32::try_from(long)
         .is_ok_and(|long| b.v2.attributes(two).is_ok_and(|a| a.file_id.0 == long));
-    // A longer number has to be made shorter somehow.
+    // The server has to shorten a longer number.
     b.advise(same || u32::try_from(long).is_err(), "a file has two numbers");
     Ok(())
 }
@@ -81,13 +81,13 @@ fn what_one_removes_the_other_does_not_find(b: &mut Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A file that is too large for version 2, as version 2 has it.
+/// A file that is too large for version 2, by its handle in version 2.
 fn large(b: &mut Bench<'_>) -> Result<nfs2::Handle, Stop> {
     let (dir2, dir) = (b.dir2()?, b.dir()?);
     let file = b.v3.file(dir, "large", b"start")?;
     let answered = b.v3.setattr(file, size((4 << 30) + 10))?;
     if !answered.is_done() {
-        return Err(Stop::skip("there is no room for a file of 4 GiB"));
+        return Err(Stop::skip("there is no space for a file of 4 GiB"));
     }
     let found = b.v2.lookup(dir2, "large")?;
     // "One solution is to deny access to any file whose size cannot be expressed."
@@ -111,7 +111,7 @@ fn a_file_beyond_4_gib_can_be_read_at_its_start(b: &mut Bench<'_>) -> Verdict {
 
 fn version_2_reads_what_it_can_reach(b: &mut Bench<'_>) -> Verdict {
     let file = large(b)?;
-    // The last reachable bytes; what lies behind has no offset in version 2.
+    // The last reachable bytes; the data behind them has no offset in version 2.
     let answered = b.v2.read(file, u32::MAX - 3, 8)?;
     match answered.either() {
         Ok(done) => {

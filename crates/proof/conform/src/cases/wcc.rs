@@ -41,21 +41,21 @@ const fn before(attributes: &Attributes) -> Before {
     Before { size: attributes.size, modified: attributes.modified, changed: attributes.changed }
 }
 
-/// Compares what came with a change with what GETATTR said before and says now. Where a server
-/// gives nothing, the client is as well off as in version 2.
+/// Compares the attributes in a change's reply with the replies of GETATTR before and after it. If a
+/// server returns none, the client has as much information as in version 2.
 fn fits(b: &mut Bench<'_>, what: &str, object: Handle, was: &Attributes, wcc: &Wcc) -> Verdict {
     match &wcc.before {
         Some(got) => equal(&format!("{what}, before"), *got, before(was))?,
-        None => b.advise(false, format!("{what} gives no attributes from before")),
+        None => b.advise(false, format!("{what} returns no attributes from before")),
     }
     match wcc.after {
         Some(got) => super::same(&format!("{what}, after"), got, b.v3.attributes(object)?)?,
-        None => b.advise(false, format!("{what} gives no attributes from after")),
+        None => b.advise(false, format!("{what} returns no attributes from after")),
     }
     Ok(())
 }
 
-/// Looks at a directory, changes it, and compares.
+/// Gets a directory's attributes, changes it, and compares.
 fn changes(
     b: &mut Bench<'_>,
     what: &str,
@@ -102,7 +102,7 @@ fn create_gives_both_of_the_directory(b: &mut Bench<'_>) -> Verdict {
     changes(b, "CREATE", |b, dir| {
         Ok(b.v3.create(dir, "new", super::plain_file())?.done()?.directory)
     })?;
-    changes(b, "CREATE of a file that is there", |b, dir| {
+    changes(b, "CREATE of an existing file", |b, dir| {
         Ok(b.v3.create(dir, "new", How::Unchecked(size(0)))?.done()?.directory)
     })
 }
@@ -198,7 +198,7 @@ fn a_failed_guard_shows_the_object(b: &mut Bench<'_>) -> Verdict {
     fits(b, "a failed guard", file, &was, &wcc)
 }
 
-/// Each change begins where the one before it ended.
+/// Checks that each change begins with the attributes at the end of the previous one.
 fn chain(b: &mut Bench<'_>, wccs: &[Wcc]) -> Verdict {
     let mut missing = 0;
     for (number, pair) in wccs.windows(2).enumerate() {
@@ -246,7 +246,7 @@ fn a_change_by_another_client_shows(b: &mut Bench<'_>) -> Verdict {
     b.another().write(file, 10, b"b", Stability::Unstable)?.done()?;
     let next = b.v3.write(file, 20, b"c", Stability::Unstable)?.done()?.file.before;
     if let (Some(mine), Some(next)) = (mine, next) {
-        ensure!(next != before(&mine), "another client's change does not show in between");
+        ensure!(next != before(&mine), "another client's change is not visible in between");
     }
     Ok(())
 }
@@ -255,7 +255,7 @@ fn changes_on_their_way_together_make_a_chain(b: &mut Bench<'_>) -> Verdict {
     use leasehold_wire::nfs3::{Reply, write};
     let dir = b.dir()?;
     let file = b.v3.file(dir, "file", b"")?;
-    // Every write makes the file longer, so that sizes tell the order.
+    // Every write makes the file longer, so that sizes show the order.
     let args: Vec<write::Args> = (0..40)
         .map(|number| crate::v3::write_args(file, number, b"x", Stability::Unstable))
         .collect();
@@ -268,8 +268,8 @@ fn changes_on_their_way_together_make_a_chain(b: &mut Bench<'_>) -> Verdict {
             }
         }
     }
-    // Where before and after are given they enclose this change alone: one byte at most, and no
-    // two changes began at one state unless they left the size as it was.
+    // Attributes from before and after enclose one change alone: they differ by one byte at most,
+    // and no two changes begin at one state unless they leave the size unchanged.
     for wcc in &wccs {
         if let (Some(before), Some(after)) = (&wcc.before, &wcc.after) {
             ensure!(before.size <= after.size, "a write made the file shorter: {wcc:?}");
@@ -301,7 +301,7 @@ fn times_do_not_go_back(b: &mut Bench<'_>) -> Verdict {
         ensure!(
             after(now.changed) >= after(last.changed)
                 && after(now.modified) >= after(last.modified),
-            "a time goes back from {last:?} to {now:?}"
+            "a time decreases from {last:?} to {now:?}"
         );
         last = now;
     }

@@ -1,11 +1,11 @@
-//! The results as a file of JUnit's kind.
+//! The results as a JUnit file.
 
 use std::fmt::Write as _;
 
 use crate::cases::GROUPS;
 use crate::runner::{Ended, Finished};
 
-/// The file: a suite for each group.
+/// Returns the file: a suite for each group.
 pub(crate) fn junit(finished: &[Finished]) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for group in GROUPS {
@@ -53,8 +53,7 @@ fn case(xml: &mut String, one: &Finished) {
     };
 }
 
-/// Text as XML takes it: five characters are written otherwise, and most control characters are
-/// not allowed at all.
+/// Escapes text for XML: five characters have escapes, and most control characters are not allowed.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! How long the calls of each procedure took.
+//! The durations of calls, by procedure.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What was said as a capture file (pcap, raw IP): the headers are made up, the messages are not.
+//! The messages as a capture file (pcap, raw IP): the headers are synthetic, the messages are real.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use super::{Carrier, Said, Side, What};
 const MAGIC: u32 = 0xa1b2_c3d4;
 const RAW_IP: u32 = 101;
 
-/// The longest packet that is written, in bytes; longer messages come in several.
+/// The longest packet in bytes; longer messages become several packets.
 const PACKET_BYTES_MAX: u32 = 65_535;
 const SEGMENT_BYTES_MAX: usize = 32 << 10;
 
@@ -115,7 +115,7 @@ fn ip_header(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> Vec<u8> {
     }
 }
 
-/// Datagrams are shorter than 64 KiB, and what is longer was cut into segments.
+/// Datagrams are shorter than 64 KiB, and longer messages were split into segments.
 fn short(length: usize) -> u16 {
     u16::try_from(length).expect("a packet is shorter than 64 KiB")
 }

@@ -1,7 +1,7 @@
 //! Descriptions of messages, shortened for a person: handles by number, times as numbers, and no
 //! attribute that is not set.
 
-/// Handles in the order in which they were seen: two of one number are equal.
+/// Handles in the order of their first use: equal numbers are equal handles.
 #[derive(Default)]
 pub(super) struct Handles(Vec<String>);
 
@@ -15,7 +15,7 @@ impl Handles {
     }
 }
 
-/// The description without what only a program wants to see.
+/// Returns the description without details that only a program needs.
 pub(super) fn plain(described: &str, handles: &mut Handles) -> String {
     let mut text = each(described, "Time { seconds: ", " }", time);
     for name in ["FileId(", "FileSystemId(", "Cookie("] {
@@ -26,7 +26,7 @@ pub(super) fn plain(described: &str, handles: &mut Handles) -> String {
     each(&text, "Handle(", ")", |handle| format!("handle {}", handles.number(handle)))
 }
 
-/// Replaces all that stands between two marks, and the marks.
+/// Replaces all text between two marks, and the marks.
 fn each(text: &str, open: &str, close: &str, mut what: impl FnMut(&str) -> String) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(open) {
@@ -34,7 +34,7 @@ fn each(text: &str, open: &str, close: &str, mut what: impl FnMut(&str) -> Strin
             break;
         };
         out.push_str(before);
-        // The end of a longer name is none of this.
+        // The end of a longer name does not match.
         if before.ends_with(char::is_alphanumeric) {
             out.push_str(&rest[before.len()..rest.len() - behind.len()]);
         } else {

@@ -1,4 +1,4 @@
-//! Calls and replies as a person reads them.
+//! Calls and replies as text for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,13 +11,13 @@ use leasehold_wire::rpc::{AuthSys, Call, Reply, ReplyStatus, flavor};
 use super::plain::{Handles, plain};
 use super::{Carrier, Procedure, Said, What};
 
-/// A line longer than this says the same when it is cut, in characters.
+/// Longer lines are cut, in characters.
 const LINE_LENGTH_MAX: usize = 600;
 
-/// Text and numbers in a row that are longer say no more, in characters.
+/// Longer texts and lists of numbers are cut, in characters.
 const TEXT_LENGTH_MAX: usize = 80;
 
-/// Bytes of what is no message that are shown.
+/// The number of bytes that are shown of data that is no message.
 const BYTES_SHOWN_MAX: usize = 64;
 
 /// The number and the procedure of a call.
@@ -48,7 +48,7 @@ fn known(procedure: Procedure) -> Option<&'static leasehold_wire::every::Procedu
     PROCEDURES.iter().find(|p| (p.program, p.version, p.number) == (program, version, number))
 }
 
-/// What was said, one line each.
+/// Returns the record, one line for each entry.
 pub(super) fn text<'a>(
     said: impl Iterator<Item = &'a Said>,
     missing: usize,
@@ -135,8 +135,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     format!("{text}{more}({} bytes)", bytes.len())
 }
 
-/// Makes the description of a message shorter: modes as they are written, long texts and lists of
-/// bytes cut.
+/// Shortens the description of a message: modes in octal, long texts and lists of bytes cut.
 fn readable(described: &str) -> String {
     let mut out = String::new();
     let mut rest = described;
@@ -155,7 +154,7 @@ fn readable(described: &str) -> String {
     out
 }
 
-/// A text in quotes at the start, cut where it is long, and how many characters it took.
+/// Returns a quoted text at the start, cut if it is long, and the number of its characters.
 fn text_literal(rest: &str) -> (String, usize) {
     let mut escaped = false;
     let end = rest.char_indices().skip(1).find(|(_, character)| {
@@ -170,7 +169,7 @@ fn text_literal(rest: &str) -> (String, usize) {
     (format!("{}...\" ({} more)", &rest[..TEXT_LENGTH_MAX], length - TEXT_LENGTH_MAX), length)
 }
 
-/// A list of bytes at the start as hexadecimal digits, and how many characters it took.
+/// Returns a list of bytes at the start as hexadecimal digits, and the number of its characters.
 fn number_list(rest: &str) -> (String, usize) {
     let Some(end) = rest.find(']') else {
         return ("[".to_owned(), 1);
@@ -182,7 +181,7 @@ fn number_list(rest: &str) -> (String, usize) {
     }
 }
 
-/// Permission bits at the start in octal, and how many characters they took.
+/// Returns permission bits at the start in octal, and the number of their characters.
 fn mode(rest: &str) -> (String, usize) {
     for before in ["mode: Some(", "mode: "] {
         if let Some(number) = rest.strip_prefix(before) {

@@ -19,24 +19,24 @@ use leasehold_wire::{mount, nfs2};
 
 use crate::wire::Wire;
 
-/// One thing that a server does wrong.
+/// One fault of a server.
 pub(crate) struct Fault {
-    /// What.
+    /// The fault's name.
     pub(crate) name: &'static str,
-    /// Does it.
+    /// Carries the fault out.
     wrong: fn(&Exchange<'_>) -> Option<Vec<u8>>,
-    /// What is lost in a restart, beside what a crash loses.
+    /// The additional loss in a restart, besides that of a crash.
     pub(crate) forgets: Forgets,
-    /// What goes wrong before a call is seen.
+    /// A fault before a call is decoded.
     pub(crate) wire: Option<Wire>,
 }
 
-/// What a restart loses.
+/// The loss in a restart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forgets {
-    /// What was not on stable storage, and says so.
+    /// Only unstable data, with a new verifier.
     Nothing,
-    /// The key that handles are made with.
+    /// The key of handles.
     Handles,
     /// Everything.
     Everything,
@@ -56,26 +56,26 @@ impl Fault {
     }
 }
 
-/// A call, and who would answer it well.
+/// A call, and the server that would answer it correctly.
 struct Exchange<'a> {
     service: &'a Arc<Service>,
     arrival: Arrival,
     message: &'a Bytes,
-    /// How often this server was asked for what a fault counts.
+    /// A counter of this server for faults that count calls.
     seen: &'a AtomicU32,
 }
 
-/// Where results begin in a reply that reached its procedure: behind its number, that it is a
-/// reply, that it was accepted, an empty verifier, and success.
+/// The offset of results in a reply that reached its procedure: after the xid, the message type,
+/// the accepted state, an empty verifier, and success.
 const RESULTS_AT: usize = 24;
 
 impl Exchange<'_> {
-    /// What the server answers to a call that may have been changed.
+    /// Returns the server's reply to a call, which the fault may have changed.
     fn serve(&self, message: Vec<u8>) -> Option<Vec<u8>> {
         let answer = self.service.answer(self.arrival, Bytes::from(message), Writer::new()).reply;
         let mut answer = pin!(answer);
         loop {
-            // A store in memory makes nobody wait.
+            // A store in memory completes every call at once.
             if let Poll::Ready(reply) =
                 answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
@@ -84,12 +84,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// The right answer.
+    /// Returns the correct reply.
     fn right(&self) -> Option<Vec<u8>> {
         self.serve(self.message.to_vec())
     }
 
-    /// The program, the version and the procedure that are called.
+    /// Returns the program, the version and the procedure of the call.
     fn called(&self) -> (u32, u32, u32) {
         let word = |at: usize| {
             let word = self.message.get(at..at + 4).and_then(<[u8]>::first_chunk);
@@ -106,20 +106,20 @@ impl Exchange<'_> {
         self.called() == (nfs2::PROGRAM, nfs2::VERSION, number)
     }
 
-    /// The head of the call and its arguments.
+    /// Returns the header of the call and its arguments.
     fn parts(&self) -> Option<(Call<'_>, Vec<u8>)> {
         let mut reader = Reader::new(self.message);
         let call = Call::decode(&mut reader).ok()?;
         Some((call, reader.rest().to_vec()))
     }
 
-    /// The right answer to other arguments.
+    /// Returns the correct reply to other arguments.
     fn with_args(&self, args: &[u8]) -> Option<Vec<u8>> {
         let (call, _) = self.parts()?;
         self.serve([bytes(&call), args.to_vec()].concat())
     }
 
-    /// The right answer, where its results are one thing instead of another.
+    /// Returns the correct reply with changed bytes of its results.
     fn with_results(&self, change: impl FnOnce(&mut Vec<u8>)) -> Option<Vec<u8>> {
         let mut reply = self.right()?;
         if succeeded_call(&reply) {
@@ -130,7 +130,7 @@ impl Exchange<'_> {
         Some(reply)
     }
 
-    /// The right answer with results of a type changed.
+    /// Returns the correct reply with changed results of a type.
     fn with_reply<T>(&self, change: impl FnOnce(&mut T)) -> Option<Vec<u8>>
     where
         T: for<'a> Decode<'a> + Encode,
@@ -144,7 +144,7 @@ impl Exchange<'_> {
         })
     }
 
-    /// A success with these words as results.
+    /// Returns a success with these words as results.
     fn success(&self, words: &[u32]) -> Option<Vec<u8>> {
         let (call, _) = self.parts()?;
         let head = rpc::Reply { xid: call.xid, status: rpc::ReplyStatus::Success };
@@ -168,7 +168,7 @@ fn count() -> u32 {
     COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Nothing wrong with single calls.
+/// Changes no call.
 fn right(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     exchange.right()
 }
@@ -177,7 +177,7 @@ const fn fault(name: &'static str, wrong: fn(&Exchange<'_>) -> Option<Vec<u8>>) 
     Fault { name, wrong, forgets: Forgets::Nothing, wire: None }
 }
 
-/// Attributes of version 3 in results of GETATTR, by their place behind the status.
+/// Attributes of version 3 in results of GETATTR, by their offset behind the status.
 mod at3 {
     pub(super) const TYPE: usize = 4;
     pub(super) const MODE: usize = 8;
@@ -193,7 +193,7 @@ mod at3 {
     pub(super) const ACCESSED: usize = 64;
 }
 
-/// GETATTR of version 3 with a word changed.
+/// Changes a word of GETATTR of version 3.
 fn getattr3(
     exchange: &Exchange<'_>,
     at: usize,
@@ -209,12 +209,12 @@ fn change_word(results: &mut [u8], at: usize, change: impl FnOnce(u32) -> u32) {
     if results.starts_with(&[0; 4])
         && let Some(word) = results.get_mut(at..at + 4)
     {
-        let old = u32::from_be_bytes(*word.first_chunk().expect("it is a word"));
+        let old = u32::from_be_bytes(*word.first_chunk().expect("the slice is a word"));
         word.copy_from_slice(&change(old).to_be_bytes());
     }
 }
 
-/// The first words of results, where they are a status: failures get another one.
+/// Changes the status of failures.
 fn another_failure(exchange: &Exchange<'_>, status: u32) -> Option<Vec<u8>> {
     let (program, version, number) = exchange.called();
     let has_status = match program {
@@ -233,7 +233,7 @@ fn another_failure(exchange: &Exchange<'_>, status: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// A procedure that says it is done and does nothing: success with no attributes at all.
+/// A procedure without effect: success with no attributes at all.
 fn idle3(exchange: &Exchange<'_>, number: u32, words: &[u32]) -> Option<Vec<u8>> {
     if exchange.is3(number) { exchange.success(words) } else { exchange.right() }
 }
@@ -242,7 +242,7 @@ fn idle2(exchange: &Exchange<'_>, number: u32) -> Option<Vec<u8>> {
     if exchange.is2(number) { exchange.success(&[0]) } else { exchange.right() }
 }
 
-/// A success for a call whose head cannot even be read.
+/// Returns a success for a call with any header.
 fn success_of_any(exchange: &Exchange<'_>, words: &[u32]) -> Option<Vec<u8>> {
     let xid = Xid(u32::from_be_bytes(*exchange.message.first_chunk()?));
     let head = rpc::Reply { xid, status: rpc::ReplyStatus::Success };
@@ -250,7 +250,7 @@ fn success_of_any(exchange: &Exchange<'_>, words: &[u32]) -> Option<Vec<u8>> {
     Some([bytes(&head), results.collect()].concat())
 }
 
-/// Calls as somebody else.
+/// Runs the call with the superuser's credential.
 fn as_superuser(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     let (call, args) = exchange.parts()?;
     let body = bytes(&AuthSys::default());
@@ -258,7 +258,8 @@ fn as_superuser(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     exchange.serve([bytes(&Call { credential, ..call }), args].concat())
 }
 
-/// Calls under another number, which is put back in the reply: so no call is ever known again.
+/// Runs the call under another xid and restores the xid in the reply: so the server recognises no
+/// retransmission.
 fn forgetful(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     let (call, args) = exchange.parts()?;
     let other = Call { xid: Xid(count()), ..call.clone() };
@@ -267,7 +268,7 @@ fn forgetful(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Replaces a slash in a name: links may have some in their texts, and files in their data.
+/// Replaces a slash in a name: links may have slashes in their texts, and files in their data.
 fn slashes(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     use nfs3::{create, link, lookup, mkdir, mknod, remove, rename, rmdir};
     let named = [
@@ -293,7 +294,7 @@ fn slashes(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
 
 type Created = nfs3::Reply<nfs3::Made, Wcc>;
 
-/// Changes both directories' attributes from before in whatever has them.
+/// Changes both directories' attributes from before in all replies that have them.
 fn other_before(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     let spoil = |wcc: &mut Wcc| {
         if let Some(before) = &mut wcc.before {
@@ -303,7 +304,7 @@ fn other_before(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     each_wcc(exchange, spoil)
 }
 
-/// Changes attributes from after in whatever has them.
+/// Changes attributes from after in all replies that have them.
 fn other_after(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     let spoil = |wcc: &mut Wcc| {
         if let Some(after) = &mut wcc.after {
@@ -350,7 +351,7 @@ fn each_wcc(exchange: &Exchange<'_>, spoil: impl Fn(&mut Wcc)) -> Option<Vec<u8>
     }
 }
 
-/// READDIR and READDIRPLUS of version 3 with other entries.
+/// Changes the entries of READDIR and READDIRPLUS of version 3.
 fn listing3(
     exchange: &Exchange<'_>,
     bare: impl Fn(&mut Vec<nfs3::readdir::Entry<'_>>),
@@ -379,7 +380,7 @@ fn listing3(
     })
 }
 
-/// READDIR of version 2 with other entries.
+/// Changes the entries of READDIR of version 2.
 fn listing2(
     exchange: &Exchange<'_>,
     change: impl Fn(&mut List<nfs2::readdir::Entry<'_>>),
@@ -402,7 +403,7 @@ fn listing2(
 mod rest;
 mod table;
 
-/// All faults, in the order in which they are tried.
+/// Returns all faults, in the order of the trials.
 pub(crate) fn all() -> Vec<&'static Fault> {
     table::FAULTS.iter().chain(rest::FAULTS).collect()
 }

@@ -1,7 +1,7 @@
 //! The tester tests our own server, over a store in memory; and servers with one fault each, which
-//! it must find out.
+//! it must detect.
 
-#![allow(clippy::print_stdout, reason = "what each fault does is told to who looks on")]
+#![allow(clippy::print_stdout, reason = "the test prints the effect of each fault")]
 
 mod faults;
 mod support;
@@ -10,12 +10,12 @@ mod wrong;
 
 use crate::support::{Server, run};
 
-/// Cases that a store in memory cannot be put to.
+/// Cases that cannot run against a store in memory.
 const SKIPPED: &[&str] = &[
-    // There is no directory behind it, and no portmap beside it.
+    // The server has no directory behind it, and no portmap beside it.
     "back_dir/",
     "portmap/",
-    // The client does not ask for more than a mebibyte at a time, and so does our limit.
+    // The client's limit for a READ is a mebibyte, like our server's.
     "v3_read/more_than_rtmax_is_a_short_read",
     // The server under test has no command line.
     "limits/a_write_of_wtmax_and_one_is_short_or_refused",
@@ -31,7 +31,7 @@ fn our_own_server_passes_every_case() {
         let expected = SKIPPED.iter().any(|skipped| case.starts_with(skipped));
         assert!(expected, "{case} was skipped, as {why}");
     }
-    assert_eq!(server.names_in_root(), 0, "something is left behind");
+    assert_eq!(server.names_in_root(), 0, "a name is left behind");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_seed_repeats_a_run() {
 }
 
 #[test]
-fn results_are_told_to_programs_too() {
+fn results_are_available_to_programs() {
     let server = Server::start();
     let folder = std::env::temp_dir().join(format!("leasehold-conform-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
@@ -64,17 +64,17 @@ fn results_are_told_to_programs_too() {
             junit.to_str().expect("our own name"),
         ],
     );
-    // A case that is known to fail and passes is a surprise: the list is out of date.
+    // A listed case that passes is a surprise: the list is out of date.
     assert_eq!(summary.surprising, ["rpc/null_does_nothing_and_is_answered"]);
     assert!(!summary.is_good());
     let lines: Vec<serde_json::Value> =
         report.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
-    let of = |case: &str| lines.iter().find(|line| line["case"] == case).expect("it was run");
+    let of = |case: &str| lines.iter().find(|line| line["case"] == case).expect("the case ran");
     assert_eq!(of("rpc/any_number_is_taken")["result"], "pass");
     assert_eq!(of("rpc/any_number_is_taken")["clause"], "RFC 5531 9");
     assert_eq!(of("back_dir/modes_are_the_same")["result"], "skip");
     assert!(lines.iter().any(|line| line["procedure"] == "NFS3 GETATTR"), "no timings");
-    let xml = std::fs::read_to_string(&junit).expect("it was written");
+    let xml = std::fs::read_to_string(&junit).expect("the file was written");
     assert!(xml.contains("<testsuite name=\"rpc\""), "{xml}");
     assert!(xml.contains("<skipped message="), "{xml}");
     std::fs::remove_dir_all(&folder).expect("ours");
@@ -91,18 +91,23 @@ fn further_clients_go_to_another_server_of_the_same_files() {
     drop(beside);
     let (summary, _) = run(&server, &words);
     let fails = |case: &str| summary.failed.iter().any(|failed| failed == case);
-    assert!(fails("several_clients/what_one_makes_the_other_finds"), "nobody went there");
-    assert!(!fails("stability/all_connections_have_one_verifier"), "it is about one server");
+    assert!(
+        fails("several_clients/what_one_makes_the_other_finds"),
+        "no client called the other server"
+    );
+    assert!(!fails("stability/all_connections_have_one_verifier"), "the case concerns one server");
 }
 
 #[test]
-fn what_cannot_be_tested_is_said() {
+fn an_impossible_test_is_reported() {
     let server = Server::start();
-    let why = |arguments: &[&str]| support::try_run(&server, arguments).expect_err("it is wrong");
+    let why = |arguments: &[&str]| {
+        support::try_run(&server, arguments).expect_err("the arguments are invalid")
+    };
     assert!(why(&["--group", "none"]).contains("there is no group none"));
-    assert!(why(&["--case", "no such case"]).contains("no case has that name"));
+    assert!(why(&["--case", "no such case"]).contains("no case matches"));
     let port = server.port();
     drop(server);
-    let gone = support::try_run_at(port, None, &[]).expect_err("nobody listens there");
+    let gone = support::try_run_at(port, None, &[]).expect_err("no program listens there");
     assert!(gone.contains("takes no connection"), "{gone}");
 }

@@ -19,17 +19,17 @@ use leasehold_store_mem::MemStore;
 use crate::faults::{Fault, Forgets};
 use crate::wire::Line as Wires;
 
-/// What handles are made with.
+/// The key of handles.
 const KEY: u8 = 7;
 
-/// The command line, as the program has it.
+/// The command line of the program.
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
     options: Options,
 }
 
-/// A server that is running, and can be started again.
+/// A running server that can be restarted.
 #[derive(Clone)]
 pub(crate) struct Server(Arc<Inner>);
 
@@ -38,22 +38,22 @@ struct Inner {
     address: SocketAddr,
     fault: Option<&'static Fault>,
     running: Mutex<Option<Running>>,
-    /// What the tester talks to instead, where that does something wrong.
+    /// The faulty transport that the tester connects to, if there is one.
     wires: Option<Wires>,
 }
 
 impl Server {
-    /// Starts one without faults.
+    /// Starts a server without faults.
     pub(crate) fn start() -> Self {
         Self::with(None)
     }
 
-    /// Starts one that does one thing wrong.
+    /// Starts a server with one fault.
     pub(crate) fn with_fault(fault: &'static Fault) -> Self {
         Self::with(Some(fault))
     }
 
-    /// Starts another one of the same files.
+    /// Starts another server of the same files.
     pub(crate) fn beside(&self) -> Self {
         Self::of(Arc::clone(&self.0.store), None)
     }
@@ -73,7 +73,7 @@ impl Server {
         self.0.wires.as_ref().map_or(self.0.address, |wires| wires.address).port()
     }
 
-    /// Stops it as a crash would, and starts it again.
+    /// Stops the server as a crash would, and starts it again.
     fn restart(&self) {
         let mut running = self.0.running.lock().expect("nobody panics");
         if let Some(running) = running.take() {
@@ -108,7 +108,7 @@ impl Drop for Inner {
     }
 }
 
-/// What tells the store the time, believes every caller, and does one thing wrong if asked to.
+/// Sets the store's clock, trusts every caller, and carries out a fault if there is one.
 struct Front {
     service: Arc<Service>,
     store: Arc<MemStore>,
@@ -120,7 +120,7 @@ impl Handler for Front {
     fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
         self.store.set_now(FileTime {
-            seconds: i64::try_from(now.as_secs()).expect("before the end of time"),
+            seconds: i64::try_from(now.as_secs()).expect("the time fits"),
             nanoseconds: now.subsec_nanos(),
         });
         let arrival = Arrival { trust: Trust::Claimed, ..arrival };
@@ -161,15 +161,15 @@ fn serve(
     };
     let service = Arc::new(Service::new(vec![export], key, Box::new(Deaf)));
     let front = Front { service, store: Arc::clone(store), fault, seen: AtomicU32::new(0) };
-    (server.start(Arc::new(front)).expect("there are threads"), address)
+    (server.start(Arc::new(front)).expect("the system has threads left"), address)
 }
 
-/// Runs cases against a server and gives what came of it, and the report.
+/// Runs cases against a server and returns the results and the report.
 pub(crate) fn run(server: &Server, arguments: &[&str]) -> (Summary, String) {
     try_run(server, arguments).expect("the server can be tested")
 }
 
-/// Runs cases against a server; says why it could not.
+/// Runs cases against a server; returns the reason if it cannot be tested.
 pub(crate) fn try_run(server: &Server, arguments: &[&str]) -> Result<(Summary, String), String> {
     let again = server.clone();
     let restart: Restart = Box::new(move || {
@@ -179,7 +179,7 @@ pub(crate) fn try_run(server: &Server, arguments: &[&str]) -> Result<(Summary, S
     try_run_at(server.port(), Some(restart), arguments)
 }
 
-/// Runs cases against whatever listens on a port.
+/// Runs cases against any program that listens on a port.
 pub(crate) fn try_run_at(
     port: u16,
     restart: Option<Restart>,

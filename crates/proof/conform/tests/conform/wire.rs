@@ -1,13 +1,10 @@
-//! What stands between the tester and a right server, and does one thing wrong with records,
+//! A proxy between the tester and a correct server, with one fault in its handling of records,
 //! connections or datagrams.
 //!
-//! It is one loop in one thread, which looks at each of its sockets in turn: what one connection
-//! holds up, it holds up for all, as in a server that is made so.
+//! It is one loop in one thread, which handles its sockets in turn: a connection that blocks the
+//! loop blocks all others, as in a server with such a design.
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "each place knows the few faults that are its own"
-)]
+#![allow(clippy::wildcard_enum_match_arm, reason = "each place handles only its own faults")]
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -17,59 +14,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// One thing that goes wrong before a call is seen.
+/// A fault before a call is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// A fragment is taken for a record.
+    /// Each fragment counts as a record.
     FragmentsAreRecords,
     /// A record that does not come in one piece ends its connection.
     OnePiece,
-    /// What comes behind a record in the same piece is lost.
+    /// Bytes after a record in the same piece are lost.
     OneRecordAPiece,
-    /// Nobody else is looked at before a record is whole.
+    /// The loop handles no other connection before a record is complete.
     HalfHoldsAll,
-    /// Nobody else is looked at before all replies of a connection are taken.
+    /// The loop handles no other connection before a client has read all replies.
     UnreadHoldsAll,
-    /// A connection is closed after so many calls.
+    /// A connection is closed after this number of calls.
     Calls(usize),
     /// No more connections than this are served at a time.
     Connections(usize),
-    /// No more connections than this are served ever.
+    /// No more connections than this are ever served.
     ConnectionsEver(usize),
     /// The end of the calls is the end of the connection.
     EndOfCallsEnds,
     /// A connection that is reset before a reply has come ends the server.
     DiesOfReset,
-    /// A client that goes before its reply has come ends the server.
+    /// A client that disconnects before its reply has come ends the server.
     DiesOfAbsence,
     /// A record that is no call ends the server.
     DiesOfNonsense,
-    /// A fragment of more than so many bytes ends the server.
+    /// A fragment of more than this number of bytes ends the server.
     DiesOfMark(usize),
-    /// A record of more than so many fragments ends the server.
+    /// A record of more than this number of fragments ends the server.
     DiesOfFragments(usize),
     /// A datagram that is no call ends the server.
     DiesOfDatagrams,
-    /// A datagram of more than so many bytes ends the server.
+    /// A datagram of more than this number of bytes ends the server.
     DiesOfDatagram(usize),
 }
 
-/// How long a thing may hold all others up before it is let go: longer than the tester waits.
+/// The longest time for which a connection blocks all others: longer than the tester waits.
 const HOLD: Duration = Duration::from_secs(6);
 
-/// How late the reply to NULL comes where the end of the calls ends a connection: longer than a
-/// client needs to say that it has sent all.
+/// The delay of the reply to NULL if the end of the calls ends a connection: longer than a client
+/// needs to close its side.
 const LATE: Duration = Duration::from_secs(1);
 
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Bytes that are not yet sent on, beyond which no more are read.
+/// The limit of unsent bytes, beyond which the loop reads no more.
 const QUEUE_MAX: usize = 1 << 20;
 
 /// The shortest call: six words, and two empty credentials.
 const CALL_BYTES_MIN: usize = 40;
 
-/// A loop that runs; ends when this is dropped.
+/// A running loop; dropping it ends it.
 pub(crate) struct Line {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -77,10 +74,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Takes connections and datagrams for the server at `to`.
+    /// Accepts connections and datagrams for the server at `to`.
     pub(crate) fn start(wire: Wire, to: SocketAddr) -> Self {
         let (listener, datagrams) = sockets();
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the socket is bound");
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -108,20 +105,20 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A loop that has failed has failed the case, too.
+            // A failed loop has also failed its case.
             let _ = thread.join();
         }
     }
 }
 
-/// Sockets of both kinds with one port.
+/// Opens sockets of both kinds with one port.
 fn sockets() -> (TcpListener, UdpSocket) {
     loop {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port of this machine is free");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the socket is bound");
         if let Ok(datagrams) = UdpSocket::bind(address) {
-            listener.set_nonblocking(true).expect("sockets can be set so");
-            datagrams.set_nonblocking(true).expect("sockets can be set so");
+            listener.set_nonblocking(true).expect("the socket supports the mode");
+            datagrams.set_nonblocking(true).expect("the socket supports the mode");
             return (listener, datagrams);
         }
     }
@@ -134,26 +131,26 @@ struct State {
     datagrams: UdpSocket,
     streams: Vec<Pair>,
     askers: BTreeMap<SocketAddr, UdpSocket>,
-    /// Connections that were ever taken.
+    /// The number of connections that were ever accepted.
     taken: usize,
-    /// Whether it behaves as a server that has ended.
+    /// True if it behaves like a server that has ended.
     dead: bool,
 }
 
 impl State {
-    /// Looks at everything once; whether there was anything to do.
+    /// Handles all sockets once; returns true if there was work.
     fn turn(&mut self) -> bool {
         let mut busy = false;
-        // What came first is looked at first: so what holds others up holds up those behind it.
+        // The oldest connection comes first: so a blocking one blocks the later ones.
         let mut at = 0;
         while at < self.streams.len() {
             let count = self.streams.len();
             busy |= self.look_at(at);
-            // Those behind one that is over move up.
+            // The connections after a removed one move up.
             at += usize::from(self.streams.len() == count);
         }
         busy |= self.pass_datagrams();
-        // What has come on the connections so far came before these.
+        // All bytes on the present connections arrived before these.
         while let Ok((client, _)) = self.listener.accept() {
             self.take(client);
             busy = true;
@@ -176,7 +173,7 @@ impl State {
         }
     }
 
-    /// Looks at a connection, and at nothing else for as long as it holds all others up.
+    /// Handles a connection, and nothing else as long as it blocks all others.
     fn look_at(&mut self, at: usize) -> bool {
         let since = Instant::now();
         let mut busy = false;
@@ -222,10 +219,10 @@ impl State {
             }
             let asker = self.askers.entry(from).or_insert_with(|| {
                 let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a port is free");
-                socket.set_nonblocking(true).expect("sockets can be set so");
+                socket.set_nonblocking(true).expect("the socket supports the mode");
                 socket
             });
-            // What cannot be sent is lost, as datagrams are.
+            // A failed send loses the datagram.
             let _ = asker.send_to(message, self.to);
         }
         for (from, asker) in &self.askers {
@@ -238,7 +235,7 @@ impl State {
     }
 }
 
-/// That a connection is over, and perhaps the server.
+/// The end of a connection, and perhaps of the server.
 struct End {
     deadly: bool,
 }
@@ -247,7 +244,7 @@ const OVER: End = End { deadly: false };
 
 const FATAL: End = End { deadly: true };
 
-/// A client's connection, and the one to the server that goes with it.
+/// A client's connection, and its connection to the server.
 struct Pair {
     client: TcpStream,
     server: TcpStream,
@@ -255,9 +252,9 @@ struct Pair {
     to_server: Vec<u8>,
     records: Records,
     replies: Records,
-    /// Since when replies have been held back.
+    /// The time since which replies have been delayed.
     late: Option<Instant>,
-    /// Whether the client has said that no more calls come.
+    /// True if the client has closed its side.
     finished: bool,
 }
 
@@ -279,12 +276,12 @@ impl Pair {
         })
     }
 
-    /// Whether the client has called and not got all that comes of it.
+    /// Returns true if the client has called and not got all its replies.
     const fn owes(&self) -> bool {
         self.replies.whole < self.records.whole || !self.to_client.is_empty()
     }
 
-    /// Moves what there is to move; whether there was something.
+    /// Moves the available bytes; returns true if there were any.
     fn look(&mut self, wire: Wire) -> Result<bool, End> {
         let mut busy = false;
         if !self.finished && self.to_server.len() < QUEUE_MAX {
@@ -304,7 +301,7 @@ impl Pair {
         }
         busy |= write(&mut self.server, &mut self.to_server)?;
         if self.finished && self.to_server.is_empty() {
-            // The server may have gone already.
+            // The server may have closed already.
             let _ = self.server.shutdown(Shutdown::Write);
         }
         if self.to_client.len() <= QUEUE_MAX {
@@ -329,7 +326,7 @@ impl Pair {
         Ok(busy)
     }
 
-    /// Passes on what a client has sent, or does not.
+    /// Forwards a client's bytes, or drops them.
     fn take_calls(&mut self, wire: Wire, mut piece: Vec<u8>) -> Result<(), End> {
         match wire {
             Wire::FragmentsAreRecords => {
@@ -363,7 +360,7 @@ impl Pair {
         Ok(())
     }
 
-    /// What comes of it that a client sends no more.
+    /// Handles the end of the client's calls.
     fn end_calls(&self, wire: Wire) -> Result<(), End> {
         match wire {
             Wire::EndOfCallsEnds => Err(OVER),
@@ -373,7 +370,7 @@ impl Pair {
     }
 }
 
-/// Reads what there is; whether the other side has ended.
+/// Reads the available bytes; returns true at the end of the stream.
 fn read(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut bytes = [0; 64 << 10];
     while into.len() < QUEUE_MAX {
@@ -387,7 +384,7 @@ fn read(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Sends as much as is taken; whether something was.
+/// Sends as many bytes as possible; returns true if some were sent.
 fn write(socket: &mut TcpStream, from: &mut Vec<u8>) -> Result<bool, End> {
     let mut sent = 0;
     while sent < from.len() {
@@ -401,27 +398,27 @@ fn write(socket: &mut TcpStream, from: &mut Vec<u8>) -> Result<bool, End> {
     Ok(sent > 0)
 }
 
-/// Whether a message begins as a call of this version of RPC does.
+/// Returns true if a message begins like a call of this version of RPC.
 fn is_call(message: &[u8]) -> bool {
     message.len() >= CALL_BYTES_MIN && message[4..12] == [0, 0, 0, 0, 0, 0, 0, 2]
 }
 
-/// Where records begin and end in what has come.
+/// The positions of records in the received bytes.
 #[derive(Clone, Default)]
 struct Records {
     mark: Vec<u8>,
-    /// Bytes of the fragment that are still to come.
+    /// The remaining bytes of the fragment.
     left: usize,
     is_last: bool,
     inside: bool,
     fragments: usize,
     head: Vec<u8>,
     length: usize,
-    /// Records that came whole.
+    /// The number of complete records.
     whole: usize,
-    /// Whether one of them was no call.
+    /// True if one of them was no call.
     nonsense: bool,
-    /// Whether the last one called a NULL.
+    /// True if the last one was a call of NULL.
     last_was_null: bool,
     longest: usize,
     most_fragments: usize,
@@ -464,12 +461,12 @@ impl Records {
         }
     }
 
-    /// Whether a record has begun and not ended.
+    /// Returns true if a record has begun and not ended.
     const fn is_half(&self) -> bool {
         self.inside
     }
 
-    /// Where marks begin.
+    /// Returns the positions of the marks.
     fn marks_in(mut self, bytes: &[u8]) -> Vec<usize> {
         let mut marks = Vec::new();
         for (at, byte) in bytes.iter().enumerate() {
@@ -481,7 +478,7 @@ impl Records {
         marks
     }
 
-    /// Where the first record ends.
+    /// Returns the end of the first record.
     fn first_end(mut self, bytes: &[u8]) -> Option<usize> {
         let before = self.whole;
         let ends = |at: &usize| {

@@ -1,7 +1,7 @@
-//! Every case fails for a server that is wrong.
+//! Every case fails for a faulty server.
 //!
-//! `wrong.txt` says which case fails for which wrong server; with `FAULTS=rewrite` it is found out
-//! anew, by putting every case to one wrong server after the other until it fails.
+//! `wrong.txt` lists the faulty server for which each case fails; `FAULTS=rewrite` creates the list
+//! again, by running every case against one faulty server after the other until it fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use crate::SKIPPED;
 use crate::faults::{self, Fault};
 use crate::support::{Server, run, try_run};
 
-/// Where it says which case fails for which wrong server.
+/// The list of the failing cases of each faulty server.
 const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/wrong.txt");
 
-/// The heading of cases that fail for none of the wrong servers.
+/// The heading of cases that fail for none of the faulty servers.
 const NONE: &str = "no wrong server of this list";
 
 const HEAD: &str = "\
@@ -24,7 +24,8 @@ const HEAD: &str = "\
 # FAULTS=rewrite cargo test -p leasehold-conform --test conform
 ";
 
-/// Servers that are wrong at the same time: a case that waits in vain needs no processor.
+/// The number of faulty servers at the same time: a case that waits for a timeout needs no
+/// processor.
 const JOBS: usize = 4;
 
 /// The cases under each heading.
@@ -36,21 +37,21 @@ fn every_case_fails_for_some_wrong_server() {
         fs::write(LIST, text(&find())).expect("the tree can be written to");
     }
     let list = read(&fs::read_to_string(LIST).expect("the list is in the tree"));
-    assert_eq!(list.get(NONE), None, "what no wrong server fails might as well not be there");
+    assert_eq!(list.get(NONE), None, "each case fails for a faulty server");
     let listed: Vec<&String> = list.values().flatten().collect();
     let put_to: BTreeSet<&String> = listed.iter().copied().collect();
     assert_eq!(listed.len(), put_to.len(), "a case is listed twice");
     let cases = cases();
-    assert_eq!(put_to, cases.iter().collect(), "not the cases that there are: FAULTS=rewrite");
+    assert_eq!(put_to, cases.iter().collect(), "the list is out of date: run with FAULTS=rewrite");
     let passed: Vec<String> = each_fault(|fault| {
         let cases = list.get(fault.name).cloned().unwrap_or_default();
         let failed = failed(fault, &cases);
         cases.difference(&failed).map(|case| format!("{case}: {}", fault.name)).collect()
     });
-    assert!(passed.is_empty(), "these pass although the server is wrong: {passed:#?}");
+    assert!(passed.is_empty(), "these pass although the server is faulty: {passed:#?}");
 }
 
-/// All cases that can be put to a server in this process.
+/// Returns all cases that can run against a server in this process.
 fn cases() -> BTreeSet<String> {
     let listed = run(&Server::start(), &["--list", "--json"]).1;
     let lines = listed.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
@@ -60,16 +61,16 @@ fn cases() -> BTreeSet<String> {
         .collect()
 }
 
-/// The cases, among those given, that fail for a wrong server.
+/// Returns the given cases that fail for a faulty server.
 fn failed(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<String> {
     if fault.wire.is_none() {
         return failed_together(fault, cases);
     }
-    // One case may be the end of such a server.
+    // One case may end such a server.
     cases.iter().flat_map(|case| failed_together(fault, &BTreeSet::from([case.clone()]))).collect()
 }
 
-/// Those that fail when all of them are put to one server.
+/// Returns the cases that fail when all of them run against one server.
 fn failed_together(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<String> {
     if cases.is_empty() {
         return BTreeSet::new();
@@ -88,12 +89,12 @@ fn failed_together(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<
     lines
         .filter(|line: &serde_json::Value| line["result"] == "fail")
         .map(|line| line["case"].as_str().expect("a name").to_owned())
-        // A pattern takes longer names, too.
+        // A pattern matches longer names, too.
         .filter(|case| cases.contains(case))
         .collect()
 }
 
-/// Does something for each fault, some of them at the same time.
+/// Runs work for each fault, several at the same time.
 fn each_fault(work: impl Fn(&'static Fault) -> Vec<String> + Sync) -> Vec<String> {
     let all = faults::all();
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -110,7 +111,7 @@ fn each_fault(work: impl Fn(&'static Fault) -> Vec<String> + Sync) -> Vec<String
     found.into_inner().expect("nobody panics")
 }
 
-/// Puts each case to one wrong server after the other until it fails.
+/// Runs each case against one faulty server after the other until it fails.
 fn find() -> List {
     let left = Mutex::new(cases());
     let list = Mutex::new(List::new());
@@ -150,7 +151,7 @@ fn read(text: &str) -> List {
                 heading = line.to_owned();
                 let known =
                     heading == NONE || faults::all().iter().any(|fault| fault.name == heading);
-                assert!(known, "there is no wrong server by the name of {heading}");
+                assert!(known, "faulty server {heading} does not exist");
                 continue;
             }
         };

@@ -1,4 +1,4 @@
-//! What all threads of a cable share.
+//! The shared state of a cable's threads.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -10,16 +10,16 @@ use std::time::Instant;
 
 use super::Faults;
 
-/// What went through a cable, and what did not.
+/// The delivered and the lost messages of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Connections that were taken.
+    /// Accepted connections.
     pub connections: u64,
     /// Bytes of streams that arrived.
     pub bytes: u64,
     /// Datagrams that arrived.
     pub datagrams: u64,
-    /// Datagrams that did not, cuts included.
+    /// Datagrams that were lost, also by cuts.
     pub lost: u64,
     /// Datagrams that arrived a second time.
     pub doubled: u64,
@@ -28,15 +28,15 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) faults: Faults,
-    /// Bytes a second of each direction of a connection, where it is narrow.
+    /// The limit of each direction of a connection, in bytes a second, if there is one.
     pub(crate) narrow: Option<NonZeroU32>,
-    /// By direction.
+    /// The cuts, by direction.
     pub(crate) cut: [bool; 2],
-    /// How often all connections were ended.
+    /// The number of times at which all connections were ended.
     pub(crate) severed: u64,
     pub(crate) is_over: bool,
     pub(crate) counters: Counters,
-    /// Both ends of each connection, to be ended.
+    /// Both ends of each connection, for `sever`.
     open: BTreeMap<u64, [TcpStream; 2]>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Control {
     changed: Condvar,
 }
 
-/// How long a thread that waits goes without looking whether it is still wanted.
+/// The interval at which a waiting thread checks if the cable still exists.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 impl Control {
@@ -69,15 +69,15 @@ impl Control {
         self.state().counters
     }
 
-    /// The connections through the cable are no more.
+    /// Ends the connections through the cable.
     pub(crate) fn sever(&self) {
         for stream in self.state().open.values().flatten() {
-            // Whoever has ended it already is content.
+            // An end that is closed already needs no shutdown.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Takes note of a connection's ends, for as long as what it returns is kept.
+    /// Records a connection's ends as long as the returned value exists.
     pub(crate) fn opened(self: &Arc<Self>, ends: [TcpStream; 2]) -> Joined {
         let mut state = self.state();
         state.counters.connections += 1;
@@ -87,31 +87,31 @@ impl Control {
         Joined { control, number, severed, is_reset: AtomicBool::new(false) }
     }
 
-    /// The thread that waits sees what changed.
+    /// Wakes the waiting thread after a change.
     fn notify(&self) {
         self.changed.notify_all();
     }
 }
 
-/// A connection that goes through.
+/// A connection through the cable.
 pub(crate) struct Joined {
     pub(crate) control: Arc<Control>,
     number: u64,
-    /// How often all connections had been ended before.
+    /// The number of times at which all connections had been ended before.
     severed: u64,
-    /// Whether an end was reset: what was on its way then is lost, as nobody sends it again.
+    /// True if an end was reset: data in transit at that time is lost.
     is_reset: AtomicBool,
 }
 
 impl Joined {
-    /// An end was reset.
+    /// Records that an end was reset.
     pub(crate) fn reset(&self) {
         self.is_reset.store(true, Ordering::Release);
         self.control.notify();
     }
 
-    /// Waits for the moment at which something arrives, and then for as long as its direction is
-    /// cut; says whether it is to arrive at all.
+    /// Waits for the arrival time of a piece, and then while its direction is cut; returns true if
+    /// the piece arrives at all.
     pub(crate) fn wait(&self, due: Instant, direction: usize) -> bool {
         let mut state = self.control.state();
         loop {

@@ -1,4 +1,4 @@
-//! Datagrams through the cable.
+//! Datagrams on the cable.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -20,10 +20,11 @@ use rustix::io::Errno;
 use super::control::{Control, LOOK};
 use super::streams::{TO_CLIENTS, TO_SERVER};
 
-/// A datagram that arrives at a time: by which socket, and to whom where that is not connected.
+/// A datagram with its arrival time, its socket, and its destination if the socket is not
+/// connected.
 struct Posted {
     due: Instant,
-    /// Those of one moment arrive in the order in which they were sent.
+    /// Datagrams of one moment arrive in the order in which they were sent.
     number: u64,
     socket: Arc<UdpSocket>,
     to: Option<SocketAddr>,
@@ -31,7 +32,7 @@ struct Posted {
     bytes: Vec<u8>,
 }
 
-/// Carries datagrams, by threads of its own, until the cable is taken away.
+/// Forwards datagrams by threads of its own, until the cable is dropped.
 pub(crate) fn carry(
     socket: UdpSocket,
     server: SocketAddr,
@@ -47,7 +48,7 @@ pub(crate) fn carry(
     Ok(())
 }
 
-/// Each client has a socket of its own towards the server.
+/// Each client has a separate socket towards the server.
 fn from_clients(
     clients: &Arc<UdpSocket>,
     server: SocketAddr,
@@ -90,7 +91,7 @@ fn from_server(
     }
 }
 
-/// Where datagrams are handed in, and their fate is drawn.
+/// Accepts datagrams and draws their faults.
 struct Office {
     control: Arc<Control>,
     post: Sender<Posted>,
@@ -129,13 +130,13 @@ impl Office {
             self.number += 1;
             let (socket, bytes) = (Arc::clone(socket), bytes.to_vec());
             let posted = Posted { due, number: self.number, socket, to, direction, bytes };
-            // Nobody delivers any more once the cable is taken away.
+            // After the cable is dropped no thread delivers the datagram.
             let _ = self.post.send(posted);
         }
     }
 }
 
-/// Delivers each when its time has come.
+/// Delivers each datagram at its time.
 fn deliver(posted: &Receiver<Posted>, control: &Control) {
     let mut waiting: BinaryHeap<Reverse<Posted>> = BinaryHeap::new();
     while !control.state().is_over {
@@ -157,7 +158,7 @@ fn deliver(posted: &Receiver<Posted>, control: &Control) {
             }
             state.counters.datagrams += 1;
             drop(state);
-            // Nobody listens there, or no longer: the datagram is lost as others are.
+            // No program listens there: the datagram is lost like others.
             let _ = match to {
                 Some(to) => socket.send_to(&bytes, to),
                 None => socket.send(&bytes),
@@ -166,7 +167,7 @@ fn deliver(posted: &Receiver<Posted>, control: &Control) {
     }
 }
 
-/// A socket towards the server, from a port that takes privilege if there is one.
+/// Opens a socket towards the server, from a privileged port if possible.
 fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     let bind = |port: Option<u16>| {
         let address = any_address(server, port.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Connections through the cable.
+//! Connections on the cable.
 
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -20,24 +20,25 @@ use super::control::{Control, Joined};
 pub(crate) const TO_SERVER: usize = 0;
 pub(crate) const TO_CLIENTS: usize = 1;
 
-/// Pieces on their way in one direction, and their size: 16 MiB, more than a fast server sends in
+/// The number of pieces in transit in one direction, and their size: 16 MiB, more than a fast
+/// server sends in the longest delay.
 /// the longest delay.
 const PIECES_MAX: usize = 256;
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Something that arrives at a time; nothing is the end of a direction.
+/// A piece of data with its arrival time; no data is the end of a direction.
 struct Piece {
     due: Instant,
     bytes: Vec<u8>,
 }
 
-/// Takes connections until the cable is taken away.
+/// Accepts connections until the cable is dropped.
 pub(crate) fn carry(listener: &TcpListener, server: SocketAddr, control: &Arc<Control>) {
     for client in listener.incoming() {
         if control.state().is_over {
             return;
         }
-        // A client that is gone already, or a server that is not there: the client sees an end.
+        // The client is gone already, or there is no server: the client sees an end.
         if let Ok(client) = client {
             let _ = join(client, server, control);
         }
@@ -53,7 +54,7 @@ fn join(client: TcpStream, server: SocketAddr, control: &Arc<Control>) -> io::Re
     direct(server, client, TO_CLIENTS, &joined)
 }
 
-/// Connects from a port that takes privilege, if there is one.
+/// Connects from a privileged port, if possible.
 fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let connected = SourcePort::default().open(|port| -> Result<_, Errno> {
@@ -69,7 +70,7 @@ fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     Ok(connected?.into())
 }
 
-/// Carries what goes one way, by a thread at each end.
+/// Forwards one direction, with a thread at each end.
 fn direct(
     mut from: TcpStream,
     to: TcpStream,
@@ -100,7 +101,7 @@ fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, direction: usize, join
             return;
         }
         if let Some(rate) = narrow {
-            // Meanwhile what is sent waits at the sender: the system would take some MiB for us.
+            // Meanwhile data waits at the sender; by default the system would buffer some MiB here.
             let _ = sockopt::set_socket_recv_buffer_size(&*from, PIECE_BYTES);
             if !joined.wait(now + span(count, rate), direction) {
                 return;
@@ -109,7 +110,7 @@ fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, direction: usize, join
     }
 }
 
-/// How long so many bytes take.
+/// The time that this number of bytes takes.
 fn span(bytes: usize, a_second: NonZeroU32) -> Duration {
     let nanoseconds = bytes as u128 * 1_000_000_000 / u128::from(a_second.get());
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))

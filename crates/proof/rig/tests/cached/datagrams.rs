@@ -1,4 +1,4 @@
-//! Clients with leases that call by datagrams, and are called by such.
+//! Clients with leases that send and receive calls by datagrams.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::target;
 
 const MODE: Mode = Mode::from_bits(0o700);
 
-/// A cable that loses, doubles and reorders.
+/// The faults of a cable that loses, duplicates and reorders.
 const BAD: Faults =
     Faults { round_trip: Duration::from_millis(1), lost: 10, doubled: 100, reordered: 200 };
 
@@ -34,9 +34,9 @@ fn calls(user: &User) -> u64 {
     user.client().nfs().session().counters().calls
 }
 
-/// It calls as seldom as one by a stream does, and is told of what others do as soon.
+/// The client sends as few calls as by a stream, and learns of others' changes as soon.
 #[test]
-fn what_is_leased_takes_no_call_and_is_evicted() {
+fn leased_data_takes_no_call_and_is_evicted() {
     let (server, cable) = cabled(Faults::default());
     let (one, other) = (by_datagrams(&cable, 1), user(&server, Variant::Lease, 2));
     block_on(async {
@@ -49,19 +49,19 @@ fn what_is_leased_takes_no_call_and_is_evicted() {
         assert_eq!(calls(&one), before);
         other.write(b"file", MODE, Bytes::from_static(b"newer")).await.unwrap();
         assert_eq!(one.read(b"file").await.unwrap(), "newer");
-        // What it has written and not sent the other sees as well.
+        // The other client also sees data that this client has written and not sent.
         let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"fresh")).await.unwrap();
         let before = calls(&one);
         file.close().await.unwrap();
-        assert_eq!(calls(&one), before, "a close pushes nothing");
+        assert_eq!(calls(&one), before, "a close writes nothing back");
         assert_eq!(other.read(b"file").await.unwrap(), "fresh");
     });
 }
 
-/// Grants, evictions, reports and what is given back are lost, come twice and overtake each other.
+/// Grants, evictions, reports and returns are lost, arrive twice and overtake each other.
 #[test]
-fn what_one_writes_the_other_sees_over_a_bad_cable() {
+fn a_client_sees_the_writes_of_another_over_a_faulty_cable() {
     let (_server, cable) = cabled(BAD);
     let (one, other) = (by_datagrams(&cable, 1), by_datagrams(&cable, 2));
     block_on(async {
@@ -76,17 +76,17 @@ fn what_one_writes_the_other_sees_over_a_bad_cable() {
             let name = format!("file {number}").into_bytes();
             writer.rename(b"file", &name).await.unwrap();
             assert_eq!(reader.read(&name).await.unwrap(), text);
-            assert!(reader.read(b"file").await.is_err(), "it has another name");
+            assert!(reader.read(b"file").await.is_err(), "the file has another name");
         }
     });
     let counters = cable.counters();
     assert!(counters.lost > 0 && counters.doubled > 0, "{counters:?}");
 }
 
-/// What was changed under a lease outlasts a server that is started anew and does not say so: by
+/// Changes under a lease survive a restart of the server that the server does not announce: by
 /// datagrams there is no connection that ends.
 #[test]
-fn what_was_delayed_survives_a_restart() {
+fn delayed_writes_survive_a_restart() {
     let (server, cable) = cabled(Faults::default());
     let (one, other) = (by_datagrams(&cable, 1), user(&server, Variant::Lease, 2));
     block_on(async {

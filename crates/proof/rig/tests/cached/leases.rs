@@ -22,9 +22,9 @@ fn calls(user: &User) -> u64 {
     user.client().nfs().session().counters().calls
 }
 
-/// Data that is in no cache but the writer's is seen by whoever asks.
+/// Any client sees data that is only in its writer's cache.
 #[test]
-fn what_one_writes_the_other_sees_at_once() {
+fn a_client_sees_the_writes_of_another_at_once() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     block_on(async {
@@ -32,7 +32,7 @@ fn what_one_writes_the_other_sees_at_once() {
             let text = Bytes::from(format!("the {number}th"));
             let file = one.create(b"file", MODE, false).await.unwrap();
             file.write_at(0, text.clone()).await.unwrap();
-            // It is neither synced nor closed.
+            // The data is neither synced nor closed.
             assert_eq!(other.read(b"file").await.unwrap(), text);
             let size = other.attributes(b"file").await.unwrap().size;
             assert_eq!(size, text.len() as u64);
@@ -42,7 +42,7 @@ fn what_one_writes_the_other_sees_at_once() {
 }
 
 #[test]
-fn what_is_cached_under_a_lease_takes_no_call() {
+fn data_cached_under_a_lease_takes_no_call() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     block_on(async {
@@ -57,7 +57,7 @@ fn what_is_cached_under_a_lease_takes_no_call() {
             assert_eq!(other.read(b"none").await, absent);
         }
         assert_eq!(calls(&other), before);
-        // Whoever changes it is waited for by nobody who looks afterwards.
+        // The change returns only when no client sees the old data any more.
         one.write(b"file", MODE, Bytes::from_static(b"other")).await.unwrap();
         one.write(b"none", MODE, Bytes::from_static(b"there")).await.unwrap();
         assert_eq!(other.read(b"file").await.unwrap(), "other");
@@ -65,9 +65,9 @@ fn what_is_cached_under_a_lease_takes_no_call() {
     });
 }
 
-/// A listing brings leases on the directory and on all that is in it.
+/// A listing fetches leases on the directory and on all its entries.
 #[test]
-fn what_was_listed_takes_no_call() {
+fn listed_names_take_no_call() {
     let server = MemServer::start(Manners::Full);
     let [maker, reader, writer] = [1, 2, 3].map(|seed| user(&server, seed));
     let path = |number: u32| format!("directory/{number}").into_bytes();
@@ -88,9 +88,9 @@ fn what_was_listed_takes_no_call() {
     });
 }
 
-/// A directory that was listed is listed again without a call, until somebody changes its names.
+/// A directory that was listed is listed again without a call, until a client changes its names.
 #[test]
-fn a_listing_is_kept_as_long_as_nobody_changes_names() {
+fn a_listing_is_cached_until_a_name_changes() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     let names = async |user: &User, with_attributes: bool| {
@@ -114,14 +114,14 @@ fn a_listing_is_kept_as_long_as_nobody_changes_names() {
             assert_eq!(names(&one, with_attributes).await, b"ab");
         }
         assert_eq!(calls(&one), before);
-        // Its own changes, and those of another.
+        // Its own changes, and changes of another client.
         one.write(b"directory/c", MODE, Bytes::new()).await.unwrap();
         assert_eq!(names(&one, true).await, b"abc");
         other.remove(b"directory/a").await.unwrap();
         assert_eq!(names(&one, true).await, b"bc");
         other.rename(b"directory/b", b"directory/d").await.unwrap();
         assert_eq!(names(&one, false).await, b"cd");
-        // Who has changed no name but a size has it seen, too.
+        // A client also sees another client's change of a size, without a change of a name.
         other.write(b"directory/d", MODE, Bytes::from_static(b"longer")).await.unwrap();
         let listed = one.list(b"directory", true).await.unwrap();
         let sizes = listed.iter().filter(|one| &one.name[..] == b"d");
@@ -142,10 +142,10 @@ fn writes_are_delayed_and_merged_under_a_lease() {
             file.write_at(at, Bytes::from_static(b"x")).await.unwrap();
         }
         file.close().await.unwrap();
-        assert_eq!(calls(&one), before, "a close pushes nothing");
+        assert_eq!(calls(&one), before, "a close writes nothing back");
         let file = one.open(b"file", OpenHow::READ).await.unwrap();
         assert_eq!(file.read_at(98, 10).await.unwrap().into_bytes(), "xx");
-        assert_eq!(calls(&one), before, "who made it is not asked about");
+        assert_eq!(calls(&one), before, "the file's creator needs no call for it");
         assert_eq!(other.read(b"file").await.unwrap().len(), 100);
     });
 }
@@ -156,17 +156,17 @@ fn setting(mode: u32, modified: i64) -> SetAttributes {
     SetAttributes { mode, modified, ..SetAttributes::default() }
 }
 
-/// As an archive is unpacked: a file is made, written, and given its times and mode. What is set
-/// goes along with what was written, and others see it at once all the same.
+/// An archive program creates a file, writes it, and sets its times and mode. The client sends
+/// these attributes with the written data, and other clients still see them at once.
 #[test]
-fn what_is_set_goes_along_with_what_is_written() {
+fn attributes_are_sent_with_the_written_data() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     block_on(async {
         one.create_directory(b"new", MODE).await.unwrap();
         let before = calls(&one);
         let file = one.create(b"new/file", Mode::from_bits(0o600), true).await.unwrap();
-        assert_eq!(calls(&one), before + 1, "it is made");
+        assert_eq!(calls(&one), before + 1, "CREATE");
         file.write_at(0, Bytes::from_static(b"text")).await.unwrap();
         one.set_attributes(b"new/file", &setting(0o640, 77)).await.unwrap();
         one.set_attributes(b"new/file", &setting(0o644, 78)).await.unwrap();
@@ -178,12 +178,12 @@ fn what_is_set_goes_along_with_what_is_written() {
         assert!(is_set(&one.attributes(b"new/file").await.unwrap()));
         let seen = other.attributes(b"new/file").await.unwrap();
         assert!(is_set(&seen), "{seen:?}");
-        assert_eq!(calls(&one), before + 1, "who looks on has nothing brought back");
+        assert_eq!(calls(&one), before + 1, "a look by another client writes nothing back");
         one.client().sync().await;
-        assert_eq!(calls(&one), before + 2, "one WRITE has it all");
+        assert_eq!(calls(&one), before + 2, "one WRITE has everything");
         let seen = other.attributes(b"new/file").await.unwrap();
         assert!(is_set(&seen), "{seen:?}");
-        // A write has a time of its own.
+        // A write sets a new time.
         let file = one.open(b"new/file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"more")).await.unwrap();
         file.sync().await.unwrap();
@@ -191,10 +191,10 @@ fn what_is_set_goes_along_with_what_is_written() {
     });
 }
 
-/// As a program makes a file that knows how long it will be, or takes back what it wrote: the size
-/// goes along as well, and what is written behind it is not cut off.
+/// A program creates a file with a known length, or takes back its last bytes: the client also
+/// sends the size with the data, and later data beyond that size is kept.
 #[test]
-fn the_size_of_a_new_file_goes_along_with_what_is_written() {
+fn the_size_of_a_new_file_is_sent_with_its_data() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     let sized = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
@@ -209,11 +209,11 @@ fn the_size_of_a_new_file_goes_along_with_what_is_written() {
         file.close().await.unwrap();
         assert_eq!(one.attributes(b"file").await.unwrap().size, 24);
         assert_eq!(other.attributes(b"file").await.unwrap().size, 24);
-        assert_eq!(calls(&one), before, "nothing is brought back for who looks on");
+        assert_eq!(calls(&one), before, "a look by another client writes nothing back");
         let text = [&[0; 10][..], b"te", &[0; 8], b"more"].concat();
         assert_eq!(other.read(b"file").await.unwrap(), text);
         assert_eq!(one.read(b"file").await.unwrap(), text);
-        // With no data at all it is one call.
+        // Without data it is one call.
         let file = one.create(b"empty", MODE, true).await.unwrap();
         let before = calls(&one);
         one.set_attributes(b"empty", &sized(5000)).await.unwrap();
@@ -221,15 +221,15 @@ fn the_size_of_a_new_file_goes_along_with_what_is_written() {
         assert_eq!(file.read_at(4000, 5000).await.unwrap().into_bytes(), vec![0; 1000]);
         file.sync().await.unwrap();
         assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 5000]);
-        // What the server has is cut there.
+        // The server's data is truncated there.
         one.set_attributes(b"empty", &sized(3)).await.unwrap();
         assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 3]);
     });
 }
 
-/// A full disk is told by the write, not behind it; what lies there already can be written over.
+/// The write itself reports a full disk; existing data can be overwritten.
 #[test]
-fn a_write_says_that_the_disk_is_full() {
+fn a_write_reports_a_full_disk() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     let store = Arc::new(MemStore::new(config));
@@ -244,8 +244,8 @@ fn a_write_says_that_the_disk_is_full() {
             end += 4096;
             assert!(end <= 1 << 20, "it fits");
         }
-        assert!(end >= 512 << 10, "much of the disk can be used: {end}");
-        assert_eq!(file.sync().await, Ok(()), "what was taken has room");
+        assert!(end >= 512 << 10, "most of the disk can be used: {end}");
+        assert_eq!(file.sync().await, Ok(()), "accepted data has space");
         for at in [0, end - 4096] {
             file.write_at(at, Bytes::from(vec![2; 4096])).await.unwrap();
         }
@@ -258,7 +258,7 @@ fn a_write_says_that_the_disk_is_full() {
 /// The client hands over data that the server refuses after the write has returned before a program
 /// learns of the refusal, and the next writes do not return before the server has their data.
 #[test]
-fn data_that_finds_no_room_later_is_handed_over() {
+fn data_that_the_server_refuses_later_is_handed_over() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     let store = Arc::new(MemStore::new(config));
@@ -284,7 +284,7 @@ fn data_that_finds_no_room_later_is_handed_over() {
             let mut kept = kept.0.lock().unwrap();
             kept.sort_by_key(|one| one.offset);
             let all: Vec<u8> = kept.iter().flat_map(|one| one.data.to_vec()).collect();
-            assert_eq!(all, data, "all of it");
+            assert_eq!(all, data, "all data is there");
             assert!(kept.iter().all(|one| one.why == Why::Failed(full.clone())));
             assert_eq!(kept[0].path.as_deref(), Some(&[b"file".to_vec().into()][..]));
         }
@@ -292,20 +292,20 @@ fn data_that_finds_no_room_later_is_handed_over() {
         filler.close().await.unwrap();
         other.remove(b"filler").await.unwrap();
         file.write_at(0, data.clone()).await.unwrap();
-        assert_eq!(one.client().cached_bytes().1, 0, "the server has it");
+        assert_eq!(one.client().cached_bytes().1, 0, "the server has the data");
     });
 }
 
-/// What is reserved for files that nobody writes to any more keeps nobody from the rest of the disk.
+/// Unused reservations do not keep other clients from the rest of the disk.
 #[test]
-fn room_that_is_not_used_is_given_to_who_writes() {
+fn unused_reservations_are_given_to_writers() {
     let config = Config { capacity_bytes: 8 << 20, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     let store = Arc::new(MemStore::new(config));
     let server = MemServer::start_over(any, store, Manners::Full).unwrap();
     let (one, other) = (user(&server, 1), user(&server, 2));
     block_on(async {
-        // With what is reserved ahead for each it is many times what there is.
+        // The reservations of all these files would be many times the disk.
         for number in 0..200 {
             let name = format!("small{number}");
             one.write(name.as_bytes(), MODE, Bytes::from(vec![1; 1024])).await.unwrap();
@@ -325,9 +325,9 @@ fn room_that_is_not_used_is_given_to_who_writes() {
     });
 }
 
-/// Nothing is written under a mode that lets in more than the owner was told.
+/// The server learns at once of a mode that is more restrictive, before later writes.
 #[test]
-fn a_mode_that_shuts_others_out_is_told_at_once() {
+fn a_restrictive_mode_is_sent_at_once() {
     let server = MemServer::start(Manners::Full);
     let one = user(&server, 1);
     block_on(async {
@@ -343,9 +343,9 @@ fn a_mode_that_shuts_others_out_is_told_at_once() {
     });
 }
 
-/// What others may do hangs on a mode that only its setter knows.
+/// Other users' access depends on a mode that only its setter knows.
 #[test]
-fn who_asks_for_access_is_told_by_the_mode_that_was_set() {
+fn access_is_decided_by_the_mode_that_was_set() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     let stranger = other.client().user(Credential::system("rig", 77, 77, &[]));
@@ -361,9 +361,9 @@ fn who_asks_for_access_is_told_by_the_mode_that_was_set() {
     });
 }
 
-/// A start of the server loses nothing of what was set, nor does the end of a lease.
+/// Attributes survive a restart of the server and the end of a lease.
 #[test]
-fn what_was_set_survives_a_server_that_forgets_leases() {
+fn attributes_survive_a_server_that_forgets_leases() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     block_on(async {
@@ -373,7 +373,7 @@ fn what_was_set_survives_a_server_that_forgets_leases() {
         file.sync().await.unwrap();
         let seen = other.attributes(b"file").await.unwrap();
         assert_eq!((seen.mode.bits(), seen.modified.seconds), (0o640, 77));
-        // What a write brings back takes what was set along.
+        // A write that is sent back includes the earlier attributes.
         one.set_attributes(b"file", &setting(0o644, 78)).await.unwrap();
         other.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
         let seen = one.attributes(b"file").await.unwrap();
@@ -383,9 +383,10 @@ fn what_was_set_survives_a_server_that_forgets_leases() {
     });
 }
 
-/// Whoever is told otherwise makes it again, and then more are removed than were made.
+/// A client with a wrong result would create the file again, and then there would be more removals
+/// than creations.
 #[test]
-fn what_was_made_was_made_also_when_another_removes_it_at_once() {
+fn a_created_file_counts_as_created_if_another_client_removes_it_at_once() {
     const TIMES: usize = 200;
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
@@ -409,9 +410,9 @@ fn what_was_made_was_made_also_when_another_removes_it_at_once() {
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), removed + left);
 }
 
-/// Two threads of two clients: nothing of one lies over something of the other.
+/// Two threads of two clients: no append overwrites another.
 #[test]
-fn what_is_appended_by_two_is_all_there() {
+fn concurrent_appends_are_all_kept() {
     const TIMES: u64 = 40;
     let server = MemServer::start(Manners::Full);
     let users = [user(&server, 1), user(&server, 2)];
@@ -433,7 +434,7 @@ fn what_is_appended_by_two_is_all_there() {
     assert_eq!(text, b"0123456789".repeat(2 * usize::try_from(TIMES).unwrap()));
 }
 
-/// What was refused.
+/// The refused data.
 #[derive(Default)]
 struct Kept(Mutex<Vec<Refused>>);
 
@@ -443,14 +444,14 @@ impl Rescuer for Kept {
     }
 }
 
-/// Another start over the same files, which knows nothing of leases.
+/// Starts a server over the same files that knows no earlier leases.
 fn restart(server: MemServer) -> MemServer {
     let (address, store) = (server.address(), Arc::clone(server.store()));
     drop(server);
     MemServer::start_over(address, store, Manners::Full).unwrap()
 }
 
-/// The same, where somebody else has changed the file meanwhile.
+/// Does the same, after another client has changed the file.
 fn restart_changed(server: MemServer, text: &'static [u8]) -> MemServer {
     let (address, store) = (server.address(), Arc::clone(server.store()));
     drop(server);
@@ -467,10 +468,10 @@ fn restart_changed(server: MemServer, text: &'static [u8]) -> MemServer {
     MemServer::start_over(address, store, Manners::Full).unwrap()
 }
 
-/// Links, moves and removals of ours change a file's times, which would look as if somebody else
-/// had been there.
+/// The client's own links, renames and removals change a file's times, which must not look like
+/// changes of another client.
 #[test]
-fn names_of_our_own_make_no_conflict() {
+fn own_changes_of_names_cause_no_conflict() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     let kept = Arc::new(Kept::default());
@@ -492,10 +493,10 @@ fn names_of_our_own_make_no_conflict() {
     assert_eq!(*kept.0.lock().unwrap(), []);
 }
 
-/// A server of which nothing is left but the files takes what was changed under leases of before,
-/// where nobody else has changed the file since.
+/// A server with nothing but the files accepts changes under earlier leases, if no other client has
+/// changed the file since.
 #[test]
-fn what_was_delayed_survives_a_server_that_forgets_leases() {
+fn delayed_writes_survive_a_server_that_forgets_leases() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
     let kept = Arc::new(Kept::default());
@@ -509,15 +510,15 @@ fn what_was_delayed_survives_a_server_that_forgets_leases() {
 
         let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"late")).await.unwrap();
-        // Before it finds a server again, which it looks for by itself.
+        // This happens before the client finds a server again, which it does by itself.
         let _server = restart_changed(server, b"newer");
         let late = Error::Failed(Status::NotSynchronized);
-        assert_eq!(file.sync().await, Err(late), "it is not mixed in, and that is told");
+        assert_eq!(file.sync().await, Err(late), "the data is not merged, and fsync reports it");
         assert_eq!(other.read(b"file").await.unwrap(), "newer");
         assert_eq!(one.read(b"file").await.unwrap(), "newer");
     });
     let kept = kept.0.lock().unwrap();
     let [late] = &kept[..] else { panic!("{kept:?}") };
-    assert_eq!((late.offset, &late.data[..]), (0, &b"late"[..]), "it is handed over");
+    assert_eq!((late.offset, &late.data[..]), (0, &b"late"[..]), "the program gets the data");
     assert_eq!(late.path.as_deref(), Some(&[b"file".to_vec().into()][..]));
 }

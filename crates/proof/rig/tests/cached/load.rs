@@ -1,4 +1,4 @@
-//! The caching client under load while the server crashes and the cable is bad.
+//! The caching client under load while the server crashes and the cable has faults.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use leasehold_shell::client::{Target, block_on};
 
 use crate::support::{mounted, root, target};
 
-/// What a load runs over.
+/// The server, the cable and the clients of a load.
 struct World {
     server: MemServer,
     cable: Cable,
@@ -19,7 +19,7 @@ struct World {
     version: Version,
 }
 
-/// How a load is borne.
+/// The conditions of a load.
 #[derive(Clone, Copy)]
 struct Bearing {
     variant: Variant,
@@ -62,8 +62,9 @@ impl World {
         block_on(client).unwrap()
     }
 
-    /// Runs a load while `trouble` is made, from time to time, by its number. What was told to be
-    /// saved must outlast one more crash. Says how many bytes were written again.
+    /// Runs a load while `trouble` causes faults, from time to time, numbered. Data that was
+    /// reported as durable must survive one more crash. Returns the number of bytes that were
+    /// written again.
     fn bear(&self, bearing: Bearing, trouble: impl Fn(&Self, u32) + Sync) -> u64 {
         let client = self.client(bearing);
         let is_over = AtomicBool::new(false);
@@ -92,7 +93,7 @@ impl World {
     }
 }
 
-/// Ends the trouble, also when a program finds that it lost something.
+/// Ends the faults, also when a program finds a loss.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -101,7 +102,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The server loses what it may, and its connections.
+/// The server loses all unstable data, and its connections.
 fn crash(world: &World, _number: u32) {
     world.server.store().crash();
     world.cable.sever();
@@ -112,7 +113,7 @@ fn a_server_that_crashes_again_and_again() {
     let stream = leasehold_session::Options::stream();
     for variant in [Variant::BufferCache, Variant::CloseToOpen] {
         let rewritten = World::new(Manners::Full, stream).bear(Bearing { variant, ..USUAL }, crash);
-        assert_ne!(rewritten, 0, "a crash lost what was not committed");
+        assert_ne!(rewritten, 0, "a crash lost uncommitted data");
     }
     let stable = Bearing { always_stable: true, ..USUAL };
     assert_eq!(World::new(Manners::Full, stream).bear(stable, crash), 0);
@@ -145,7 +146,7 @@ fn a_cable_that_is_cut() {
 }
 
 #[test]
-fn datagrams_that_are_lost_doubled_late_and_out_of_order_while_the_server_crashes() {
+fn datagrams_are_lost_duplicated_and_reordered_while_the_server_crashes() {
     let world = World::new(Manners::Full, leasehold_session::Options::datagram());
     world.cable.set_faults(Faults {
         round_trip: Duration::from_millis(1),

@@ -1,6 +1,6 @@
 //! The caching client against real servers over memory.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 #[path = "../client/support.rs"]
 mod support;

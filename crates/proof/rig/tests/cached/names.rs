@@ -1,4 +1,4 @@
-//! Clients with leases on a server that leases files alone: names are kept by time.
+//! Clients with leases on a server that grants leases on files alone: names are cached by time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ const MODE: Mode = Mode::from_bits(0o700);
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(86_400);
 
-/// A server that leases files alone, as one of several metaservers does.
+/// A server that grants leases on files alone, as one of several metaservers does.
 fn server() -> MemServer {
     let config = Config { leases_names: false, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     MemServer::start_over(any, Arc::new(MemStore::new(config)), Manners::Full).unwrap()
 }
 
-/// A client with leases that trusts for so long what goes by time.
+/// A client with leases that trusts entries by time for the given period.
 fn user(server: &MemServer, seed: u64, trust: Duration) -> User {
     user_asking(server, seed, trust, Asking::Named)
 }
@@ -55,9 +55,9 @@ fn a_client_knows_whether_names_are_leased() {
     assert!(user(&all, 1, LONG).client().leases_names());
 }
 
-/// Each name of a path is looked up once, and its attributes come along.
+/// Each name of a path is looked up once, and the reply contains its attributes.
 #[test]
-fn a_path_that_was_walked_takes_no_call() {
+fn a_resolved_path_takes_no_call() {
     let server = server();
     let (maker, reader) = (user(&server, 1, LONG), user(&server, 2, LONG));
     block_on(async {
@@ -81,13 +81,13 @@ fn a_path_that_was_walked_takes_no_call() {
         }
         assert_eq!(calls(&reader), before + 5);
         let (held, _) = reader.client().lease_counts().unwrap();
-        assert_eq!(held, 1, "of the file alone");
+        assert_eq!(held, 1, "only on the file");
     });
 }
 
-/// As with close-to-open, who opens a directory asks the server for it, and lists it anew.
+/// As with close-to-open, an open of a directory asks the server for it, and lists it again.
 #[test]
-fn a_directory_that_is_opened_is_asked_for() {
+fn an_open_of_a_directory_asks_the_server() {
     let server = server();
     let (maker, reader) = (user(&server, 1, LONG), user(&server, 2, LONG));
     let names = async |user: &User| {
@@ -102,14 +102,14 @@ fn a_directory_that_is_opened_is_asked_for() {
         assert_eq!(names(&reader).await, b"a");
         assert_eq!(reader.attributes(b"directory/b").await, Err(ABSENT));
         maker.write(b"directory/b", MODE, Bytes::new()).await.unwrap();
-        assert_eq!(reader.attributes(b"directory/b").await, Err(ABSENT), "it is trusted");
+        assert_eq!(reader.attributes(b"directory/b").await, Err(ABSENT), "the absence is trusted");
         assert_eq!(names(&reader).await, b"ab");
         reader.attributes(b"directory/b").await.unwrap();
     });
 }
 
 #[test]
-fn a_name_that_another_made_is_seen_when_trust_is_over() {
+fn a_name_that_another_client_created_is_visible_when_trust_ends() {
     let server = server();
     let [maker, patient, hasty] =
         [(1, LONG), (2, LONG), (3, Duration::from_millis(10))].map(|(seed, trust)| {
@@ -120,7 +120,7 @@ fn a_name_that_another_made_is_seen_when_trust_is_over() {
     let waits = |is_there: bool| {
         let end = Instant::now() + PATIENCE;
         while block_on(hasty.attributes(b"name")).is_ok() != is_there {
-            assert!(Instant::now() < end, "it is not seen: {is_there}");
+            assert!(Instant::now() < end, "the change is not visible: {is_there}");
             std::thread::sleep(Duration::from_millis(1));
         }
     };
@@ -128,12 +128,12 @@ fn a_name_that_another_made_is_seen_when_trust_is_over() {
     waits(true);
     let before = calls(&patient);
     assert_eq!(block_on(patient.attributes(b"name")), Err(ABSENT));
-    assert_eq!(calls(&patient), before, "it is trusted to be absent");
+    assert_eq!(calls(&patient), before, "the absence is trusted");
     block_on(maker.remove(b"name")).unwrap();
     waits(false);
 }
 
-/// Names may be old, and what is in files is not.
+/// Names may be old, but data of files is not.
 #[test]
 fn data_is_seen_at_once() {
     let server = server();
@@ -143,7 +143,7 @@ fn data_is_seen_at_once() {
         here.write_at(0, Bytes::from_static(b"____")).await.unwrap();
         let there = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         for number in 0..20 {
-            // It is neither synced nor closed.
+            // The data is neither synced nor closed.
             let text = Bytes::from(format!("{number:04}"));
             here.write_at(0, text.clone()).await.unwrap();
             assert_eq!(other.read(b"file").await.unwrap(), text);
@@ -157,8 +157,8 @@ fn data_is_seen_at_once() {
     });
 }
 
-/// What is known of a file hangs on its lease all the same: once it is given back for another's
-/// change, nothing of before is shown.
+/// The cached view of a file depends on its lease: once the lease is returned for another client's
+/// change, no older data is shown.
 #[test]
 fn a_file_is_read_without_a_call_until_another_changes_it() {
     let server = server();
@@ -176,10 +176,10 @@ fn a_file_is_read_without_a_call_until_another_changes_it() {
     });
 }
 
-/// A LOOKUP tells the attributes of what is not leased; they are not asked for once more, nor trusted
-/// later.
+/// A LOOKUP returns the attributes of an object without a lease; the client does not request them
+/// again, and does not trust them later.
 #[test]
-fn what_a_lookup_tells_is_not_asked_for() {
+fn attributes_of_a_lookup_are_not_requested_again() {
     let (server, who) = (server(), &root());
     let maker = user(&server, 1, LONG);
     let reader = user_asking(&server, 2, LONG, Asking::Used);
@@ -188,7 +188,7 @@ fn what_a_lookup_tells_is_not_asked_for() {
         let before = calls(&reader);
         let found = reader.client().lookup(who, NodeId::ROOT, b"file").await.unwrap();
         assert_eq!((calls(&reader), found.attributes.size), (before + 1, 4));
-        assert_eq!(found.trusted_for, Duration::ZERO, "there is no lease on it");
+        assert_eq!(found.trusted_for, Duration::ZERO, "the object has no lease");
         maker.write(b"file", MODE, Bytes::from_static(b"longer")).await.unwrap();
         let seen = reader.client().getattr(who, found.node).await.unwrap();
         assert_eq!(seen.attributes.size, 6);
@@ -196,10 +196,10 @@ fn what_a_lookup_tells_is_not_asked_for() {
     });
 }
 
-/// A name that is trusted may be another file's by now. The file that was known by it goes on, and
-/// what was written to it, be it open or closed when the name is removed.
+/// A trusted name may belong to another file already. The file that was known by it continues, and
+/// so does its written data, if it is open or closed when the name is removed.
 #[test]
-fn what_was_written_is_not_given_up_for_a_name_that_is_another_s() {
+fn written_data_survives_the_removal_of_a_name_of_another_file() {
     for is_open in [true, false] {
         let server = server();
         let (one, other) = (user(&server, 1, LONG), user(&server, 2, Duration::ZERO));

@@ -54,7 +54,7 @@ async fn everything(client: &Client, sizes: usize) {
     let read = client.read(open, 0, more).await.unwrap().into_bytes();
     assert_eq!((&read[..5], &read[5..]), (&[0; 5][..], &data[..]));
     client.fsync(open).await.unwrap();
-    assert_eq!(client.cached_bytes().1, 0, "nothing is unsaved after an fsync");
+    assert_eq!(client.cached_bytes().1, 0, "no data is unsaved after an fsync");
     let read = client.read(open, 0, more).await.unwrap().into_bytes();
     assert_eq!((&read[..5], &read[5..]), (&[0; 5][..], &data[..]));
     let cut = SetAttributes { size: Some(3), ..SetAttributes::default() };
@@ -103,7 +103,8 @@ async fn names(client: &Client, who: &Credential, folder: NodeId, file: NodeId) 
     assert_eq!(client.getattr(who, file).await.unwrap().attributes.link_count, 1);
 }
 
-/// A directory that is open and not empty was put aside as a file is, with all that is in it.
+/// A directory that is open and not empty must not get a silly rename with all its contents, as a
+/// file does.
 async fn directories(client: &Client, who: &Credential, folder: NodeId) {
     let mode = Mode::from_bits(0o755);
     let empty = client.mkdir(who, (folder, b"empty"), mode).await.unwrap().node;
@@ -146,7 +147,7 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     assert_eq!(client.read(second, 0, 100).await.unwrap().into_bytes(), "over it");
     client.release(open);
     client.release(second);
-    // What has another name is not gone, and neither is what was written to it.
+    // A file with another name is not gone, and neither is its written data.
     let (kept, open) =
         client.create(who, (folder, b"kept"), mode, OpenHow::READ_WRITE).await.unwrap();
     client.write(open, 0, Bytes::from_static(b"kept")).await.unwrap();
@@ -160,17 +161,17 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     client.release(open);
     client.remove(who, folder, b"link").await.unwrap();
     twice_aside(client, who, folder).await;
-    // What was put aside goes without anybody waiting.
+    // The hidden name goes without a wait.
     client.remove(who, folder, b"file").await.unwrap();
     let end = Instant::now() + PATIENCE;
     while let Err(error) = client.rmdir(who, NodeId::ROOT, b"folder").await {
-        assert!(Instant::now() < end, "something was put aside for ever: {error}");
+        assert!(Instant::now() < end, "a hidden name stays: {error}");
         std::thread::yield_now();
     }
 }
 
-/// A file that loses two names while it is open was put aside twice, and the first name stayed for
-/// ever. What was written behind the first was dropped with the last.
+/// An open file that loses two names must not get two silly renames: the first hidden name would
+/// stay, and the data written before it would be dropped with the last.
 async fn twice_aside(client: &Client, who: &Credential, folder: NodeId) {
     let mode = (Mode::from_bits(0o600), true);
     let place = (folder, &b"one"[..]);
@@ -188,9 +189,10 @@ async fn twice_aside(client: &Client, who: &Credential, folder: NodeId) {
     client.release(open);
 }
 
-/// A name that was made in other letters was not seen for as long as it was known to be absent.
+/// A name that was created in another case must be visible although the client has looked up its
+/// absence.
 #[test]
-fn where_case_means_nothing_no_name_is_known_to_be_absent() {
+fn without_case_sensitivity_no_absence_is_cached() {
     for variant in [Variant::BufferCache, Variant::CloseToOpen, Variant::Lease] {
         for case_insensitive in [false, true] {
             let server = MemServer::start(Manners::Full);
@@ -218,9 +220,10 @@ fn where_case_means_nothing_no_name_is_known_to_be_absent() {
     }
 }
 
-/// What was refused before anybody asked, and after all had closed the file, was told to nobody.
+/// A refusal before any fsync or close, and one after all programs have closed the file, must not
+/// be forgotten.
 #[test]
-fn what_was_refused_and_told_to_nobody_stays_known() {
+fn an_unreported_refusal_stays_recorded() {
     for is_told in [false, true] {
         let room = Config { capacity_bytes: 64 << 10, ..Config::default() };
         let (any, store) = (([127, 0, 0, 1], 0).into(), Arc::new(MemStore::new(room)));
@@ -242,7 +245,7 @@ fn what_was_refused_and_told_to_nobody_stays_known() {
         client.forget(file.node, 1);
         let end = Instant::now() + PATIENCE;
         while client.cached_bytes().1 > 0 || client.counters().refused_bytes == 0 {
-            assert!(Instant::now() < end, "it is refused in the background");
+            assert!(Instant::now() < end, "the data is not refused in the background");
             std::thread::sleep(Duration::from_millis(1));
         }
         block_on(client.sync());
@@ -250,23 +253,23 @@ fn what_was_refused_and_told_to_nobody_stays_known() {
     }
 }
 
-/// How a file is removed.
+/// The way in which a file is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removal {
     Remove,
-    /// Another takes its name.
+    /// A rename of another file to its name.
     Rename,
-    /// While it is open.
+    /// A removal while the file is open.
     WhileOpen,
 }
 
-/// How far the server is.
+/// The round trip to the server.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-/// A WRITE that comes to the server behind the call that removes its file is refused, and nobody has
-/// lost anything.
+/// The server refuses a WRITE that arrives after the call that removes its file, and no program has
+/// lost data.
 #[test]
-fn what_is_written_behind_the_removal_of_its_file_is_not_refused() {
+fn a_write_after_the_removal_of_its_file_counts_as_no_loss() {
     let server = MemServer::start(Manners::Full);
     let faults = Faults { round_trip: ROUND_TRIP, ..Faults::default() };
     let cable = Cable::lay(([127, 0, 0, 1], 0).into(), server.address(), faults).unwrap();
@@ -285,7 +288,7 @@ fn what_is_written_behind_the_removal_of_its_file_is_not_refused() {
             if way != Removal::WhileOpen {
                 client.release(open);
             }
-            // Calls of one connection that wait for nothing are done in their order.
+            // Calls of one connection that do not wait run in their order.
             match way {
                 Removal::Remove => {
                     join(client.remove(who, file.0, file.1), client.sync()).await.0.unwrap();
@@ -294,7 +297,8 @@ fn what_is_written_behind_the_removal_of_its_file_is_not_refused() {
                     join(client.rename(who, other, file), client.sync()).await.0.unwrap();
                 }
                 Removal::WhileOpen => {
-                    // It is released while it gets a name of ours, which goes at once then.
+                    // The program closes the file during the silly rename, and the hidden name goes
+                    // at once then.
                     let remove = async {
                         client.remove(who, file.0, file.1).await.unwrap();
                         client.sync().await;
@@ -320,8 +324,7 @@ fn what_is_written_behind_the_removal_of_its_file_is_not_refused() {
     }
 }
 
-/// Names in the top directory, as another client sees them.
-/// What was to be read ahead of it is not asked for any more: its node is gone by then.
+/// A client must not request data that was to be read ahead for a file whose node is gone.
 #[test]
 fn a_file_that_was_read_in_part_can_be_forgotten() {
     let server = MemServer::start(Manners::Full);
@@ -357,8 +360,8 @@ fn a_file_that_was_read_in_part_can_be_forgotten() {
     }
 }
 
-/// With close-to-open each opening asks, and nothing else of a small file is asked for: its one WRITE
-/// is stable, so that no COMMIT follows, and answers bring attributes and its maker's access along.
+/// With close-to-open each open sends a call, and a small file needs no other calls: its one WRITE
+/// is stable, so that no COMMIT follows, and replies contain attributes and the creator's access.
 #[test]
 fn a_small_file_takes_five_calls() {
     const LONG: Duration = Duration::from_secs(86_400);
@@ -404,10 +407,10 @@ async fn names_at_top(client: &Client) -> Vec<Vec<u8>> {
     listing.entries.into_iter().map(|entry| entry.name.to_vec()).collect()
 }
 
-/// A `rm` or `mv` that is killed midway left the name of ours behind for as long as the client
-/// lived, and a `mv` nothing else.
+/// A `rm` or `mv` that is killed midway must not leave the hidden name behind for the lifetime of
+/// the client, and a `mv` nothing else.
 #[test]
-fn who_is_killed_while_a_file_is_put_aside_leaves_nothing() {
+fn a_program_killed_during_a_silly_rename_leaves_no_name() {
     let server = MemServer::start(Manners::Full);
     let faults = Faults { round_trip: Duration::from_millis(10), ..Faults::default() };
     let cable = Cable::lay(([127, 0, 0, 1], 0).into(), server.address(), faults).unwrap();
@@ -441,7 +444,7 @@ fn who_is_killed_while_a_file_is_put_aside_leaves_nothing() {
                     if before && is_right && names == names_at_top(&near).await && ended() {
                         break;
                     }
-                    // Between two calls none is open; what is left behind stays.
+                    // Between two calls no call is open; a remaining name stays.
                     let what = format!("killed after {moment:?}, renames: {renames}, {names:?}");
                     assert!(Instant::now() < end, "{what}");
                 }
@@ -453,7 +456,7 @@ fn who_is_killed_while_a_file_is_put_aside_leaves_nothing() {
     }
 }
 
-/// Does something for a moment, then drops it.
+/// Runs a future for a moment, then drops it.
 fn kill<T>(work: impl Future<Output = T>, after: Duration) {
     let (end, mut work) = (Instant::now() + after, pin!(work));
     while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {

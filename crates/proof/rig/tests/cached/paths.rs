@@ -1,4 +1,4 @@
-//! The same by paths, as a program uses it.
+//! Operations by paths, as a program uses them.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const fn failed<T>(status: Status) -> Result<T, Error> {
     Err(Error::Failed(status))
 }
 
-/// So that a program can run it on any thread.
+/// Lets a program run a future on any thread.
 fn sent<F: Future + Send>(future: F) -> F {
     future
 }
@@ -91,7 +91,7 @@ fn programs_use_paths() {
 }
 
 #[test]
-fn what_was_replaced_is_looked_up_again() {
+fn replaced_objects_are_looked_up_again() {
     let server = MemServer::start(Manners::Full);
     let (one, other) =
         (user(&server, Variant::CloseToOpen, 1), user(&server, Variant::CloseToOpen, 2));
@@ -99,20 +99,20 @@ fn what_was_replaced_is_looked_up_again() {
         one.create_directory(b"a", MODE).await.unwrap();
         one.write(b"a/file", MODE, Bytes::from_static(b"old")).await.unwrap();
         assert_eq!(other.read(b"a/file").await.unwrap(), "old");
-        // Both the directory and the file are others, while their names are still trusted.
+        // Both the directory and the file are new, while their names are still trusted.
         one.remove(b"a/file").await.unwrap();
         one.remove_directory(b"a").await.unwrap();
         one.create_directory(b"a", MODE).await.unwrap();
         one.write(b"a/file", MODE, Bytes::from_static(b"new")).await.unwrap();
         assert_eq!(other.read(b"a/file").await.unwrap(), "new");
-        // Gone is gone.
+        // A removed file stays removed.
         one.remove(b"a/file").await.unwrap();
         assert_eq!(other.read(b"a/file").await, failed(Status::NotFound));
     });
 }
 
 #[test]
-fn who_opens_after_a_close_sees_what_was_written() {
+fn an_open_after_a_close_sees_the_written_data() {
     let server = MemServer::start(Manners::Full);
     let (one, other) =
         (user(&server, Variant::CloseToOpen, 1), user(&server, Variant::CloseToOpen, 2));
@@ -128,9 +128,10 @@ fn who_opens_after_a_close_sees_what_was_written() {
     });
 }
 
-/// A full server refuses what was taken here as written: each who has the file open is told once.
+/// A full server refuses data that the client had accepted: each program with the file open gets
+/// one error.
 #[test]
-fn what_fails_late_is_told_once() {
+fn a_late_failure_is_reported_once() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
     let any = "127.0.0.1:0".parse().unwrap();
     let store = Arc::new(MemStore::new(config));
@@ -147,7 +148,7 @@ fn what_fails_late_is_told_once() {
         assert_eq!(also.close().await, failed(Status::NoSpace));
 
         let after = user.open(b"file", OpenHow::READ).await.unwrap();
-        assert_eq!(after.close().await, Ok(()), "what failed before is not its business");
+        assert_eq!(after.close().await, Ok(()), "an earlier failure does not concern this program");
         assert_eq!(&user.read(b"file").await.unwrap()[..4], b"fits");
     });
 }

@@ -13,7 +13,7 @@ use crate::support::{mounted, root, target_of, with_leases};
 
 const MODE: Mode = Mode::from_bits(0o666);
 
-/// A client's machine whose clock is years ahead, and goes on.
+/// A client's machine whose clock is years fast, and runs.
 fn time_of_day() -> FileTime {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.expect("the clock is behind 1970") + Duration::from_secs(100_000_000);
@@ -27,7 +27,7 @@ fn user(server: &MemServer, variant: Variant, seed: u64) -> User {
     let options = Options { variant, ..Options::new(time_of_day, seed) };
     let who = root();
     let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);
-    block_on(client).expect("the server is there").user(root())
+    block_on(client).expect("the server runs").user(root())
 }
 
 const fn times(seen: &Attributes) -> (FileTime, FileTime) {
@@ -36,7 +36,7 @@ const fn times(seen: &Attributes) -> (FileTime, FileTime) {
 
 /// `make` compares the times of files that it has made: a target must not grow newer by itself.
 #[test]
-fn a_time_that_a_program_was_shown_stays() {
+fn a_time_that_a_program_saw_stays() {
     for variant in [Variant::Lease, Variant::BufferCache, Variant::CloseToOpen] {
         let server = MemServer::start(Manners::Full);
         let (one, other) = (user(&server, variant, 1), user(&server, Variant::None, 2));
@@ -52,7 +52,7 @@ fn a_time_that_a_program_was_shown_stays() {
                 let seen = file.attributes().await.unwrap();
                 assert_eq!(times(&seen), times(&shown), "{variant:?}");
                 let seen = other.attributes(name).await.unwrap();
-                assert_eq!(seen.modified, shown.modified, "{variant:?}: at the server");
+                assert_eq!(seen.modified, shown.modified, "{variant:?}: the server's time");
                 // The time lies within a second of the server's clock, however wrong the client's
                 // clock is.
                 one.write(b"new", MODE, Bytes::from_static(b"x")).await.unwrap();
@@ -67,7 +67,7 @@ fn a_time_that_a_program_was_shown_stays() {
 
 /// Each mount shows the time that another mount has shown.
 #[test]
-fn a_time_that_another_client_was_shown_stays() {
+fn a_time_that_another_client_saw_stays() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, Variant::Lease, 1), user(&server, Variant::Lease, 2));
     block_on(async {
@@ -83,7 +83,7 @@ fn a_time_that_another_client_was_shown_stays() {
 /// A user who may write a file of another user may not set its times, so the server has to choose
 /// the times first.
 #[test]
-fn a_time_of_a_file_of_another_s_stays() {
+fn the_time_of_another_users_file_stays() {
     for variant in [Variant::Lease, Variant::BufferCache] {
         let server = MemServer::start(Manners::Full);
         let owner = user(&server, variant, 1);
@@ -102,7 +102,7 @@ fn a_time_of_a_file_of_another_s_stays() {
 
 /// A program that looks at no times costs no call: the server chooses the time.
 #[test]
-fn a_time_that_nobody_was_shown_costs_no_call() {
+fn a_time_that_no_program_saw_costs_no_call() {
     let server = MemServer::start(Manners::Full);
     let one = user(&server, Variant::Lease, 1);
     let calls = || one.client().nfs().session().counters().calls;

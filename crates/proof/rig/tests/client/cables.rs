@@ -1,4 +1,4 @@
-//! The rules of a session over cables that are bad: what is called ends once, with its reply.
+//! The rules of a session over faulty links: a call ends once, with its reply.
 
 use core::future::Future;
 use core::pin::pin;
@@ -15,7 +15,7 @@ use leasehold_wire::nfs3::{Handle, SetAttributes};
 
 use crate::support::{PATIENCE, mounted, root, target};
 
-/// A server, a cable to it, and what is mounted by way of that.
+/// A server, a cable to it, and a mount over that cable.
 struct World {
     mounted: Mounted,
     cable: Cable,
@@ -31,8 +31,8 @@ impl World {
         Self { mounted, cable, _server: server }
     }
 
-    /// Makes a file that must not be there, writes and reads it, and removes it: each takes effect
-    /// once or fails.
+    /// Creates a new file, writes and reads it, and removes it: each call takes effect once or
+    /// fails.
     async fn life_of_a_file(&self, number: u64) -> Result<(), Error> {
         let (nfs, who, top) = (&self.mounted.nfs, &root(), &self.mounted.root);
         let name = format!("file-{number}");
@@ -53,11 +53,11 @@ impl World {
         assert_eq!(ends, vec![Ok(()); usize::try_from(count).unwrap()]);
     }
 
-    /// Waits until the cable has been used in a way.
+    /// Waits until the cable has reached a state.
     fn wait_until(&self, what: impl Fn(&Self) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !what(self) {
-            assert!(Instant::now() < end, "it does not come to that");
+            assert!(Instant::now() < end, "the cable does not reach the state");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -69,7 +69,7 @@ fn send(call: core::pin::Pin<&mut impl Future>) {
 }
 
 #[test]
-fn datagrams_may_be_lost_doubled_late_and_out_of_order() {
+fn datagrams_may_be_lost_duplicated_and_reordered() {
     let world = World::new(Options::datagram());
     world.cable.set_faults(Faults {
         round_trip: Duration::from_millis(2),
@@ -85,7 +85,7 @@ fn datagrams_may_be_lost_doubled_late_and_out_of_order() {
 }
 
 #[test]
-fn what_is_unanswered_goes_out_again_on_a_new_connection() {
+fn unanswered_calls_are_sent_again_on_a_new_connection() {
     for connections in [1, 3] {
         let world = World::new(Options { connections, ..Options::stream() });
         let delay = Faults { round_trip: Duration::from_millis(4), ..Faults::default() };
@@ -119,7 +119,7 @@ fn a_hard_call_outlasts_a_cut_and_a_soft_one_does_not() {
         });
 
         let soft = World::new(Options { soft: Some(Duration::from_secs(3)), ..options });
-        // Half a cut: the server hears, and is not heard.
+        // Half a cut: the server receives calls, and its replies are lost.
         soft.cable.cut(Cut::ToClients);
         let (nfs, who) = (&soft.mounted.nfs, &root());
         let ended = block_on(nfs.getattr(who, &soft.mounted.root));
@@ -134,11 +134,11 @@ fn a_silent_connection_is_given_up() {
     let world = World::new(Options { patience, ..Options::stream() });
     let (nfs, who) = (&world.mounted.nfs, &root());
     block_on(nfs.getattr(who, &world.mounted.root)).unwrap().done().unwrap();
-    // More than one already, where the machine is so slow that an answer took longer.
+    // There may be more than one already, if a reply took longer on a slow machine.
     let before = nfs.session().counters().connections;
     world.cable.cut(Cut::Both);
     std::thread::scope(|scope| {
-        // What may run twice: on a slow machine an answer may take longer than the patience.
+        // This call may run twice: on a slow machine a reply may take longer than the timeout.
         let call = scope.spawn(|| block_on(nfs.getattr(who, &world.mounted.root)).map(|_| ()));
         world.wait_until(|world| world.mounted.nfs.session().counters().connections > before);
         assert!(!call.is_finished());
@@ -148,7 +148,7 @@ fn a_silent_connection_is_given_up() {
 }
 
 #[test]
-fn a_dropped_call_frees_its_place_and_its_reply_is_nobodys() {
+fn a_dropped_call_frees_its_slot_and_its_reply_is_dropped() {
     for options in [Options::stream(), Options::datagram()] {
         let world = World::new(Options { in_flight_max: 1, ..options });
         let (nfs, who, top) = (&world.mounted.nfs, &root(), &world.mounted.root);
@@ -166,14 +166,14 @@ fn a_dropped_call_frees_its_place_and_its_reply_is_nobodys() {
         world.cable.mend();
         block_on(nfs.getattr(who, top)).unwrap().done().unwrap();
         if options == Options::stream() {
-            // What the stream held back comes first.
+            // The replies that the stream held back come first.
             assert_eq!(session.counters().late, 1);
         }
     }
 }
 
 #[test]
-fn closing_ends_what_waits() {
+fn closing_ends_waiting_calls() {
     let world = World::new(Options::stream());
     let (nfs, who) = (&world.mounted.nfs, &root());
     world.cable.cut(Cut::Both);

@@ -13,7 +13,7 @@ use leasehold_rig::{Manners, MemServer};
 
 use crate::support::{PATIENCE, mounted, root, target_of};
 
-/// What all versions and transports do alike.
+/// The operations that behave alike in all versions and transports.
 async fn everything(mounted: &Mounted) {
     let (nfs, who, top) = (&mounted.nfs, &root(), &mounted.root);
     let unnamed = SetAttributes::default();
@@ -58,7 +58,7 @@ async fn everything(mounted: &Mounted) {
     assert!(nfs.fsstat(who, top).await.unwrap().done().unwrap().bytes > 0);
 }
 
-/// The names of a directory but for those that lead up, in order.
+/// Returns the names of a directory except `.` and `..`, in order.
 async fn names(mounted: &Mounted, directory: &leasehold_wire::nfs3::Handle) -> Vec<String> {
     let (mut names, mut place) = (Vec::new(), Some(Place::default()));
     while let Some(from) = place {
@@ -102,12 +102,12 @@ fn many_calls_at_once_over_several_connections() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_objects_and_servers_are_reported() {
     let server = MemServer::start(Manners::Full);
     let runtime = Runtime::start().unwrap();
     let impatient = Options::stream().impatient(PATIENCE);
     let missing = Target { path: b"/data/no/such".to_vec(), ..target_of(&server, impatient) };
-    // The export is mounted, and the rest is for the caller to look up.
+    // The export is mounted, and the caller looks up the rest.
     let found = block_on(mount(&runtime, &missing, &root())).unwrap();
     assert_eq!(
         (&found.mounted[..], found.rest),
@@ -117,7 +117,9 @@ fn what_is_not_there_is_said() {
     let address = server.address();
     drop(server);
     let nobody = Target { port: Some(address.port()), ..Target::new("127.0.0.1", b"/", impatient) };
-    let Err(error) = block_on(mount(&runtime, &nobody, &root())) else { panic!("nobody is there") };
+    let Err(error) = block_on(mount(&runtime, &nobody, &root())) else {
+        panic!("the mount succeeds without a server")
+    };
     assert!(matches!(error, NotFound::Step { what: "NFS", .. }), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
 }

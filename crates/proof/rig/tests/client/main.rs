@@ -1,6 +1,6 @@
-//! The client's side of the shell against real servers over memory, and over bad cables.
+//! The client's side of the shell against real servers over memory, and over faulty links.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod cables;
 mod files;

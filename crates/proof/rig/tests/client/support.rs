@@ -1,4 +1,4 @@
-//! A client for the servers of the rig.
+//! A client for the servers of this crate.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 /// The longest time that a call may take in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What mounts the export of a server, perhaps by way of a cable.
+/// The target for a mount of a server's export, possibly over a cable.
 pub(crate) fn target(address: std::net::SocketAddr, calling: Options) -> Target {
     let host = address.ip().to_string();
     let path = format!("/{EXPORT}").into_bytes();
     Target { port: Some(address.port()), ..Target::new(&host, &path, calling) }
 }
 
-/// The same for a server.
+/// The target for a server.
 pub(crate) fn target_of(server: &MemServer, calling: Options) -> Target {
     target(server.address(), calling)
 }
@@ -32,8 +32,8 @@ pub(crate) fn mounted(target: &Target) -> Mounted {
     block_on(mount(&runtime, target, &root())).unwrap()
 }
 
-#[allow(dead_code, reason = "it is for tests of the caching client")]
-/// Goes by the lease program if that is wanted, as a client of its own.
+#[allow(dead_code, reason = "only the tests of the caching client use it")]
+/// Uses the lease program if `wanted`, as a separate client.
 pub(crate) fn with_leases(mounted: Mounted, wanted: bool, seed: u64) -> Mounted {
     if !wanted {
         return mounted;

@@ -1,5 +1,5 @@
-//! A striped volume whose iods are servers of their own: full ones, one that leaves out all it may
-//! and takes a byte a WRITE, and one with names of its own.
+//! A striped volume whose iods are separate servers: full ones, one that omits all optional parts
+//! and accepts a byte a WRITE, and one with names of its own.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use leasehold_store_striped::{
 
 const VOLUME: u64 = 9;
 
-/// Names in memory, and servers that keep the data.
+/// Names in memory, and servers that store the data.
 struct Cluster {
     runtime: Runtime,
     names: Arc<MemStore>,
@@ -34,7 +34,8 @@ struct Cluster {
     starts: u64,
     copies: u16,
     patience: Option<Patience>,
-    /// By which key a metaserver says its epoch, which is how many were started.
+    /// The key under which a metaserver reports its epoch; the epoch is the number of started
+    /// metaservers.
     key: EpochKey,
 }
 
@@ -46,7 +47,7 @@ impl Cluster {
     fn new(manners: &[Manners]) -> Self {
         let config = Config { file_system: FileSystemId(7), ..Config::default() };
         Self {
-            runtime: Runtime::start().expect("there is a thread left"),
+            runtime: Runtime::start().expect("the system has a thread left"),
             names: Arc::new(MemStore::new(config)),
             servers: manners.iter().map(|&manners| MemServer::start(manners)).collect(),
             starts: 0,
@@ -73,13 +74,13 @@ impl Cluster {
                 port: Some(at.port()),
                 ..Target::new(&at.ip().to_string(), path.as_bytes(), Calling::stream())
             };
-            let mounted = block_on(mount(&self.runtime, &target, &who)).expect("it is there");
+            let mounted = block_on(mount(&self.runtime, &target, &who)).expect("the server runs");
             let files = Remote::new(mounted.nfs, who.clone(), mounted.root, mounted.bounds, 0);
             let files = files.later_as(Arc::clone(&in_epoch), Arc::new(|| ()));
             let mark = Mark { volume: VOLUME, number, members: Vec::new() };
-            let known = block_on(Mark::of(&files)).expect("it is sound");
+            let known = block_on(Mark::of(&files)).expect("the mark is sound");
             assert_eq!(known, (self.starts > 1).then(|| mark.clone()));
-            let iod = Arc::new(block_on(Folder::open(files, &mark)).expect("it has room"));
+            let iod = Arc::new(block_on(Folder::open(files, &mark)).expect("the disk has space"));
             iods.push(match self.patience {
                 None => iod,
                 Some(patience) => {
@@ -90,7 +91,7 @@ impl Cluster {
         }
         let epoch = Epoch { volume: VOLUME, metaserver: Epoch::ALONE, number: self.starts };
         let begun = Credential::system(&epoch.word(self.key), 0, 0, &[]);
-        in_epoch.set(begun).expect("it is set once");
+        in_epoch.set(begun).expect("the epoch is set once");
         let used = (0..).zip(&self.servers).map(|(number, _)| number).collect();
         let options = Options {
             volume: VOLUME,
@@ -105,7 +106,7 @@ impl Cluster {
             clients: ClientKey([6; 16]),
         };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
-        block_on(Striped::open(names, iods, options)).expect("all are there")
+        block_on(Striped::open(names, iods, options)).expect("all iods run")
     }
 }
 
@@ -134,8 +135,8 @@ fn a_volume_over_servers_conforms() {
     }
 }
 
-/// Also where a server gives no attributes and no handles of what it makes, and takes a byte at a
-/// time.
+/// This holds also if a server returns no attributes and no handles of created objects, and accepts
+/// one byte at a time.
 #[test]
 fn a_volume_over_a_stingy_server_conforms() {
     let stingy = || subject(&[Manners::Full, Manners::Stingy]);
@@ -145,28 +146,28 @@ fn a_volume_over_a_stingy_server_conforms() {
 fn name(text: &str) -> Name<'_> {
     match Step::parse(text.as_bytes()) {
         Ok(Step::Child(name)) => name,
-        step => panic!("{step:?} is no name"),
+        step => panic!("{step:?} is not a name"),
     }
 }
 
 fn put(store: &Striped, file: &ObjectId, offset: u64, byte: u8) -> leasehold_fs::Verifier {
     let data = Bytes::from(vec![byte; 50]);
     let done = block_on(store.write(&superuser(), file, offset, data, Stability::Unstable));
-    done.result.expect("there is room").verifier
+    done.result.expect("the disk has space").verifier
 }
 
-/// A server that is killed and started again comes back on the same address; what it had not made
-/// stable is written again by whoever sees the verifier of the COMMIT.
+/// A server that is killed and started again has the same address; a client that sees the new
+/// verifier of the COMMIT writes unstable data again.
 #[test]
 fn a_server_that_restarts_loses_nothing_that_was_committed() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
     let store = cluster.start();
     let place = Place { directory: store.root(), name: name("file") };
     let made = block_on(store.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
-    let file = made.result.expect("it is new").object;
+    let file = made.result.expect("the file is new").object;
     for round in 0..10_u8 {
         let written = put(&store, &file, u64::from(round) * 50, round);
-        let server = cluster.servers.pop().expect("there are two");
+        let server = cluster.servers.pop().expect("two servers run");
         let (address, memory) = (server.address(), Arc::clone(server.store()));
         drop(server);
         memory.crash();
@@ -174,86 +175,87 @@ fn a_server_that_restarts_loses_nothing_that_was_committed() {
         cluster.servers.push(again.expect("the address is free again"));
         let commit = || {
             let done = block_on(store.commit(&superuser(), &file, 0, 0));
-            done.result.expect("all are there").verifier
+            done.result.expect("all iods run").verifier
         };
-        assert_ne!(commit(), written, "something was lost");
+        assert_ne!(commit(), written, "data was lost");
         let written = put(&store, &file, u64::from(round) * 50, round);
         assert_eq!(commit(), written);
     }
     cluster.crash();
     let store = cluster.start();
-    let read = block_on(store.read(&superuser(), &file, 0, 1000)).expect("it is there");
+    let read = block_on(store.read(&superuser(), &file, 0, 1000)).expect("the file exists");
     let whole: Vec<u8> = (0..10).flat_map(|round| [round; 50]).collect();
     assert_eq!(read.data, whole);
 }
 
-/// A WRITE of every third of a file that lies on all iods.
+/// Writes to every third of a file that lies on all iods.
 fn try_put(store: &Striped, file: &ObjectId, byte: u8) -> Result<(), FsError> {
     let data = Bytes::from(vec![byte; 50]);
     let done = block_on(store.write(&superuser(), file, 0, data, Stability::FileSync));
-    // What is written in part is written again by the client, from there on.
+    // The client writes the rest of a partial write again.
     done.result.and_then(|done| if done.count == 50 { Ok(()) } else { Err(FsError::Later) })
 }
 
-/// Tries until something comes of it.
+/// Repeats an attempt until it succeeds.
 fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(done) = attempt() {
             return done;
         }
-        assert!(Instant::now() < end, "nothing comes of it");
+        assert!(Instant::now() < end, "the attempt does not succeed");
     }
 }
 
-/// A server that is away is waited for, then its caller is told to come again, at last that it is
-/// lost; files without data there go on. When it is back, so does all.
+/// The metaserver waits for an unreachable server, then lets its caller retry, and at last reports
+/// it as lost; operations on files without data there continue. When the server is back, all
+/// operations continue.
 #[test]
-fn a_server_that_is_away_is_waited_for() {
+fn a_call_waits_for_an_unreachable_server() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
-    // Far apart: a machine that is slow may take a while to answer that it is later.
+    // Far apart, because a slow machine may take a while to reply with a retry.
     let (later, give_up) = (Duration::from_millis(50), Duration::from_secs(3));
     cluster.patience = Some(Patience { later, give_up });
     let store = cluster.start();
     let make = |text| {
         let place = Place { directory: store.root(), name: name(text) };
         let made = block_on(store.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
-        made.result.expect("it is new").object
+        made.result.expect("the file is new").object
     };
     let [large, small, doomed] = ["large", "small", "doomed"].map(make);
     until(|| try_put(&store, &large, 1).ok());
     until(|| try_put(&store, &doomed, 1).ok());
-    let server = cluster.servers.pop().expect("there are two");
+    let server = cluster.servers.pop().expect("two servers run");
     let (address, memory) = (server.address(), Arc::clone(server.store()));
     drop(server);
     let away = Instant::now();
     assert_eq!(try_put(&store, &large, 2), Err(FsError::Later));
     let lost = until(|| try_put(&store, &large, 3).err().filter(|it| *it != FsError::Later));
     assert_eq!(lost, FsError::Io);
-    assert!(away.elapsed() >= give_up, "it is waited for");
+    assert!(away.elapsed() >= give_up, "the call waits for the server");
     let bytes = Bytes::from_static(b"small");
     let done = block_on(store.write(&superuser(), &small, 0, bytes, Stability::FileSync));
-    assert_eq!(done.result.expect("it needs no iod").count, 5);
+    assert_eq!(done.result.expect("the call needs no iod").count, 5);
     let place = Place { directory: store.root(), name: name("doomed") };
     let removed = block_on(store.remove(&superuser(), place)).result;
-    assert_eq!(removed, Ok(()), "a name goes without its iods");
+    assert_eq!(removed, Ok(()), "a name is removed without its iods");
     let again = MemServer::start_over(address, memory, Manners::Full);
     cluster.servers.push(again.expect("the address is free again"));
-    // What was left of old changes comes before what is new.
+    // The remains of old changes come before new ones.
     until(|| try_put(&store, &large, 4).ok());
     let read = until(|| block_on(store.read(&superuser(), &large, 0, 1000)).ok());
     assert_eq!(read.data, vec![4; 50]);
 }
 
-/// One that goes on when another has taken its place, before that has written anything: what it sends
-/// reaches no object, and its clients are told to come again.
+/// A superseded metaserver that continues before its successor has written anything: its calls
+/// reach no object, and its clients have to retry.
 #[test]
-fn a_metaserver_that_is_over_reaches_no_object() {
+fn a_superseded_metaserver_reaches_no_object() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
     let before = cluster.start();
     let place = Place { directory: before.root(), name: name("file") };
     let made = block_on(before.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
-    let file = made.result.expect("it is new").object;
+    let file = made.result.expect("the file is new").object;
     assert_eq!(try_put(&before, &file, 1), Ok(()));
     let after = cluster.start();
     assert_eq!(try_put(&before, &file, 2), Err(FsError::Later));
@@ -262,16 +264,16 @@ fn a_metaserver_that_is_over_reaches_no_object() {
     assert_eq!(done.result, Err(FsError::Later));
     let read = |store: &Striped| block_on(store.read(&superuser(), &file, 0, 1000));
     assert_eq!(read(&before).map(|read| read.data), Err(FsError::Later));
-    assert_eq!(read(&after).expect("it is there").data, vec![1; 50]);
+    assert_eq!(read(&after).expect("the file exists").data, vec![1; 50]);
     assert_eq!(try_put(&after, &file, 3), Ok(()));
     assert_eq!(try_put(&before, &file, 4), Err(FsError::Later));
-    assert_eq!(read(&after).expect("it is there").data, vec![3; 50]);
+    assert_eq!(read(&after).expect("the file exists").data, vec![3; 50]);
 }
 
-/// Who says no epoch is compared with nobody, as metaservers of before are; and a server that knows
-/// of none, as iods of before do, takes all.
+/// A metaserver without an epoch, as of an earlier version, is not compared with others; and a
+/// server without epochs, as an iod of an earlier version, accepts all.
 #[test]
-fn epochs_are_for_who_knows_of_them() {
+fn epochs_bind_only_programs_that_send_them() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
     cluster.start();
     let iod = open_folder(&cluster.runtime, cluster.servers[0].address());
@@ -284,16 +286,16 @@ fn epochs_are_for_who_knows_of_them() {
     let before = cluster.start();
     let place = Place { directory: before.root(), name: name("file") };
     let made = block_on(before.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
-    let file = made.result.expect("it is new").object;
+    let file = made.result.expect("the file is new").object;
     let after = cluster.start();
     for store in [&after, &before] {
         assert_eq!(try_put(store, &file, 1), Ok(()));
     }
 }
 
-/// Beside the objects, and on a server that takes a byte a WRITE.
+/// The note lies beside the objects, and on a server that accepts a byte a WRITE.
 #[test]
-fn a_note_is_read_as_it_was_put() {
+fn a_note_is_read_as_it_was_written() {
     for manners in [Manners::Full, Manners::Stingy] {
         let cluster = Cluster::new(&[manners]);
         let iod = open_folder(&cluster.runtime, cluster.servers[0].address());
@@ -306,19 +308,19 @@ fn a_note_is_read_as_it_was_put() {
     }
 }
 
-/// What a call has to send takes longer than a server may be silent, since the way to it is narrow:
-/// it is neither told to come again nor sent twice.
+/// A narrow link takes longer for a call's data than a server may be silent: the call is neither
+/// postponed nor sent twice.
 #[test]
-fn a_server_behind_a_narrow_cable_is_not_away() {
+fn a_server_behind_a_narrow_cable_is_not_unreachable() {
     let server = MemServer::start(Manners::Full);
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let cable = Cable::lay(any, server.address(), Faults::default()).expect("there is a port left");
-    let runtime = Runtime::start().expect("there is a thread left");
+    let cable = Cable::lay(any, server.address(), Faults::default()).expect("a port is free");
+    let runtime = Runtime::start().expect("the system has a thread left");
     let clock = runtime.session(cable.address(), Calling::stream(), SourcePort::Any);
     let clock = clock.expect("no socket is needed");
     let folder = open_folder(&runtime, cable.address());
-    // Far longer than a piece takes, so that a machine that stands still for some seconds does not
-    // make the server silent.
+    // Far longer than a piece takes, so that a pause of the machine of some seconds does not make
+    // the server silent.
     let (later, give_up) = (Duration::from_secs(6), Duration::from_secs(120));
     let iod = Patient::new(Arc::new(folder), clock, Patience { later, give_up });
     let (object, data) = (ObjectName([1; 16]), Bytes::from(vec![7; 1 << 20]));
@@ -330,7 +332,7 @@ fn a_server_behind_a_narrow_cable_is_not_away() {
     let begun = Instant::now();
     let written = block_on(iod.write(object, 0, data.clone(), Stability::Unstable));
     assert!(written.is_ok_and(|written| written.extent.size == 1 << 20));
-    assert!(begun.elapsed() > later, "it took long");
+    assert!(begun.elapsed() > later, "the transfer was slow");
     assert!(!iod.is_away());
     cable.set_narrow(None);
     let sent = cable.counters().bytes - before;
@@ -338,7 +340,7 @@ fn a_server_behind_a_narrow_cable_is_not_away() {
     assert!(block_on(iod.read(object, 0, 1 << 20)).is_ok_and(|read| read == data));
 }
 
-/// The objects that a server at an address keeps.
+/// Opens the objects of the server at an address.
 fn open_folder(runtime: &Runtime, at: SocketAddr) -> Folder<Remote> {
     let who = Credential::system("metaserver", 0, 0, &[]);
     let path = format!("/{EXPORT}");
@@ -346,19 +348,19 @@ fn open_folder(runtime: &Runtime, at: SocketAddr) -> Folder<Remote> {
         port: Some(at.port()),
         ..Target::new(&at.ip().to_string(), path.as_bytes(), Calling::stream())
     };
-    let mounted = block_on(mount(runtime, &target, &who)).expect("it is there");
+    let mounted = block_on(mount(runtime, &target, &who)).expect("the server runs");
     let files = Remote::new(mounted.nfs, who, mounted.root, mounted.bounds, 0);
     let mark = Mark { volume: VOLUME, number: 0, members: Vec::new() };
-    block_on(Folder::open(files, &mark)).expect("it has room")
+    block_on(Folder::open(files, &mark)).expect("the disk has space")
 }
 
-/// All that lies on an iod.
+/// Returns all objects of an iod.
 fn objects(iod: &impl Iod) -> Vec<ObjectName> {
-    let list = |first| block_on(iod.list(first)).expect("it is there");
+    let list = |first| block_on(iod.list(first)).expect("the iod runs");
     (0..=u8::MAX).flat_map(list).collect()
 }
 
-/// What lies on a server is listed, in as many calls as that takes, and nothing else with it.
+/// A list contains all objects of a server, in as many calls as needed, and nothing else.
 #[test]
 fn the_objects_of_a_server_are_listed() {
     let cluster = Cluster::new(&[Manners::Stingy]);
@@ -373,7 +375,7 @@ fn the_objects_of_a_server_are_listed() {
     let mut names: Vec<_> = names.collect();
     for name in &names {
         let byte = Bytes::from_static(b"x");
-        block_on(iod.write(*name, 0, byte, Stability::Unstable)).expect("there is room");
+        block_on(iod.write(*name, 0, byte, Stability::Unstable)).expect("the disk has space");
     }
     let mut listed = objects(&iod);
     listed.sort();

@@ -1,4 +1,5 @@
-//! What metaservers of these worlds say to each other, and what they and their clients do.
+//! The messages between metaservers of these worlds, and the actions of metaservers and their
+//! clients.
 
 use core::time::Duration;
 
@@ -11,18 +12,18 @@ pub(super) enum Ask {
     Hello,
     Cover(FileId, Kind, Purpose, Option<Serial>),
     Uncover(FileId, Serial),
-    /// A file is read: nobody else may write it.
+    /// A client reads a file: no other client may write it.
     Look(FileId),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Whether clients may hold what is not known, and what is covered by who asks.
+    /// True if clients may hold unknown leases, and the objects that the caller has covers on.
     Known(bool, Vec<(FileId, Kind)>),
     Covered(Serial, Kind, Duration),
     Done,
     Later,
-    /// It is of another epoch, and had no effect.
+    /// The message is of another epoch, and had no effect.
     Epoch,
 }
 
@@ -37,36 +38,36 @@ pub(super) struct Message {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) epoch: u64,
-    /// The epoch of who gets it, as far as the sender knows.
+    /// The receiver's epoch, as far as the sender knows it.
     pub(super) callee_epoch: u64,
     pub(super) call: u64,
     pub(super) body: Body,
 }
 
-/// The number of a lease of a client: a later one is greater, also in a later epoch.
+/// The number of a client's lease: a later one is greater, also in a later epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lease(pub(super) u64);
 
-/// What a client has a metaserver do.
+/// A call of a client to its metaserver.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
-    /// A file is read, and a lease asked for.
+    /// Reads a file, and requests a lease.
     Read(FileId, Option<Kind>),
-    /// A file is written: if by a lease, then by this, and from what there was under it.
+    /// Writes a file, optionally under this lease and from the value that was cached under it.
     Write(FileId, u64, Option<(Lease, u64)>),
-    /// A lease is given back.
+    /// Returns a lease.
     Return(FileId, Lease),
 }
 
-/// What a metaserver tells its client.
+/// A message of a metaserver to its client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
-    /// What was read by the call that was sent then, and what was granted.
+    /// The result of the read that was sent at that time, and the grant.
     Read(FileId, u64, Option<(Kind, Lease, Time)>),
     Written(FileId),
-    /// What was written came too late.
+    /// The written data came too late.
     Late(FileId),
-    /// It is to be done again later.
+    /// The client has to retry the call later.
     Again(FileId),
     Evict(FileId, Lease),
 }

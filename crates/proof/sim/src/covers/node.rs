@@ -1,4 +1,5 @@
-//! A metaserver: the real machine of covers, the real table for what has its home here, and a client.
+//! A metaserver: the real machine of delegable leases (covers), the real lease table for the
+//! objects that have their home here, and a client.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,15 +13,15 @@ use leasehold_core::replica::{self, Bounds};
 use super::CoverMutant;
 use super::message::{Answer, Ask, Body, Call, Lease, Message, Told};
 
-/// How long a call is waited for.
+/// The timeout of a call.
 const CALL_MAX: Duration = Duration::from_millis(900);
 const AGAIN: Duration = Duration::from_millis(400);
 const HELLO_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long clients hold leases, by their clocks.
+/// The term of clients' leases, by their clocks.
 pub(super) const TERM: Duration = Duration::from_secs(4);
 
-/// How differently two clocks run at most.
+/// The largest difference between the rates of two clocks.
 pub(super) const DRIFT_PPM: u32 = 20_000;
 
 const BOUNDS: Bounds = Bounds { window: Duration::from_secs(1), most: 8, ..Bounds::DEFAULT };
@@ -34,7 +35,7 @@ const TERMS: Terms = Terms {
     ..Terms::DEFAULT
 };
 
-/// How long a term is waited out.
+/// The time for which the metaserver waits out a term.
 fn waited(term: Duration) -> Duration {
     term + term * DRIFT_PPM / 1_000_000
 }
@@ -76,7 +77,7 @@ struct Called {
     until: Time,
 }
 
-/// What the client holds.
+/// A lease of the client.
 #[derive(Clone, Copy, Debug)]
 struct Lent {
     kind: Kind,
@@ -85,27 +86,28 @@ struct Lent {
     is_evicted: bool,
 }
 
-/// What the client has asked for.
+/// A call of the client in progress.
 #[derive(Clone, Copy, Debug)]
 struct Doing {
     call: Call,
     sent: Time,
-    /// What is granted with it, and whether it is so anew.
+    /// The lease that is granted with the reply, and true if it is new.
     granted: Option<(Lent, bool)>,
 }
 
-/// What comes of a step.
+/// A result of a step.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
     Tell(Told),
-    /// The data of a file is read now, for who asked then.
+    /// The data of a file is read now, for the call that was sent then.
     Read(FileId, Option<(Kind, Lease, Time)>),
-    /// The data of a file is written now, if it was this before; the cover is given up some time later.
+    /// The data of a file is written now, if it had this value before; the cover is released some
+    /// time later.
     Write(FileId, u64, Option<u64>, replica::Ticket),
 }
 
-/// What a crash leaves.
+/// The state that survives a crash.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) me: usize,
@@ -128,7 +130,8 @@ struct Live {
     calls: BTreeMap<u64, Called>,
     lent: BTreeMap<FileId, Lent>,
     doing: BTreeMap<replica::Ticket, Doing>,
-    /// Until when the client may hold what is not known, and whose clients may.
+    /// The end of the time in which the client may hold unknown leases, and the peers whose clients
+    /// may.
     recovers_until: Option<Time>,
     recovering: Vec<bool>,
     greets: Time,
@@ -136,7 +139,7 @@ struct Live {
 }
 
 fn holder(peer: usize) -> Client {
-    Client(u32::try_from(peer).expect("there are few"))
+    Client(u32::try_from(peer).expect("metaservers are few"))
 }
 
 const fn covered(file: FileId) -> Object {
@@ -193,7 +196,7 @@ impl Node {
         Self { me, count, epoch: 0, mutant, now, outs, heard, live }
     }
 
-    /// Begins an epoch with nothing in mind.
+    /// Begins an epoch with an empty memory.
     pub(super) fn start(&mut self, now: Time) {
         self.now = now;
         self.epoch += 1;
@@ -203,7 +206,7 @@ impl Node {
     }
 
     fn home(&self, file: FileId) -> usize {
-        usize::try_from(file.0).expect("there are few") % self.count
+        usize::try_from(file.0).expect("files are few") % self.count
     }
 
     fn is_open(&self) -> bool {
@@ -243,7 +246,7 @@ impl Node {
         }
         let due = self.live.calls.iter().filter(|(_, it)| it.again.min(it.until) <= now);
         for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
-            let called = self.live.calls.get_mut(&number).expect("it is under way");
+            let called = self.live.calls.get_mut(&number).expect("the call is in progress");
             if called.until <= now {
                 let why = called.why;
                 self.live.calls.remove(&number);
@@ -347,7 +350,7 @@ impl Node {
         }
     }
 
-    /// Whether it has to wait until others know what their clients hold.
+    /// Returns true if a request has to wait until the others know the leases of their clients.
     fn is_held_off(&self, peer: usize, file: FileId, kind: Kind) -> bool {
         let leases = self.live.table.leases(covered(file)).iter();
         let has = leases.into_iter().any(|it| it.client == holder(peer) && it.kind >= kind);
@@ -375,19 +378,22 @@ impl Node {
             match effect {
                 Effect::Run(run) => self.runs(run),
                 Effect::Evict(holder, object, serial) => {
-                    let peer = usize::try_from(holder.0).expect("there are few");
+                    let peer = usize::try_from(holder.0).expect("metaservers are few");
                     let file = object.file;
                     let why = Why::Uncover(Evicted { holder, file, serial });
                     self.call(peer, Ask::Uncover(file, serial), why);
                 }
-                Effect::Later(_) | Effect::Inquire(..) => unreachable!("there is none of that"),
+                Effect::Later(_) | Effect::Inquire(..) => {
+                    unreachable!("no client delays or inquires")
+                }
             }
         }
     }
 
     fn runs(&mut self, run: Run) {
         let Run { ticket, grant, .. } = run;
-        let (file, turn) = self.live.turns.remove(&ticket).expect("each has its turn once");
+        let (file, turn) =
+            self.live.turns.remove(&ticket).expect("each ticket has one operation guard");
         let (asker, answer) = match turn {
             Turn::Look(asker) => (asker, Answer::Done),
             Turn::Cover(asker) => {
@@ -400,7 +406,7 @@ impl Node {
         self.table(Event::Done(covered(file), ticket, Outcome::default()));
     }
 
-    /// A peer has answered HELLO.
+    /// Handles a peer's reply to HELLO.
     fn greeted(&mut self, peer: usize, recovers: bool, had: &[(FileId, Kind)]) {
         if !self.is_open() {
             self.had(peer, had);
@@ -409,7 +415,7 @@ impl Node {
         self.live.has_answered[peer] = true;
     }
 
-    /// A peer has said what it had when this metaserver started.
+    /// Handles a peer's list of the covers that it had when this metaserver started.
     fn had(&mut self, peer: usize, had: &[(FileId, Kind)]) {
         for (file, kind) in had {
             let ticket = Ticket(self.number());
@@ -418,7 +424,7 @@ impl Node {
             let (access, under, mut effects) = (Access::Nothing, None, Vec::new());
             let call = table::Call { ticket, object, client, access, under, ask };
             self.live.table.step(self.now, Event::Call(call), &mut effects);
-            // They went together before, so none waits for another.
+            // These covers were held together before, so none of them waits for another.
             self.table(match &*effects {
                 [Effect::Run(_)] => Event::Done(object, ticket, Outcome::default()),
                 _ => Event::GivenUp(object, ticket),
@@ -463,7 +469,8 @@ impl Node {
                 }
                 covers::Effect::Go(ticket) => self.goes(ticket, true),
                 covers::Effect::Later(ticket) if self.live.evictions.contains_key(&ticket) => {
-                    let asker = self.live.evictions.remove(&ticket).expect("it is there");
+                    let asker =
+                        self.live.evictions.remove(&ticket).expect("the eviction is in progress");
                     self.answer(asker, Answer::Later);
                 }
                 covers::Effect::Later(ticket) => self.goes(ticket, false),
@@ -484,14 +491,14 @@ impl Node {
         }
     }
 
-    /// The client has nothing any more of a file.
+    /// The client has returned all its leases on a file.
     fn gave_back(&mut self, file: FileId) {
         if self.live.lent.remove(&file).is_some_and(|lent| lent.is_evicted) {
             self.covers(covers::Event::Vacated(file));
         }
     }
 
-    /// What was granted came to nothing.
+    /// Voids a grant that came to nothing.
     fn void(&mut self, file: FileId, granted: Option<(Lent, bool)>) {
         if let Some((lent, true)) = granted
             && self.live.lent.get(&file).is_some_and(|now| now.lease == lent.lease)
@@ -500,7 +507,7 @@ impl Node {
         }
     }
 
-    /// The client calls.
+    /// Handles a call of the client.
     pub(super) fn called(&mut self, now: Time, sent: Time, call: Call) {
         self.now = now;
         match call {
@@ -538,7 +545,7 @@ impl Node {
         self.covers(covers::Event::Need(Need { ticket, object, kind, purpose }));
     }
 
-    /// A lease, before it is known whether it is covered; and whether it is a new one.
+    /// Prepares a lease, before its cover is known, and returns true if it is a new one.
     fn grant(&mut self, file: FileId, kind: Kind) -> Option<(Lent, bool)> {
         let end = self.now + waited(TERM);
         let lease = Lease(self.number());
@@ -555,7 +562,7 @@ impl Node {
         Some((lent, was.is_none()))
     }
 
-    /// A call of the client goes on, with a cover or without.
+    /// Continues a call of the client, with a cover or without.
     fn goes(&mut self, ticket: replica::Ticket, has_cover: bool) {
         let Some(doing) = self.live.doing.get_mut(&ticket) else { return };
         match doing.call {
@@ -573,15 +580,15 @@ impl Node {
             Call::Write(file, value, by) => {
                 self.live.doing.remove(&ticket);
                 let holds = |lease| self.live.lent.get(&file).is_some_and(|it| it.lease == lease);
-                // What is late is compared with what there is.
+                // Late data is compared with the present data.
                 let was = by.filter(|(lease, _)| !holds(*lease)).map(|(_, was)| was);
                 self.outs.push(Out::Write(file, value, was, ticket));
             }
-            Call::Return(..) => unreachable!("it is not waited for"),
+            Call::Return(..) => unreachable!("a returned lease does not wait"),
         }
     }
 
-    /// A write has ended.
+    /// Handles the end of a write.
     pub(super) fn wrote(&mut self, now: Time, file: FileId, ticket: replica::Ticket) {
         self.now = now;
         self.covers(covers::Event::Done(file, ticket));

@@ -1,4 +1,4 @@
-//! A world: metaservers, their clients, the iods, and whether what happens is as promised.
+//! A world: metaservers, their clients, the iods, and the checks of the promises.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ use super::CoverOptions;
 use super::message::{Call, Lease, Message, Told};
 use super::node::{DRIFT_PPM, Node, Out, TERM};
 
-/// How long there are faults, and the bound on the end of everything after that.
+/// The duration of the faults, and the bound on the time after them.
 const FAULTS_TIME: Duration = Duration::from_secs(60);
 const HEALING_MAX: Duration = Duration::from_secs(60);
 
-/// Few, so that clients meet.
+/// Few files, so that clients conflict.
 const FILES: u64 = 3;
 
-/// How long a client does nothing at least.
+/// The shortest pause of a client.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What may go wrong, and how often; chances are in thousandths.
+/// The faults and their frequencies; chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -64,22 +64,23 @@ impl Faults {
     }
 }
 
-/// What a client knows of a file.
+/// A client's cached view of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// What it may cache, by which lease, until when by its clock.
+    /// The kind of its cached access, the lease, and the lease's end by the client's clock.
     lease: Option<(Kind, Lease, Time)>,
     cached: u64,
-    /// What it has written and not brought back, by which lease, and what there was before.
+    /// The value that it has written and not written back, the lease of the write, and the value
+    /// before it.
     dirty: Option<(u64, Lease, u64)>,
-    /// What is being brought back of it, and the lease that is given back then.
+    /// The value whose write-back is in progress, and the lease that the client returns afterwards.
     saving: Option<u64>,
     wanted: Option<Lease>,
-    /// The last lease that was taken back.
+    /// The last lease that was recalled.
     evicted: Lease,
 }
 
-/// What a client does.
+/// An action of a client.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Read(FileId, Option<Kind>),
@@ -89,18 +90,18 @@ enum What {
 #[derive(Clone, Debug)]
 struct Client {
     known: BTreeMap<FileId, Known>,
-    /// What it waits for, since when.
+    /// The action in progress, and its begin.
     doing: Option<(What, Time)>,
-    /// Until when it does nothing and hears nothing.
+    /// The time until which it does nothing and receives nothing.
     sleeps: Time,
-    /// What it still has to read at the end.
+    /// The files that it must still read at the end.
     to_read: Vec<FileId>,
 }
 
 #[derive(Clone, Debug)]
 enum Happening {
     Arrives(Message),
-    /// A client's call, by a connection to this epoch.
+    /// A client's call, over a connection of this epoch.
     Calls(usize, u64, Time, Call),
     Tells(usize, u64, Told),
     Wrote(usize, u64, FileId, replica::Ticket),
@@ -114,13 +115,14 @@ enum Happening {
     Finish,
 }
 
-/// What a file was when, by what clients were told.
+/// The history of a file's values, according to the replies of clients.
 struct Truth {
-    /// Each since when.
+    /// Each value with the time from which it was current.
     was: Vec<(Time, u64)>,
-    /// What the iods have.
+    /// The value at the iods.
     data: u64,
-    /// From where on: what was before that and is not since, a client had written and lost.
+    /// The first valid index: a client had written earlier values that are not at a later index,
+    /// and lost them.
     since: usize,
 }
 
@@ -134,7 +136,7 @@ pub(super) struct World {
     clients: Vec<Client>,
     client_clocks: Vec<Clock>,
     cuts: Vec<Vec<Time>>,
-    /// When the last word between a metaserver and its client arrives, each way.
+    /// The arrival time of the last message between a metaserver and its client, in each direction.
     last: Vec<[Time; 2]>,
     queue: Queue<Happening>,
     files: BTreeMap<FileId, Truth>,
@@ -186,7 +188,7 @@ impl World {
         world.schedule(faults.crashes, Happening::Crash);
         world.schedule(faults.sleeps, Happening::Sleep);
         world.queue.schedule(Time::ZERO + FAULTS_TIME, Happening::Heal);
-        // What was lent before is over by then.
+        // Earlier delegated leases have expired by that time.
         let settled = FAULTS_TIME + HEALING_MAX / 2;
         world.queue.schedule(Time::ZERO + settled, Happening::Finish);
         world
@@ -213,7 +215,7 @@ impl World {
             }
         }
         let left: Vec<usize> = self.clients.iter().map(|one| one.to_read.len()).collect();
-        self.broke("progress", || format!("it does not come to its end: {left:?}"));
+        self.broke("progress", || format!("the world does not end: {left:?}"));
         self.report()
     }
 
@@ -312,7 +314,7 @@ impl World {
     fn start(&mut self, node: usize) {
         self.up[node] = true;
         self.let_node(node, Node::start);
-        // Its client connects anew, and does again what it was not answered.
+        // Its client reconnects, and repeats each call without a reply.
         for known in self.clients[node].known.values_mut() {
             known.saving = None;
         }
@@ -329,7 +331,7 @@ impl World {
     }
 
     fn any(&mut self) -> usize {
-        let count = u64::try_from(self.nodes.len()).expect("there are few");
+        let count = u64::try_from(self.nodes.len()).expect("metaservers are few");
         index(self.random.below(count))
     }
 
@@ -363,20 +365,20 @@ impl World {
         }
     }
 
-    /// Data goes to the iods, by the metaserver of a client.
+    /// Writes data to the iods, through the metaserver of a client.
     fn writes(&mut self, client: usize, file: FileId, value: u64) {
         self.alone(client, file, Kind::Read, "is written");
         let now = self.now;
-        let truth = self.files.get_mut(&file).expect("it is there");
+        let truth = self.files.get_mut(&file).expect("the file exists");
         truth.data = value;
-        // What is brought back was so when its client wrote it, and more may be by now; but not what
-        // the client had lost and brings back after all.
+        // A written-back value was current since its client wrote it, and later values may exist
+        // already; except for a value that the client had lost and writes back after all.
         if truth.was[truth.since..].iter().all(|(_, was)| *was != value) {
             truth.was.push((now, value));
         }
     }
 
-    /// Nobody but this client may cache a file, as far as this kind and more.
+    /// Checks that no other client may cache a file in conflict with this kind of access.
     fn alone(&mut self, client: usize, file: FileId, kind: Kind, how: &str) {
         for other in (0..self.clients.len()).filter(|other| *other != client) {
             let local = self.client_clocks[other].local(self.now);
@@ -392,7 +394,7 @@ impl World {
         }
     }
 
-    /// A word to a client, in order.
+    /// Sends a message to a client, in order.
     fn word(&mut self, client: usize, told: Told) {
         let delay = upto(&mut self.random, self.faults.delay);
         let at = (self.now + delay).max(self.last[client][0]);
@@ -401,7 +403,7 @@ impl World {
         self.queue.schedule(at, Happening::Tells(client, epoch, told));
     }
 
-    /// A call of a client, in order.
+    /// Sends a call of a client, in order.
     fn calls(&mut self, client: usize, call: Call) {
         let delay = upto(&mut self.random, self.faults.delay);
         let at = (self.now + delay).max(self.last[client][1]);
@@ -431,7 +433,7 @@ impl World {
         }
     }
 
-    /// A client does the next thing, or the same again.
+    /// Lets a client begin its next action, or repeat the last one.
     fn next(&mut self, client: usize) {
         let pause = if self.random.one_in(6) { 2500 } else { 200 };
         let at = self.now + upto(&mut self.random, Duration::from_millis(pause)) + PAUSE;
@@ -478,20 +480,21 @@ impl World {
                 self.alone(client, file, Kind::Read, "is written");
                 let was = known.dirty.map_or(known.cached, |(_, _, was)| was);
                 let now = self.now;
-                let known = self.clients[client].known.get_mut(&file).expect("it is there");
+                let known =
+                    self.clients[client].known.get_mut(&file).expect("the client knows the file");
                 known.cached = value;
                 known.dirty = Some((value, lease, was));
-                let truth = self.files.get_mut(&file).expect("it is there");
+                let truth = self.files.get_mut(&file).expect("the file exists");
                 truth.was.push((now, value));
             }
-            // What was changed is brought back before anything else is done.
+            // The client writes its changes back before it does anything else.
             _ if known.dirty.is_some() || known.wanted.is_some() => {}
             (What::Read(file, asks), None) => {
                 self.clients[client].doing = Some((what, self.now));
                 self.calls(client, Call::Read(file, asks));
             }
             (What::Write(file, value), _) => {
-                // What it changes by a call it does not cache.
+                // The client does not cache a file that it changes by a call.
                 self.clients[client].known.entry(file).or_default().lease = None;
                 self.clients[client].doing = Some((what, self.now));
                 self.calls(client, Call::Write(file, value, None));
@@ -499,11 +502,11 @@ impl World {
         }
     }
 
-    /// What a client has changed goes to the iods, and then what is wanted back is given.
+    /// Writes a client's changes to the iods, and then returns the recalled lease.
     fn bring_back(&mut self, client: usize, file: FileId) {
         let local = self.client_clocks[client].local(self.now);
         let is_idle = !self.random.one_in(4);
-        let known = self.clients[client].known.get_mut(&file).expect("it is there");
+        let known = self.clients[client].known.get_mut(&file).expect("the client knows the file");
         let is_held = known.lease.is_some_and(|(_, _, until)| local < until);
         let is_due = known.wanted.is_some() || !is_held || !is_idle;
         match (known.dirty, known.wanted) {
@@ -519,7 +522,7 @@ impl World {
         }
     }
 
-    /// What a client saw since then must have been so.
+    /// Checks that a value that a client saw was current at some time since `since`.
     fn saw(&mut self, client: usize, file: FileId, value: u64, since: Time) {
         let was = &self.files[&file].was;
         let ends =
@@ -543,7 +546,8 @@ impl World {
                 self.clients[client].doing = None;
                 self.clients[client].to_read.retain(|left| *left != file);
                 self.saw(client, file, value, since);
-                let known = self.clients[client].known.get_mut(&file).expect("it is used");
+                let known =
+                    self.clients[client].known.get_mut(&file).expect("the client knows the file");
                 if let Some((kind, lease, sent)) = granted
                     && lease > known.evicted
                     && local < sent + TERM
@@ -559,10 +563,11 @@ impl World {
                     self.clients[client].doing,
                     Some((What::Write(written, _), _)) if written == file
                 );
-                let known = self.clients[client].known.get_mut(&file).expect("it is used");
+                let known =
+                    self.clients[client].known.get_mut(&file).expect("the client knows the file");
                 if let Some(saved) = known.saving.take() {
                     let is_late = matches!(told, Told::Late(_));
-                    // What was written meanwhile is brought back as well.
+                    // The client also writes back data that it wrote meanwhile.
                     let more = known.dirty.filter(|(value, ..)| *value != saved && !is_late);
                     known.dirty = more.map(|(value, lease, _)| (value, lease, saved));
                     if is_late {
@@ -575,7 +580,8 @@ impl World {
                 }
             }
             Told::Again(file) => {
-                let known = self.clients[client].known.get_mut(&file).expect("it is used");
+                let known =
+                    self.clients[client].known.get_mut(&file).expect("the client knows the file");
                 if known.saving.take().is_none() {
                     self.clients[client].doing = None;
                 }
@@ -592,7 +598,8 @@ impl World {
         }
     }
 
-    /// A lease is over by the clock of its client: what it has not brought back is not so any more.
+    /// A lease has expired by the clock of its client: data that was not written back is no longer
+    /// current.
     fn over(&mut self, client: usize, file: FileId, lease: Lease) {
         let local = self.client_clocks[client].local(self.now);
         let known = self.clients[client].known[&file];
@@ -603,10 +610,10 @@ impl World {
         self.loses(file);
     }
 
-    /// What a client has written and knows to be lost is not so any more.
+    /// Data that a client has written and knows to be lost is no longer current.
     fn loses(&mut self, file: FileId) {
         let now = self.now;
-        let truth = self.files.get_mut(&file).expect("it is there");
+        let truth = self.files.get_mut(&file).expect("the file exists");
         truth.since = truth.was.len();
         truth.was.push((now, truth.data));
     }
@@ -620,7 +627,7 @@ impl World {
     }
 }
 
-/// A small number as an index.
+/// Converts a small number to an index.
 fn index(number: u64) -> usize {
-    usize::try_from(number).expect("it is small")
+    usize::try_from(number).expect("the number is small")
 }

@@ -9,7 +9,7 @@ use crate::op::Owner;
 
 const BLOCK: Block = Block { file: Owner::Shared, block: 0 };
 
-/// A history that is written down as it happens, each operation by a program of its own.
+/// A history that is written directly, with a separate program for each operation.
 #[derive(Default)]
 struct Told(History, u8);
 
@@ -52,7 +52,7 @@ fn written(stability: Stability) -> Outcome {
 }
 
 #[test]
-fn a_read_that_goes_on_with_a_write_brings_old_or_new() {
+fn a_read_concurrent_with_a_write_returns_the_old_or_new_value() {
     for (value, fits) in [(0, true), (1, true), (2, false)] {
         let mut told = Told::default();
         let write = told.begin(write(1, Stability::FileSync));
@@ -63,7 +63,7 @@ fn a_read_that_goes_on_with_a_write_brings_old_or_new() {
 }
 
 #[test]
-fn what_one_read_brought_no_later_read_takes_back() {
+fn no_later_read_returns_an_older_value() {
     let mut told = Told::default();
     let write = told.begin(write(1, Stability::FileSync));
     told.whole(READ, Outcome::Data(1));
@@ -73,7 +73,7 @@ fn what_one_read_brought_no_later_read_takes_back() {
 }
 
 #[test]
-fn a_crash_takes_unstable_values_and_no_others() {
+fn a_crash_loses_only_unstable_values() {
     for (stability, back) in [(Stability::Unstable, true), (Stability::DataSync, false)] {
         for (value, fits) in [(0, false), (1, back), (2, true)] {
             let mut told = Told::default();
@@ -94,7 +94,7 @@ fn a_call_runs_twice_only_across_a_crash() {
         if crash {
             told.0.crash(Time::ZERO);
         }
-        // Made by the first run, whose reply the crash took.
+        // The first run created it; the crash lost the reply.
         told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
         told.whole(RMDIR, Outcome::Done);
         assert_eq!(told.fits_folder(), crash);
@@ -102,7 +102,7 @@ fn a_call_runs_twice_only_across_a_crash() {
 }
 
 #[test]
-fn a_kill_lets_run_twice_what_it_cut_short() {
+fn a_call_that_a_kill_interrupted_may_run_twice() {
     for cut_short in [false, true] {
         let mut told = Told::default();
         told.whole(write(1, Stability::FileSync), written(Stability::FileSync));
@@ -113,7 +113,7 @@ fn a_kill_lets_run_twice_what_it_cut_short() {
         told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
         told.whole(RMDIR, Outcome::Done);
         assert_eq!(told.fits_folder(), cut_short);
-        // It takes no data.
+        // A kill loses no data.
         told.whole(READ, Outcome::Data(2));
         assert!(told.fits_block());
         told.whole(READ, Outcome::Data(1));
@@ -122,7 +122,7 @@ fn a_kill_lets_run_twice_what_it_cut_short() {
 }
 
 #[test]
-fn what_a_kill_left_a_crash_may_take() {
+fn a_crash_may_lose_journal_entries_that_survived_a_kill() {
     for crash in [false, true] {
         let mut told = Told::default();
         let mkdir = told.begin(MKDIR);
@@ -137,7 +137,7 @@ fn what_a_kill_left_a_crash_may_take() {
 }
 
 #[test]
-fn what_a_lost_run_did_is_seen_before_the_crash() {
+fn the_effect_of_a_run_with_a_lost_reply_is_visible_before_the_crash() {
     for (again, fits) in [(Outcome::Done, true), (Outcome::Failed(Status::NotFound), false)] {
         let mut told = Told::default();
         told.whole(MKDIR, Outcome::Done);
@@ -151,7 +151,7 @@ fn what_a_lost_run_did_is_seen_before_the_crash() {
 }
 
 #[test]
-fn of_two_that_remove_one_name_one_fails() {
+fn one_of_two_concurrent_removals_of_a_name_fails() {
     for (second, fits) in [(Outcome::Done, false), (Outcome::Failed(Status::NotFound), true)] {
         let mut told = Told::default();
         let create = Op::Link { folder: Owner::Shared, name: 0, file: Owner::Shared };

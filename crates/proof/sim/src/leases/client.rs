@@ -1,4 +1,4 @@
-//! A client: its machine, its cache, its calls, and programs that use all that.
+//! A client: its machine, its cache, its calls, and the programs that use them.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,11 +19,11 @@ use super::store::{CELLS, Content, Id, OBJECTS, index, is_directory, object};
 /// Programs of a client.
 const PROGRAMS: usize = 2;
 
-/// How long a call waits before it is made again, and one that is to be made later.
+/// The time after which a client repeats a call, also one that it has to retry later.
 const PATIENCE: Duration = Duration::from_millis(700);
 const LATER: Duration = Duration::from_millis(300);
 
-/// What a program does.
+/// An operation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Read { object: usize, cell: usize },
@@ -43,13 +43,13 @@ impl Op {
     }
 }
 
-/// What comes of a step of a client.
+/// A result of a step of a client.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
-    /// The kernel is asked to take back what it was given; the answer comes later.
+    /// The client asks the kernel to invalidate its cache; the kernel replies later.
     Withdraw(usize),
-    /// A program saw this in the cache, under a lease of this epoch.
+    /// A program saw this value in the cache, under a lease of this epoch.
     SawCell {
         object: usize,
         cell: usize,
@@ -59,31 +59,32 @@ pub(super) enum Out {
         object: usize,
         id: Id,
     },
-    /// A program was told this by the holder of a lease, and had begun then.
+    /// The holder of a lease returned this value to a program whose operation began at that time.
     WasTold {
         begun: Time,
         told: Told,
     },
-    /// These changes are safe.
+    /// These changes are durable.
     Committed(Vec<Id>),
 }
 
-/// What a client has changed, and since when each has been different from what the server has.
+/// The changes of a client, and the time since which each differs from the server's data.
 pub(super) struct Changed {
     pub(super) cells: [Option<(Id, Time)>; CELLS],
     pub(super) attributes: (Id, Time),
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Debug)]
 enum Purpose {
     Machine,
-    /// A lease is asked for, when so many own changes were made.
+    /// The call requests a lease, after this number of the client's own changes.
     Ask {
         request: holder::Request,
         changes: u64,
     },
-    /// It fills the cache, as long as this lease is held and so many own changes were made.
+    /// The call fills the cache, as long as this lease is held and the client has made no further
+    /// changes.
     Fill {
         program: usize,
         serial: Option<Serial>,
@@ -121,16 +122,16 @@ struct Cache {
     cells: [Option<Id>; CELLS],
     attributes: Option<Id>,
     dirty: [bool; CELLS],
-    /// Since when each is.
+    /// The time since which each cell is dirty.
     dirty_at: [Time; CELLS],
-    /// Until when, by its clock, a write lease lasts that was granted last, given back or not: who
-    /// gives it back before has to bring back what it changed.
+    /// The end, by the client's clock, of the write lease that was granted last, returned or not: a
+    /// client that returns it earlier has to write its changes back first.
     lease_end: Time,
-    /// How many changes the object had had when what is dirty was made.
+    /// The number of changes that the object had had when the client made its dirty changes.
     made_from: usize,
-    /// How often a call for a change of one's own was made or answered.
+    /// The number of calls and replies for the client's own changes.
     changes: u64,
-    /// What is being pushed.
+    /// The changes whose write-back is in progress.
     pushed: Vec<(usize, Id)>,
 }
 
@@ -139,7 +140,7 @@ impl Cache {
         self.dirty.iter().any(|dirty| *dirty)
     }
 
-    /// Drops all but what is dirty.
+    /// Drops everything that is not dirty.
     fn clean(&mut self) {
         for cell in 0..CELLS {
             self.cells[cell] = self.cells[cell].filter(|_| self.dirty[cell]);
@@ -163,7 +164,7 @@ pub(super) struct Client {
     now: Time,
     instance: u64,
     epoch: u64,
-    /// Whether it does not know whether the server knows it.
+    /// True if the client cannot tell whether the server still has the change.
     lost: bool,
     holder: Holder,
     caches: Vec<Cache>,
@@ -171,17 +172,17 @@ pub(super) struct Client {
     next_xid: u64,
     next_hello: Time,
     programs: [Program; PROGRAMS],
-    /// Which program a ticket of the holder is of.
+    /// The program of each ticket of the holder.
     tickets: BTreeMap<Ticket, usize>,
     next_ticket: u64,
     random: Random,
     ending: bool,
-    /// What the programs still are to look at, when all faults are gone.
+    /// The reads that the programs must still do after the last fault.
     last: VecDeque<Op>,
     mutant: Option<LeaseMutant>,
     pub(super) operations: usize,
     next_id: Id,
-    /// What the world knows: changes that each object had had.
+    /// The world's knowledge: the number of changes that each object had had.
     pub(super) changes: [usize; OBJECTS],
     outs: Vec<Out>,
 }
@@ -224,7 +225,7 @@ impl Client {
         client
     }
 
-    /// Starts with nothing in memory.
+    /// Starts with an empty memory.
     pub(super) fn start(&mut self, now: Time) {
         self.up = true;
         self.now = now;
@@ -241,7 +242,7 @@ impl Client {
         self.programs = [Program::Idle { until: now }; PROGRAMS];
     }
 
-    /// From now programs make no more changes, and look at everything once.
+    /// From this time programs make no more changes, and read everything once.
     pub(super) fn end(&mut self) {
         self.ending = true;
         let syncs = (0..OBJECTS).map(|object| Op::Sync { object });
@@ -256,14 +257,14 @@ impl Client {
         self.ending && self.last.is_empty() && idle
     }
 
-    /// What is still to be done, for people to read.
+    /// Describes the unfinished operations.
     pub(super) fn unfinished(&self) -> String {
         let calls: Vec<&Body> = self.calls.values().map(|call| &call.body).collect();
         let dirty: Vec<bool> = self.caches.iter().map(Cache::is_dirty).collect();
         format!("{}: {:?}, dirty {dirty:?}, calls {calls:?}", self.host, self.programs)
     }
 
-    /// What it has changed under a lease that it still holds.
+    /// Returns the client's changes under a lease that it still holds.
     pub(super) fn holds(&self, now: Time, at: usize) -> Option<Changed> {
         let cache = &self.caches[at];
         if !self.up || self.clock.local(now) >= cache.lease_end {
@@ -358,7 +359,7 @@ impl Client {
         core::mem::take(&mut self.outs)
     }
 
-    /// Tells what it knows: the attributes, if it changed them, and when it is.
+    /// Sends a report: the attributes, if the client changed them, and the time.
     fn report(&mut self, object: Object, serial: Serial, round: u64, held: bool) {
         let cache = &self.caches[index(object)];
         let size = cache.attributes.filter(|_| cache.is_dirty()).unwrap_or(u64::MAX);
@@ -375,7 +376,7 @@ impl Client {
         }
         let random = &mut self.random;
         let mut below = |bound: usize| {
-            let bound = u64::try_from(bound).expect("it is small");
+            let bound = u64::try_from(bound).expect("the bound is small");
             usize::try_from(random.below(bound)).expect("it is small")
         };
         let (object, cell) = (below(OBJECTS), below(CELLS));
@@ -397,7 +398,7 @@ impl Client {
         match op {
             Op::Read { .. } if self.plain => self.fill(program, at),
             Op::Read { .. } => self.want(program, file, Kind::Read),
-            // Who lists a directory looks at what is in it without leases.
+            // A program that lists a directory looks up its entries without leases.
             Op::Look { .. } if self.plain || self.random.one_in(2) => {
                 self.make(Body::Look(file), Purpose::Look { program });
             }
@@ -432,7 +433,7 @@ impl Client {
         self.make(Body::Read(object(at)), Purpose::Fill { program, serial, changes });
     }
 
-    /// Changes by a call.
+    /// Changes a cell by a call.
     fn change(&mut self, program: usize, at: usize, cell: usize) {
         let id = self.fresh();
         let since = self.holder.last_lease(object(at));
@@ -454,7 +455,7 @@ impl Client {
 
     fn fresh(&mut self) -> Id {
         self.next_id += 1;
-        (u64::try_from(self.host).expect("there are few") + 1) << 32 | self.next_id
+        (u64::try_from(self.host).expect("hosts are few") + 1) << 32 | self.next_id
     }
 
     fn make(&mut self, body: Body, purpose: Purpose) {
@@ -512,7 +513,7 @@ impl Client {
         }
     }
 
-    /// Rule 4 of the lease program: what was under way in another epoch is void or made anew.
+    /// Rule 4 of the lease program: calls of another epoch are void or are sent again.
     fn welcome(&mut self, epoch: u64) {
         if epoch < self.epoch || !self.lost {
             return;
@@ -539,7 +540,7 @@ impl Client {
     fn done(&mut self, body: &Body, purpose: Purpose, answer: Answer) {
         match (purpose, answer) {
             (Purpose::Ask { request, changes }, Answer::Leased(grant, modrev, content)) => {
-                let Body::Lease(file, ..) = body else { unreachable!("it is leased") };
+                let Body::Lease(file, ..) = body else { unreachable!("the call requests a lease") };
                 let answer = grant.map(|grant| (grant, modrev));
                 self.step(holder::Event::Answered(request, answer));
                 if let (Some(content), Some(grant)) = (content, grant)
@@ -549,7 +550,7 @@ impl Client {
                 }
             }
             (Purpose::Fill { program, serial, changes }, Answer::Content(content)) => {
-                let Body::Read(file) = body else { unreachable!("it is read") };
+                let Body::Read(file) = body else { unreachable!("the call reads") };
                 self.filled(*file, serial, changes, content);
                 self.finish(program);
             }
@@ -560,7 +561,9 @@ impl Client {
                 self.finish(program);
             }
             (Purpose::Change { program, cell, id, since }, Answer::Changed { modrevs, .. }) => {
-                let Body::Change(file, _) = body else { unreachable!("it is changed") };
+                let Body::Change(file, _) = body else {
+                    unreachable!("the call changes the object")
+                };
                 self.changed(*file, (cell, id), since, modrevs);
                 self.finish(program);
             }
@@ -571,7 +574,7 @@ impl Client {
                 self.caches[at].changes += 1;
                 self.step(holder::Event::Wrote(object(at), before, after));
                 let Body::Change(_, Change { base: Some((serial, _)), .. }) = body else {
-                    unreachable!("it is pushed")
+                    unreachable!("the call writes back")
                 };
                 let after = (*serial, after);
                 let purpose = Purpose::Commit { object: at, after, boot };
@@ -592,7 +595,7 @@ impl Client {
         self.finish_syncs();
     }
 
-    /// Notes how long a write lease lasts, if it was taken.
+    /// Records the end of a write lease, if the client accepted it.
     fn lasts(&mut self, object: Object, grant: Grant, made: Time) {
         let held = self.holder.held(self.clock.local(self.now), object);
         if held == Some((Kind::Write, grant.serial, true)) {
@@ -602,7 +605,7 @@ impl Client {
         }
     }
 
-    /// Puts into the cache what was read, if nothing happened since that makes it old.
+    /// Puts the result of a read into the cache, unless a later event made it old.
     fn filled(&mut self, file: Object, serial: Option<Serial>, changes: u64, content: Content) {
         let held = self.holder.held(self.clock.local(self.now), file);
         let is_same = held.is_some_and(|(_, now, cachable)| cachable && Some(now) == serial);
@@ -631,7 +634,7 @@ impl Client {
         modrevs: Option<(Modrev, Modrev)>,
     ) {
         let kept = self.holder.may_keep(file, since, modrevs).then_some(id);
-        // The client caches a name of which it knew nothing before.
+        // The client caches a name that was unknown to it.
         let is_known = is_directory(index(file)) && self.holder.base(file).is_some();
         let cache = &mut self.caches[index(file)];
         cache.changes += 1;
@@ -642,8 +645,8 @@ impl Client {
             if cache.attributes.is_some() && !cache.is_dirty() {
                 cache.attributes = kept;
             }
-            // The server does not say that the change was the client's alone: the cached content
-            // stays good at its earlier modrev.
+            // The server does not report that only the client changed the object: the cached
+            // content stays valid at its earlier modrev.
             let base = self.holder.base(file).map(|(_, modrev)| (modrev, modrev));
             self.step(holder::Event::Changed(file, modrevs.or(base)));
         }
@@ -658,7 +661,7 @@ impl Client {
         cache.changes += 1;
         let attributes = cache.attributes.unwrap_or_default();
         let (base, made_from) = (Some(base), cache.made_from);
-        // Its grant is one that the client knows nothing of, as copies of old calls make them.
+        // The client knows nothing of this grant, as with copies of old calls.
         let ask = self.random.one_in(8).then_some(Ask {
             kind: Kind::Write,
             term: Duration::ZERO,
@@ -684,7 +687,7 @@ impl Client {
         self.step(holder::Event::Pushed(object(at)));
     }
 
-    /// Ends what waits for what is clean now.
+    /// Ends the operations that wait for clean data.
     fn finish_syncs(&mut self) {
         for program in 0..PROGRAMS {
             if let Program::Doing { op: Op::Sync { object: at }, .. } = self.programs[program] {
@@ -745,7 +748,7 @@ impl Client {
         }
     }
 
-    /// A program may use the cache.
+    /// Handles the permission for a program to use the cache.
     fn used(&mut self, ticket: Ticket) {
         let Some((program, op)) = self.doing(ticket) else { return };
         let at = op.object();
@@ -786,7 +789,7 @@ impl Client {
         }
     }
 
-    /// A program has to do it by a call.
+    /// A program has to use a call.
     fn through(&mut self, ticket: Ticket) {
         let Some((program, op)) = self.doing(ticket) else { return };
         match op {

@@ -1,4 +1,4 @@
-//! What clients and the server say to each other: the messages of `spec/lease.x`, as values.
+//! The messages between clients and the server: the messages of `spec/lease.x`, as values.
 
 use leasehold_core::leases::table::{Access, Ask, Grant, Told};
 use leasehold_core::leases::{Modrev, Object, Open, Serial};
@@ -9,7 +9,7 @@ use super::store::{Content, Id};
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) host: usize,
-    /// None of a plain client, which has neither instance nor epoch.
+    /// False for a plain client, which has neither instance nor epoch.
     pub(super) leases: bool,
     pub(super) instance: u64,
     pub(super) epoch: u64,
@@ -17,11 +17,11 @@ pub(super) struct Call {
     pub(super) body: Body,
 }
 
-/// What is called.
+/// The procedure and its arguments.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Hello,
-    /// A lease, and the content with it if the access is to read.
+    /// Requests a lease, and the content as well if the access is to read.
     Lease(Object, Access, Ask),
     Return(Object, Serial, Open),
     Reclaimed,
@@ -33,7 +33,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The object that it is about.
+    /// The object of the call.
     pub(super) const fn object(&self) -> Option<Object> {
         match self {
             Self::Hello | Self::Reclaimed | Self::Recovered => None,
@@ -46,7 +46,7 @@ impl Body {
         }
     }
 
-    /// Whether a lease is asked for with it.
+    /// Returns true if the call requests a lease.
     pub(super) const fn asks(&self) -> bool {
         match self {
             Self::Lease(..) => true,
@@ -66,19 +66,19 @@ impl Body {
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) cells: Vec<(usize, Id)>,
-    /// What the attributes show from then.
+    /// The attributes after the change.
     pub(super) attributes: Id,
     pub(super) stable: bool,
-    /// A lease that is asked for with them.
+    /// A lease request in the same call.
     pub(super) ask: Option<Ask>,
-    /// The lease that they were made under, and the modrev that they were made from.
+    /// The lease of the changes, and the modrev from which the client made them.
     pub(super) base: Option<(Serial, Modrev)>,
-    /// How many changes the object had had when these were made; the world's knowledge, of which
-    /// the server makes no use.
+    /// The number of changes that the object had had when the client made these; this is the
+    /// world's knowledge, and the server does not use it.
     pub(super) made_from: usize,
 }
 
-/// What a call is answered.
+/// A reply.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Welcome(u64),
@@ -88,7 +88,7 @@ pub(super) enum Answer {
     Done,
     Leased(Option<Grant>, Modrev, Option<Content>),
     Content(Content),
-    /// As the server has them, or as the holder of a write lease told.
+    /// The attributes from the server, or from the holder of a write lease.
     Attributes(Option<Told>),
     /// The modrevs of the object before and after the change; none where other callers may have
     /// changed the object in between.
@@ -102,7 +102,7 @@ pub(super) enum Answer {
     Late,
 }
 
-/// What goes over a link.
+/// A message on a link.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     Call(Call),

@@ -1,4 +1,4 @@
-//! The server: the machines, a store, and what a crash leaves of them.
+//! The server: the machines, a store, and the state that survives a crash.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use super::message::{Answer, Body, Call, Change, Message};
 use super::store::{self, CELLS, Content, DIRECTORY, Id, OBJECTS, Stored};
 use super::{LeaseMutant, LeaseOptions};
 
-/// Short, so that a world of a minute sees many terms; drift is what [`super::world`] draws.
+/// Short, so that a world of a minute has many terms; [`super::world`] draws the drift.
 pub(super) const TERMS: Terms = Terms {
     default_term: Duration::from_secs(2),
     longest_term: Duration::from_secs(4),
@@ -32,8 +32,8 @@ const SHARDS: usize = 2;
 /// of a world.
 const LIST_SEED: u64 = 0x6c69_7374;
 
-/// In worlds of lesser seeds every write of the stable list succeeds: most of the faults that are
-/// kept were found in such worlds.
+/// In worlds of lesser seeds every write of the stable list succeeds: most of the seeds in
+/// `seeds.toml` come from such worlds.
 const GOOD_LISTS: u64 = 100;
 
 /// A separate random sequence draws the delays of changes of names.
@@ -45,42 +45,42 @@ const ELSEWHERE: usize = usize::MAX;
 /// The ids of changes that another server makes are above the ids of all clients' changes.
 const ELSEWHERE_IDS: Id = 1 << 60;
 
-/// How long a plain call waits before it is to be made again.
+/// The time after which a plain call has to be retried.
 const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What the server does some time later.
+/// A deferred action of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chore {
-    /// A call that runs has its effect.
+    /// A call in progress has its effect.
     Execute(Ticket),
     /// The server looks at an object that a call has changed, and answers the call.
     Settle(Ticket),
     /// A write of the stable list ends.
     Listed(Name, u64),
-    /// A call without leases has waited long enough.
+    /// A call without leases reaches its timeout.
     GiveUp(Ticket),
 }
 
-/// What comes of a step of the server.
+/// A result of a step of the server.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(usize, Message),
-    /// Later, in this boot.
+    /// An action after this time, in this boot.
     Chore(Duration, Chore),
-    /// A read that was let run at this time saw this.
+    /// A read that was admitted at this time returned this value.
     Saw {
         host: usize,
         object: usize,
         content: Content,
         since: Time,
     },
-    /// A lease was granted that may be cached.
+    /// The server granted a cachable lease.
     Granted {
         host: usize,
         object: usize,
         kind: Kind,
     },
-    /// Late data was put to what others had changed.
+    /// The server merged late data with changes of other clients.
     Mixed {
         host: usize,
         object: usize,
@@ -91,7 +91,7 @@ struct Pending {
     call: Call,
     /// The client of the call, if the client may hold leases.
     client: Option<Client>,
-    /// How it runs, and since when.
+    /// The way in which it runs, and the time of its begin.
     run: Option<(Run, Time)>,
     /// The modrev of the object when the call began to run, and the lease that the client cached
     /// the object under.
@@ -106,15 +106,15 @@ impl Pending {
 
 pub(super) struct Server {
     pub(super) up: bool,
-    /// How often it was started; its epoch.
+    /// The number of starts, which is the epoch.
     pub(super) boot: u64,
     clock: Clock,
     now: Time,
-    /// The same on no host's clock.
+    /// The same time, as true time and not on a host's clock.
     true_now: Time,
     clients: Clients,
     tables: Vec<Table>,
-    /// Which host a client is.
+    /// The host of each client.
     hosts: BTreeMap<Client, usize>,
     calls: BTreeMap<Ticket, Pending>,
     running: BTreeSet<(usize, u64, u64)>,
@@ -130,22 +130,22 @@ pub(super) struct Server {
     /// name, and if another server changes names as well.
     pub(super) has_slow_names: bool,
     elsewhere_ids: Id,
-    /// The points at which it may crash, in thousandths.
+    /// The crash points, in thousandths.
     crash_points: u64,
     crashes_now: bool,
     pub(super) objects: Vec<Stored>,
     list: BTreeMap<Name, u64>,
-    /// Answers to calls that changed something: the reply cache, which survives.
+    /// Replies to calls that changed something: the duplicate request cache, which survives.
     kept: BTreeMap<(usize, u64, u64), Answer>,
     mutant: Option<LeaseMutant>,
-    /// So many leases fit in a shard.
+    /// The largest number of leases in a shard.
     leases_max: usize,
     /// The longest time that an operation takes.
     wait: Duration,
 }
 
 pub(super) fn name(host: usize) -> Name {
-    Name([u8::try_from(host).expect("there are few"); 16])
+    Name([u8::try_from(host).expect("hosts are few"); 16])
 }
 
 impl Server {
@@ -207,8 +207,8 @@ impl Server {
         }
     }
 
-    /// Forgets what is not stable, and tells which changes those were. A process that was killed
-    /// leaves what it had written in the machine.
+    /// Drops all unstable data, and returns the lost changes. A kill of the process loses no data
+    /// that the machine has.
     pub(super) fn crash(&mut self, killed: bool) -> Vec<store::Id> {
         self.up = false;
         self.hosts.clear();
@@ -224,12 +224,12 @@ impl Server {
         self.list_fails = 0;
     }
 
-    /// Whether the server crashes at the point that it is at.
+    /// Returns true if the server crashes at its present point.
     pub(super) const fn take_crash(&mut self) -> bool {
         core::mem::replace(&mut self.crashes_now, false)
     }
 
-    /// When the machines want to be woken, in true time.
+    /// The time of the machines' next timer, in true time.
     pub(super) fn next_wake(&self) -> Option<Time> {
         let tables = self.tables.iter().filter_map(Table::next_wake);
         let next = tables.chain(self.clients.next_wake()).min().filter(|_| self.up)?;
@@ -301,8 +301,8 @@ impl Server {
         outs
     }
 
-    /// Another server of the same files changes a name, once all leases on the directory are given
-    /// back; until then, and until the change is done, this server grants no lease on the
+    /// Another server of the same files changes a name, once all leases on the directory are
+    /// returned; until then, and until the change is done, this server grants no lease on the
     /// directory.
     pub(super) fn change_elsewhere(&mut self, now: Time, random: &mut Random) -> Vec<Out> {
         self.tell(now);
@@ -310,8 +310,8 @@ impl Server {
         self.next_ticket += 1;
         self.elsewhere_ids += 1;
         let id = self.elsewhere_ids;
-        let cells = u64::try_from(CELLS).expect("there are few");
-        let cell = usize::try_from(self.names.below(cells)).expect("there are few");
+        let cells = u64::try_from(CELLS).expect("cells are few");
+        let cell = usize::try_from(self.names.below(cells)).expect("cells are few");
         let change = Change {
             cells: vec![(cell, id)],
             attributes: id,
@@ -400,7 +400,7 @@ impl Server {
         }
     }
 
-    /// Whose call it is, or what it is answered instead.
+    /// Returns the client of a call, or the reply to an invalid call.
     fn client(&mut self, call: &Call) -> Result<Option<Client>, Answer> {
         if !call.leases {
             return Ok(None);
@@ -415,8 +415,8 @@ impl Server {
         Ok(Some(client))
     }
 
-    /// Hands a call to the table of its object, with its asks for leases only where the call may
-    /// ask.
+    /// Passes a call to the table of its object, with its lease requests only if the call may have
+    /// them.
     fn begin(&mut self, ticket: Ticket, may_ask: bool, random: &mut Random, outs: &mut Vec<Out>) {
         let call = self.calls[&ticket].call.clone();
         if !call.leases {
@@ -456,7 +456,7 @@ impl Server {
 
     fn execute(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
         let Pending { call, run: Some((run, since)), .. } = &self.calls[&ticket] else {
-            unreachable!("what is executed runs")
+            unreachable!("an executed call is in progress")
         };
         let (call, run, since) = (call.clone(), *run, *since);
         let mut outcome = Outcome::default();

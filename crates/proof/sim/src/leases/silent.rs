@@ -1,13 +1,13 @@
-//! A world of clients that delay other callers: the clients give recalled leases back late, or
-//! never, take leases in turn, report nothing, and come again under other names. Other clients give
-//! leases back at once, and an owner without leases gives its calls up and makes them again.
+//! A world of clients that delay other callers: the clients return recalled leases late, or never,
+//! take leases in turn, report nothing, and reconnect under other names. Other clients return
+//! leases at once, and an owner without leases gives its calls up and repeats them.
 //!
 //! Promises:
 //! - `bounded-wait`: no call of the owner waits longer than the longest term and the time for which
-//!   the server waits out the WRITEs of a holder, if the owner makes the call again soon.
-//! - `bounded-share`: however long the world lasts, each origin of clients that may only read takes
-//!   from the owner some terms and an eighth of the time, and no more.
-//! - `prompt-holders`: a client that gives back at once is granted leases.
+//!   the server waits for the late WRITEs of a holder, if the owner repeats the call soon.
+//! - `bounded-share`: however long the world lasts, each origin of clients that may only read
+//!   delays the owner by some terms and an eighth of the time, and no more.
+//! - `prompt-holders`: a client that returns leases at once gets leases.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -27,11 +27,10 @@ const TERMS: Terms = Terms::DEFAULT;
 const WORLD_TIME: Duration = Duration::from_secs(1800);
 const OBJECTS: u64 = 2;
 
-/// How long the owner's calls wait before they are to be made again.
+/// The time after which the owner has to repeat its calls.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The longest delay of a client that gives leases back at once, and the longest time of an
-/// operation.
+/// The longest delay of a client that returns leases at once, and the longest time of an operation.
 const PROMPT: Duration = Duration::from_millis(50);
 
 /// The time after which the server evicts a holder that does not report, and a margin for all
@@ -43,7 +42,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// one more term that runs out.
 const TERMS_TAKEN: u32 = 5;
 
-/// The way in which a client answers the recall of one of its leases.
+/// The reaction of a client to the recall of one of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
     Prompt,
@@ -78,7 +77,7 @@ struct Want {
     object: Object,
     access: Access,
     since: Time,
-    /// The call that is under way; none, until it is made again.
+    /// The call in progress; `None` until the owner repeats it.
     ticket: Option<Ticket>,
 }
 
@@ -94,9 +93,9 @@ struct World {
     /// The object and the holder of each call.
     calls: BTreeMap<Ticket, (Object, usize)>,
     want: Option<Want>,
-    /// How long the owner waits before it makes a call again.
+    /// The pause before the owner repeats a call.
     again: Duration,
-    /// The time for which holders have delayed the owner in all.
+    /// The total time for which holders have delayed the owner.
     taken: Duration,
     broken: Vec<Broken>,
 }
@@ -188,14 +187,14 @@ impl World {
                 return;
             }
         }
-        // A holder that keeps writing gives the server data, and may delay the owner by more than
-        // its share.
+        // A holder that continues to write sends data to the server, and may delay the owner by
+        // more than its share.
         if !self.holders.iter().any(|holder| holder.writes) {
             self.check_share();
         }
-        let prompt = self.holders.last().expect("one is prompt");
+        let prompt = self.holders.last().expect("the last holder is prompt");
         if prompt.granted == 0 && !self.is_lonely {
-            self.broke("prompt-holders", "it was granted nothing".to_owned());
+            self.broke("prompt-holders", "the prompt holder got no lease".to_owned());
         }
     }
 
@@ -213,7 +212,7 @@ impl World {
         }
     }
 
-    /// A client is known by another name.
+    /// Gives a client another name.
     fn name(&mut self, holder: usize) {
         self.last_client += 1;
         let client = Client(self.last_client);
@@ -259,7 +258,7 @@ impl World {
         self.queue.schedule(self.now + pause, Happening::Ask(holder));
     }
 
-    /// The owner begins an operation, or makes a call again.
+    /// The owner begins an operation, or repeats a call.
     fn owner(&mut self) {
         let (now, object) = (self.now, self.object());
         let access = match self.random.below(4) {
@@ -347,7 +346,7 @@ impl World {
         origins.sort_unstable();
         origins.dedup();
         // The last origin is the origin of the prompt holder.
-        let origins = u32::try_from(origins.len() - 1).expect("there are few");
+        let origins = u32::try_from(origins.len() - 1).expect("origins are few");
         let most = (TERMS.longest_term * TERMS_TAKEN + WORLD_TIME / 8) * origins;
         if self.taken > most {
             let taken = self.taken;

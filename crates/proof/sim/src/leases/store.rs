@@ -1,14 +1,14 @@
-//! What the server has: a few objects of a few cells each.
+//! The server's data: a few objects of a few cells each.
 //!
-//! A cell of a file is a part of its data, one of a directory a name: what is in it is the id of
-//! the change that put it there, or none. The attributes of an object show the id of its last
+//! A cell of a file is a part of its data, and a cell of a directory is a name. Its value is the id
+//! of the change that wrote it, or none. The attributes of an object show the id of its last
 //! change.
 
 use leasehold_core::leases::{Modrev, Object};
 
 use leasehold_base::units::{FileId, FileSystemId};
 
-/// The id of a change, unique in a world; zero is the state in which an object begins.
+/// The id of a change, unique in a world; zero is the initial state of an object.
 pub(super) type Id = u64;
 
 pub(super) const CELLS: usize = 2;
@@ -20,19 +20,19 @@ pub(super) const OBJECTS: usize = 3;
 pub(super) const DIRECTORY: usize = OBJECTS - 1;
 
 pub(super) fn object(index: usize) -> Object {
-    let file = FileId(u64::try_from(index).expect("there are few"));
+    let file = FileId(u64::try_from(index).expect("objects are few"));
     Object { file_system: FileSystemId(1), file }
 }
 
 pub(super) fn index(object: Object) -> usize {
-    usize::try_from(object.file.0).expect("there are few")
+    usize::try_from(object.file.0).expect("objects are few")
 }
 
 pub(super) const fn is_directory(index: usize) -> bool {
     index == DIRECTORY
 }
 
-/// What an object holds and shows.
+/// The cells and the attributes of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) cells: [Id; CELLS],
@@ -43,7 +43,7 @@ pub(super) struct Content {
 pub(super) struct Stored {
     pub(super) content: Content,
     pub(super) modrev: Modrev,
-    /// Every change that is in it, with who made it.
+    /// All its changes, each with its author.
     pub(super) changes: Vec<(usize, Vec<Id>)>,
     stable: (Content, Modrev, usize),
 }
@@ -53,14 +53,14 @@ impl Stored {
         self.stable = (self.content, self.modrev, self.changes.len());
     }
 
-    /// Goes back to what is stable, and tells which changes are lost.
+    /// Returns to the stable state, and reports the lost changes.
     pub(super) fn crash(&mut self) -> Vec<Id> {
         let lost = self.changes.drain(self.stable.2..).flat_map(|(_, ids)| ids).collect();
         (self.content, self.modrev) = (self.stable.0, self.stable.1);
         lost
     }
 
-    /// Whether somebody else made a change since there were so many.
+    /// Returns true if another host has made a change after the first `since` changes.
     pub(super) fn changed_by_others(&self, since: usize, host: usize) -> bool {
         self.changes.iter().skip(since).any(|(by, _)| *by != host)
     }

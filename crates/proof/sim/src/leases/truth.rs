@@ -1,4 +1,4 @@
-//! The promises, checked against what a world knows.
+//! The promises, checked against the world's knowledge (the oracle).
 
 use core::fmt::Debug;
 
@@ -8,25 +8,25 @@ use crate::Broken;
 
 use super::store::Id;
 
-/// What was broken, and what is known that no host knows.
+/// The broken promises, and knowledge that no host has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth {
     pub(super) broken: Vec<Broken>,
-    /// Changes that a client was told are safe.
+    /// Changes that the server reported to a client as durable.
     pub(super) committed: BTreeSet<Id>,
-    /// Changes that a crash of the server took back.
+    /// Changes that a crash of the server undid.
     pub(super) lost: BTreeSet<Id>,
 }
 
 impl Truth {
-    /// Notes that a promise was broken; the first few times tell enough.
+    /// Records a broken promise; it keeps only the first few.
     pub(super) fn broke(&mut self, promise: &'static str, how: impl FnOnce() -> String) {
         if self.broken.len() < 10 {
             self.broken.push(Broken { promise, how: how() });
         }
     }
 
-    /// Checks that what was seen is what is true.
+    /// Checks that a value that a host saw is the true value.
     pub(super) fn saw<T: PartialEq + Debug>(
         &mut self,
         promise: &'static str,

@@ -1,4 +1,4 @@
-//! A world: its hosts, its links, what happens on them, and whether that is as promised.
+//! A world: its hosts, its links, its events, and the checks of the promises.
 
 use core::time::Duration;
 
@@ -18,14 +18,14 @@ use super::server::{self, Server};
 use super::store::{CELLS, Content, Id, OBJECTS, is_directory};
 use super::truth::Truth;
 
-/// How wrong a clock runs at most: two together as much as the terms allow for.
+/// The largest drift of a clock: two together reach the limit of the terms.
 pub(super) const DRIFT_PPM_MAX: u64 = 24_000;
 
-/// How long there are faults, and the bound on the end of everything after that.
+/// The duration of the faults, and the bound on the time after them.
 const FAULTS_TIME: Duration = Duration::from_secs(20);
 const HEALING_MAX: Duration = Duration::from_secs(60);
 
-/// What may go wrong, and how often; chances are in thousandths.
+/// The faults and their frequencies; chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -90,7 +90,7 @@ enum Happening {
     Heal,
 }
 
-/// A link, and until when it is cut in each direction.
+/// A link, with the end of its cut in each direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     up: Time,
@@ -104,7 +104,7 @@ pub(super) struct World {
     server: Server,
     server_paused_until: Time,
     clients: Vec<Client>,
-    /// How often each client was started.
+    /// The number of starts of each client.
     lives: Vec<u64>,
     links: Vec<Link>,
     queue: Queue<Happening>,
@@ -179,7 +179,7 @@ impl World {
         }
         let unfinished = self.clients.iter().filter(|client| !client.has_ended());
         let unfinished: Vec<String> = unfinished.map(Client::unfinished).collect();
-        self.truth.broke("progress", || format!("it does not come to its end: {unfinished:?}"));
+        self.truth.broke("progress", || format!("the world does not end: {unfinished:?}"));
         self.report()
     }
 
@@ -212,7 +212,7 @@ impl World {
         match happening {
             Happening::ToServer(host, message) => {
                 if self.server.up && self.server_paused_until > self.now {
-                    // It waits in a buffer until the host goes on.
+                    // The message waits in a buffer until the host continues.
                     let at = self.server_paused_until;
                     self.queue.schedule(at, Happening::ToServer(host, message));
                 } else if self.server.up {
@@ -332,7 +332,8 @@ impl World {
         }
     }
 
-    /// Another server of the same files changes names in some worlds.
+    /// Schedules the next change of a name by another server of the same files, which some worlds
+    /// have.
     fn schedule_elsewhere(&mut self) {
         if self.server.has_slow_names {
             let at = self.now + self.server.next_elsewhere();
@@ -343,11 +344,11 @@ impl World {
     }
 
     fn any_client(&mut self) -> usize {
-        let count = u64::try_from(self.clients.len()).expect("there are few");
-        usize::try_from(self.random.below(count)).expect("there are few")
+        let count = u64::try_from(self.clients.len()).expect("clients are few");
+        usize::try_from(self.random.below(count)).expect("clients are few")
     }
 
-    /// The server's machine crashes, or its process is killed alone.
+    /// The server's machine crashes, or only its process is killed.
     fn crash(&mut self) {
         if !self.server.up {
             return;
@@ -384,7 +385,7 @@ impl World {
                 server::Out::Granted { host, object, kind } => self.granted(host, object, kind),
                 server::Out::Mixed { host, object } => {
                     self.truth.broke("late-data", || {
-                        format!("what {host} wrote late to {object} was put to others' changes")
+                        format!("the late data of {host} for {object} was merged with other clients' changes")
                     });
                 }
             }
@@ -420,7 +421,7 @@ impl World {
                 client::Out::WasTold { begun, told } => {
                     if told.modified < i128::from(begun.as_nanoseconds()) {
                         self.truth.broke("fresh-attributes", || {
-                            format!("{host} was told what was true before it asked")
+                            format!("{host} received a value from before its request")
                         });
                     }
                 }
@@ -430,7 +431,7 @@ impl World {
         self.check_writers();
     }
 
-    /// When the copies of a message arrive: none, one or two.
+    /// Returns the arrival times of the copies of a message: none, one or two.
     fn arrivals(&mut self, cut: Time) -> Vec<Time> {
         let Faults { loss, double, late, delay, delay_late, .. } = self.faults;
         let copies = 1 + usize::from(in_thousand(&mut self.random, double));
@@ -447,7 +448,7 @@ impl World {
         arrivals
     }
 
-    /// A holder of a write lease has it alone.
+    /// Checks that the holder of a write lease is its only holder.
     fn check_writers(&mut self) {
         for object in 0..OBJECTS {
             let held = self.clients.iter().filter_map(|client| client.held(self.now, object));
@@ -459,7 +460,7 @@ impl World {
         }
     }
 
-    /// Nobody else holds what does not go together with it.
+    /// Checks that no other client holds a conflicting lease.
     fn granted(&mut self, host: usize, object: usize, kind: Kind) {
         for other in 0..self.clients.len() {
             let held = self.clients[other].held(self.now, object).filter(|_| other != host);
@@ -474,7 +475,8 @@ impl World {
         }
     }
 
-    /// What a call shows is what is true, but for what was changed after it was let run.
+    /// Checks that a call's result is the true value, except for changes after the call was
+    /// admitted.
     fn server_showed(&mut self, host: usize, object: usize, content: Content, since: Time) {
         let who = || format!("the server, asked by {host} of {object},");
         for changed in self.held_by_others(host, object).collect::<Vec<_>>() {
@@ -514,8 +516,8 @@ impl World {
         self.saw("fresh-attributes", host, object, (id, is));
     }
 
-    /// What a client has in its cache is true, but for what a crash took back that it does not know
-    /// of yet: no server without stable writes can promise that.
+    /// Checks that a client's cache has the true value, except for values that a crash undid
+    /// without the client's knowledge: no server without stable writes can promise that.
     fn saw(&mut self, promise: &'static str, host: usize, object: usize, (id, is): (Id, Id)) {
         let unknowing = self.clients[host].epoch() < self.server.boot || !self.server.up;
         if !(unknowing && self.truth.lost.contains(&id)) {

@@ -8,8 +8,8 @@ use crate::fit::Model;
 use crate::history::OpId;
 use crate::op::{Op, Outcome, Owner};
 
-/// A block: it has the value that was written last. What was written unstably may be gone after a
-/// crash, back to any value since the last that was stable.
+/// A block, with the value that was written last. A crash may undo unstable writes, back to any
+/// value since the last stable one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) file: Owner,
@@ -19,7 +19,7 @@ pub(crate) struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct State {
     value: u64,
-    /// What a crash may leave, the value among it.
+    /// The values that are possible after a crash, including the present one.
     crash_may_leave: BTreeSet<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Model for Block {
                     Stability::DataSync | Stability::FileSync => State::stable(*value),
                 })
             }
-            // Nobody was told that it is stable.
+            // No reply reported it as stable.
             (Op::Write { value, .. }, None) => Some(state.written(*value)),
             (Op::Read { .. }, Some(Outcome::Data(value))) if *value != state.value => None,
             (Op::Read { .. }, Some(Outcome::Data(_)) | None) => Some(state.clone()),

@@ -8,21 +8,21 @@ use crate::fit::Model;
 use crate::history::{History, OpId};
 use crate::op::{How, Op, Outcome, Owner, Place};
 
-/// A folder. Its names are as stable as the answer that made them.
+/// A folder. Its names are as stable as the replies to the calls that created them.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     owner: Owner,
-    /// The files that links are made to.
+    /// The targets of links.
     files: BTreeMap<Owner, Handle>,
 }
 
-/// What a name leads to.
+/// The object of a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     is_folder: bool,
-    /// What it is, where a client was told.
+    /// The handle, after a client received it.
     handle: Option<Handle>,
-    /// The exclusive CREATE that made it.
+    /// The exclusive CREATE that created it.
     exclusive: Option<OpId>,
 }
 
@@ -40,7 +40,7 @@ impl Folder {
         Self { owner, files: opened.collect() }
     }
 
-    /// Does an operation; says what it must be answered.
+    /// Runs an operation; returns the required outcome.
     fn run(
         &self,
         state: &mut State,
@@ -71,7 +71,7 @@ impl Folder {
             Op::Rename { from, to, .. } => rename(state, from, to),
             Op::List { .. } => Ok(()),
             Op::Mount | Op::Open(_) | Op::Read { .. } | Op::Write { .. } | Op::Commit { .. } => {
-                panic!("{op:?} is not about names")
+                panic!("{op:?} is no operation on names")
             }
         }
     }
@@ -148,13 +148,13 @@ impl Model for Folder {
     }
 }
 
-/// Whether the object that an operation answered is that of its name; if it was not known until
-/// now, it is from now on.
+/// Returns true if an operation's object is the object of its name. An unknown object of the name
+/// is set to it.
 fn names_it(state: &mut State, op: &Op, object: Option<Handle>) -> bool {
     let (Op::Lookup { name, .. } | Op::Create { name, .. } | Op::Mkdir { name, .. }) = *op else {
         return true;
     };
-    let entry = state.get_mut(&name).expect("an object was found or made");
+    let entry = state.get_mut(&name).expect("the name has an object");
     entry.handle = entry.handle.or(object);
     entry.handle == object
 }

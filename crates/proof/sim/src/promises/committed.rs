@@ -1,7 +1,7 @@
 //! Data that was acknowledged by a COMMIT survives a crash.
 //!
-//! As [`stable`](super::stable), for values that were written unstably under the verifier that a
-//! COMMIT answered later.
+//! Like [`stable`](super::stable), for values that were written unstably under the verifier that a
+//! later COMMIT returned.
 
 use std::collections::BTreeMap;
 

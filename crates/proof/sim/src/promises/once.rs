@@ -1,10 +1,10 @@
 //! A repeated call takes effect once, however often its client or the network repeats it.
 //!
-//! In a folder that only one program uses, one operation comes after another, so each has one
-//! right outcome. A call that runs twice is told what it left itself (EXIST, NOENT), and one that
-//! runs late undoes what came after it, which a later look shows. A crash may take what the server
-//! knew of calls, so a call that outlives one may run once more. The end of the server's process
-//! takes only calls that it had no reply to yet.
+//! In a folder that only one program uses, operations are sequential, so each has one correct
+//! outcome. A call that runs twice gets the result of its own first run (EXIST, NOENT), and one
+//! that runs late undoes later operations, which a later read shows. A crash may lose the duplicate
+//! request cache, so a call that outlives a crash may run once more. The end of the server's
+//! process loses only calls without a reply.
 
 use super::owners;
 use crate::fit::fit;

@@ -1,5 +1,5 @@
-//! Each history fits the sequential model: what several clients did at once to names and to data
-//! could have been done in some order, each operation between its beginning and its end.
+//! Each history fits the sequential model: there is an order of all concurrent operations on names
+//! and data, each at one moment between its beginning and its end, that explains the outcomes.
 
 use super::owners;
 use crate::fit::fit;

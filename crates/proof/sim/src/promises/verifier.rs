@@ -1,7 +1,7 @@
 //! The verifier changes whenever uncommitted data may be lost.
 //!
-//! A verifier under which data was written that no COMMIT acknowledged before a crash must not be
-//! answered to any operation that begins after the crash.
+//! Suppose that data was written under a verifier and that no COMMIT acknowledged the data before a
+//! crash. Then no operation that begins after the crash may return this verifier.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) fn check(history: &History) -> Result<(), String> {
             Record::Ended(id) => {
                 let Some((file, verifier, stability)) = told(history.doing(id)) else { continue };
                 if history.outlives(id, last_crash) {
-                    // It may have been answered before the crash.
+                    // The reply may have come before the crash.
                     continue;
                 }
                 if spent.contains(&verifier) {
@@ -44,7 +44,7 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// The verifier that a program was told, and how stable a WRITE was; nothing for a COMMIT.
+/// The verifier in a program's reply, and the stability of a WRITE; no stability for a COMMIT.
 fn told(doing: &Doing) -> Option<(Owner, [u8; 8], Option<Stability>)> {
     match (&doing.op, doing.outcome.as_ref()?) {
         (Op::Write { file, .. }, Outcome::Written { verifier, stability }) => {

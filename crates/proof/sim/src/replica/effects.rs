@@ -1,4 +1,4 @@
-//! What the machines of a metaserver ask it to do.
+//! The effects of a metaserver's machines.
 
 use leasehold_base::units::FileId;
 use leasehold_core::replica::{
@@ -45,7 +45,7 @@ impl Node {
                 }
                 copies::Effect::Search(call, place) => self.search(call, place),
                 copies::Effect::Keep(_, object) => {
-                    let metafile = brought.clone().expect("it came with the answer");
+                    let metafile = brought.clone().expect("the metafile is in the reply");
                     self.live.kept.insert(object, metafile);
                 }
                 copies::Effect::Drop(object) => {
@@ -53,7 +53,7 @@ impl Node {
                 }
                 copies::Effect::Go(ticket, _) => self.operation_goes(ticket),
                 copies::Effect::Once(ticket, _) => {
-                    let metafile = brought.clone().expect("it came with the answer");
+                    let metafile = brought.clone().expect("the metafile is in the reply");
                     self.operation_shows(ticket, metafile);
                 }
                 copies::Effect::Gone(ticket) => self.operation_found_nothing(ticket),
@@ -68,7 +68,7 @@ impl Node {
         for effect in effects {
             match effect {
                 changes::Effect::Release(call, object) => {
-                    let id = self.live.dirty.remove(&object).expect("something was changed");
+                    let id = self.live.dirty.remove(&object).expect("the object is dirty");
                     self.live.on_its_way.insert(call, (object, id));
                     let home = self.home_of(object);
                     self.call(home, Ask::Change(object, id), Why::Change(call));
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Tells all others that an object has lost a name.
+    /// Announces to all others that an object has lost a name.
     pub(super) fn announce(&mut self, object: FileId, version: Stamp, left: Place) {
         let metafile = self.disk.metafiles.get(&object);
         let place = metafile.and_then(|metafile| metafile.place.clone());
@@ -200,14 +200,14 @@ impl Node {
         }
     }
 
-    /// A ticket for who waits for an answer.
+    /// Creates a ticket for an asker that waits for a reply.
     pub(super) fn waits(&mut self, asker: Asker) -> Ticket {
         let ticket = Ticket(self.number());
         self.live.waiting.insert(ticket, asker);
         ticket
     }
 
-    /// Tells who waits, wherever that is.
+    /// Sends the result to the asker, here or at a peer.
     fn finish(&mut self, ticket: Ticket, answer: Answer) {
         if let Some(change) = self.live.closing.remove(&ticket) {
             self.home(home::Event::Had(change, answer.had()));

@@ -1,4 +1,4 @@
-//! The leases that homes of strict worlds grant others, and what waits for them.
+//! The leases that homes of strict worlds grant to others, and the operations that wait for them.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ const TERMS: Terms = Terms {
     ..Terms::DEFAULT
 };
 
-/// Turns that end when a change is on the disk.
+/// Operation guards (turns) that end when a change is on the disk.
 pub(super) type Turns = Vec<(FileId, Ticket)>;
 
-/// A lease that is to be given back.
+/// A lease that was recalled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evicted {
     holder: Client,
@@ -37,11 +37,12 @@ pub(super) struct Evicted {
 #[derive(Clone, Debug)]
 enum Turn {
     Ask(Asker, Ask),
-    /// What is still to be had for it, the next one last, and what is had.
+    /// The objects for which guards are still needed, the next one last, and the guards that it
+    /// has.
     Change(Chore, Vec<FileId>, Turns),
 }
 
-/// Who has leases on what has its home here.
+/// The leases of others on the objects that have their home here.
 #[derive(Clone, Debug)]
 pub(super) struct Leasing {
     table: Table,
@@ -71,12 +72,12 @@ const fn leased(file: FileId) -> Object {
 }
 
 impl Node {
-    /// Leaves a change of objects to the disk, once nobody else has a lease on them.
+    /// Passes a change of objects to the disk, once no other metaserver has a lease on them.
     pub(super) fn changing(&mut self, objects: &[FileId], chore: Chore) {
         self.changing_with(objects, Vec::new(), chore);
     }
 
-    /// The same where turns on others of them are had.
+    /// Does the same with guards that it already has on others of these objects.
     pub(super) fn changing_with(&mut self, objects: &[FileId], had: Turns, chore: Chore) {
         let mut to_have = objects.to_vec();
         to_have.sort_unstable_by(|one, other| other.cmp(one));
@@ -94,7 +95,7 @@ impl Node {
         }
     }
 
-    /// A peer asks for something that it may keep.
+    /// A peer requests something that it may cache.
     pub(super) fn ask_leased(&mut self, asker: Asker, object: FileId, ask: Ask) {
         let leasing = &mut self.live.leasing;
         let holder = *leasing.holders.entry(asker.peer).or_insert_with(|| {
@@ -133,7 +134,9 @@ impl Node {
                         self.call(peer, Ask::Evict(object), Why::Evicted(evicted));
                     }
                 }
-                Effect::Later(_) | Effect::Inquire(..) => unreachable!("nobody writes by a lease"),
+                Effect::Later(_) | Effect::Inquire(..) => {
+                    unreachable!("no metaserver writes under a lease")
+                }
             }
         }
     }
@@ -149,7 +152,7 @@ impl Node {
                 let is_granted = grant.is_some_and(|grant| grant.cachable);
                 let answer = if let Ask::Search(place, _) = &ask {
                     let stands = self.stands(object, place);
-                    // If not, another has come to stand there while this one's turn came.
+                    // Otherwise another object has got the name while this request waited.
                     let fetched = stands.then(|| self.known_of(&Ask::Fetch(object, None)));
                     fetched.unwrap_or(Answer::Later)
                 } else {
@@ -159,7 +162,7 @@ impl Node {
                 self.answer(asker, if is_granted { answer } else { Answer::Later });
                 self.leases(Event::Done(leased(object), ticket, Outcome { used: 0, void }));
             }
-            None => unreachable!("each has its turn once"),
+            None => unreachable!("each ticket has one operation guard"),
         }
     }
 
@@ -170,7 +173,7 @@ impl Node {
         }
     }
 
-    /// A peer has begun another epoch: it holds nothing, and what came from it is good no more.
+    /// A peer has begun another epoch: it holds no leases, and data that it sent before is invalid.
     pub(super) fn has_restarted(&mut self, peer: Peer) {
         if !self.strict {
             return;

@@ -1,4 +1,4 @@
-//! What metaservers say to each other, as `spec/replica.x` has it.
+//! The messages between metaservers, as in `spec/replica.x`.
 
 use leasehold_base::units::FileId;
 use leasehold_core::replica::home::Refusal;
@@ -10,19 +10,19 @@ use leasehold_core::replica::{Peer, Place, Stamp};
 
 use super::node::ROOT;
 
-/// All that is known of an object. In these worlds it has one name, and its data is a number.
+/// The metadata of an object. In these worlds an object has one name, and its data is a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metafile {
     pub(super) object: FileId,
     pub(super) version: Stamp,
     pub(super) is_directory: bool,
-    /// None at the root.
+    /// `None` for the root.
     pub(super) place: Option<Place>,
     pub(super) content: u64,
 }
 
 impl Metafile {
-    /// The root's, before the first change.
+    /// The root's metafile, before the first change.
     pub(super) const fn root() -> Self {
         Self { object: ROOT, version: Stamp(0), is_directory: true, place: None, content: 0 }
     }
@@ -34,12 +34,12 @@ pub(super) enum Ask {
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    /// With what loses the name to it.
+    /// A claim of the name, with the object that loses the name to it.
     Claim(Place, FileId, Option<FileId>),
-    /// With who claims the name and has it.
+    /// A question about the object at a place, with the object that claims the name and has it.
     Stands(Place, FileId, Option<FileId>),
     Yield(Yield),
-    /// With the version of what has the name, if it has.
+    /// The result of a replacement, with the version of the object that has the name, if it has.
     Replaced(Yield, Option<Stamp>),
     Change(FileId, u64),
     Place {
@@ -62,7 +62,8 @@ pub(super) enum Ask {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// With what is to lose names of those that have their home at who is answered.
+    /// The reply also lists objects, with their home at the requester, that are about to lose a
+    /// name.
     Known(Known, Vec<Yield>),
     Metafile(Metafile),
     Same,
@@ -81,7 +82,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Whether an object stands at a place, where that was asked.
+    /// Returns the answer to a question if an object stands at a place.
     pub(super) fn stands(&self) -> Stands {
         if *self == Self::Is(true) {
             Stands::Yes
@@ -92,7 +93,7 @@ impl Answer {
         }
     }
 
-    /// Whether what was asked for is had, where that is all there is to say.
+    /// Returns the result of a request that has no other result than success or refusal.
     pub(super) const fn had(&self) -> Result<(), Refusal> {
         match self {
             Self::Done => Ok(()),
@@ -117,7 +118,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Ask(Ask),
-    /// The last stamp of who answers, and the answer.
+    /// The last stamp of the answering metaserver, and the answer.
     Answer(Stamp, Answer),
 }
 
@@ -125,9 +126,9 @@ pub(super) enum Body {
 pub(super) struct Message {
     pub(super) from: Peer,
     pub(super) to: Peer,
-    /// The epoch of who sends it.
+    /// The sender's epoch.
     pub(super) epoch: u64,
-    /// The epoch of who gets it, as far as the sender knows.
+    /// The receiver's epoch, as far as the sender knows it.
     pub(super) callee_epoch: u64,
     pub(super) call: u64,
     pub(super) body: Body,

@@ -1,4 +1,4 @@
-//! A metaserver: the machines of `core::replica`, and what drives them.
+//! A metaserver: the machines of `core::replica`, and their driver.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ use super::message::{Answer, Ask, Body, Message, Metafile};
 use super::operation::{Operation, Outcome};
 use super::searching::Searching;
 
-/// How long until a call is sent again, and until it is given up.
+/// The time after which a call is retransmitted, and its timeout.
 const AGAIN: Duration = Duration::from_millis(400);
 const CALL_MAX: Duration = Duration::from_millis(2500);
 
@@ -35,7 +35,7 @@ pub(super) const BOUNDS: Bounds = Bounds { most: 40, ..Bounds::DEFAULT };
 /// The root: the first id of the first metaserver.
 pub(super) const ROOT: FileId = FileId(1 << 48 | 1);
 
-/// What survives a crash.
+/// The state that survives a crash.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     pub(super) known: Known,
@@ -44,7 +44,7 @@ pub(super) struct Disk {
     pub(super) leave: Option<Move>,
     pub(super) metafiles: BTreeMap<FileId, Metafile>,
     pub(super) notes: BTreeMap<Place, FileId>,
-    /// Objects by which others lose names that have other homes, and have not yet.
+    /// Objects that replace objects of other homes, where the replacement is not complete.
     pub(super) replacing: BTreeMap<FileId, (Place, FileId)>,
 }
 
@@ -69,11 +69,12 @@ impl Disk {
     }
 }
 
-/// What the disk takes its time for.
+/// A write of the disk, which takes time.
 #[derive(Clone, Debug)]
 pub(super) enum Chore {
     Store(Ticket, home::Change),
-    /// Nothing yet: nobody else is to have a lease on what is changed then.
+    /// Nothing is written yet: the change waits until no other metaserver has a lease on its
+    /// objects.
     Turn(Ticket),
     Note(Place, FileId),
     Leave(Move),
@@ -87,7 +88,7 @@ pub(super) enum Chore {
     Lose(Asker, Yield),
 }
 
-/// Whom an answer goes to.
+/// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Asker {
     pub(super) peer: Peer,
@@ -95,24 +96,24 @@ pub(super) struct Asker {
     pub(super) call: u64,
 }
 
-/// What comes of a step, for the world.
+/// A result of a step, for the world.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
-    /// The disk does this, which ends turns at objects.
+    /// The disk carries this out, and then operation guards on objects end.
     Chore(Duration, Chore, Turns),
     Ended(Operation, Outcome),
     /// A metafile was changed on the disk, on behalf of a call.
     Stored(FileId, Option<Metafile>, Option<Asker>),
-    /// This has lost its name to what is stored in this moment.
+    /// This object has lost its name to the object that is stored at the same moment.
     Replaced(FileId),
-    /// This is put in a listing.
+    /// This object is part of a listing.
     Showed(Metafile),
-    /// It was heard that this is gone.
+    /// A peer reported that this object is gone.
     Gone(FileId),
 }
 
-/// Why a call was made.
+/// The reason for a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
     Hello,
@@ -141,7 +142,7 @@ pub(super) struct Called {
     pub(super) until: Time,
 }
 
-/// What a crash takes.
+/// The state that a crash loses.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     pub(super) peers: Peers,
@@ -155,18 +156,18 @@ pub(super) struct Live {
     pub(super) ids: Ids,
     /// The copies.
     pub(super) kept: BTreeMap<FileId, Metafile>,
-    /// What a call of `copies` has brought.
+    /// The result of the last call of `copies`.
     pub(super) brought: Option<Metafile>,
     pub(super) dirty: BTreeMap<FileId, u64>,
     pub(super) on_its_way: BTreeMap<Call, (FileId, u64)>,
     pub(super) searches: BTreeMap<u64, Searching>,
     pub(super) calls: BTreeMap<u64, Called>,
-    /// Calls that came, with the answer once there is one.
+    /// Received calls, with the answer once there is one.
     pub(super) seen: BTreeMap<Asker, Option<Answer>>,
     pub(super) waiting: BTreeMap<Ticket, Asker>,
-    /// Turns of changes that are not left to the disk yet.
+    /// Operation guards of changes that have not been passed to the disk.
     pub(super) first: BTreeMap<Ticket, Turns>,
-    /// Which change waits for a directory's end.
+    /// The change that waits for the removal of a directory.
     pub(super) closing: BTreeMap<Ticket, Ticket>,
     pub(super) operation: Option<(Ticket, Operation)>,
     last: u64,
@@ -177,7 +178,7 @@ pub(super) struct Node {
     pub(super) count: u32,
     pub(super) homes: Homes,
     pub(super) order: Order,
-    /// Whether copies are had by leases.
+    /// True if metaservers cache under leases.
     pub(super) strict: bool,
     pub(super) mutant: Option<ReplicaMutant>,
     pub(super) disk: Disk,
@@ -213,11 +214,11 @@ impl Node {
         }
     }
 
-    /// Begins an epoch; what was in memory is gone.
+    /// Begins an epoch with an empty memory.
     pub(super) fn start(&mut self, now: Time) {
         self.now = now;
         self.live = Live::new(self.me, now, &mut self.disk, self.mutant);
-        // An old backup has an epoch again, but no answer of then is for a call of now.
+        // An old backup repeats an epoch, but no answer of that time matches a call of this time.
         self.live.last = self.random.below(1 << 24) << 7;
         self.peers(peers::Event::Tick);
         self.moves(moves::Event::Tick);
@@ -228,10 +229,11 @@ impl Node {
     }
 
     pub(super) fn home_of(&self, object: FileId) -> Peer {
-        self.homes.of(object).expect("every id was given")
+        self.homes.of(object).expect("every id has a home")
     }
 
-    /// Whether an object replaces another in one step: all but directories of two homes.
+    /// Returns true if an object replaces another in one step: in all cases but directories of two
+    /// homes.
     pub(super) fn replaces_in_one_step(
         &self,
         one: FileId,
@@ -241,7 +243,7 @@ impl Node {
         self.home_of(one) == self.home_of(other) || !is_directory
     }
 
-    /// A number that was never given before, in any epoch.
+    /// Returns a number that was never used before, in any epoch.
     pub(super) const fn number(&mut self) -> u64 {
         self.live.last += 1;
         self.live.peers.epoch() << 32 | self.live.last
@@ -267,7 +269,7 @@ impl Node {
         self.outs.push(Out::Send(message));
     }
 
-    /// Leaves something to the disk.
+    /// Passes a write to the disk.
     pub(super) fn put_off(&mut self, chore: Chore, turns: Turns) {
         let time = upto(&mut self.random, Duration::from_millis(20));
         self.outs.push(Out::Chore(time, chore, turns));
@@ -299,7 +301,7 @@ impl Node {
         self.yields(yields::Event::Tick);
         let over = self.live.calls.iter().filter(|(_, called)| called.until <= now);
         for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
-            let called = self.live.calls.remove(&call).expect("it is under way");
+            let called = self.live.calls.remove(&call).expect("the call is in progress");
             self.answered(called.why, Answer::Later);
         }
         for called in self.live.calls.values_mut().filter(|called| called.again <= now) {
@@ -310,7 +312,7 @@ impl Node {
         }
     }
 
-    /// A metafile is changed on the disk, with the next stamp.
+    /// Changes a metafile on the disk, with the next stamp.
     pub(super) fn store(
         &mut self,
         object: FileId,
@@ -336,7 +338,7 @@ impl Node {
         version
     }
 
-    /// The disk has done it; true for what was answered.
+    /// Completes a write of the disk; returns true for an answered one.
     pub(super) fn chore(&mut self, now: Time, chore: Chore, turns: Turns, crashes: bool) {
         self.now = now;
         self.do_chore(chore, crashes);
@@ -350,7 +352,7 @@ impl Node {
             Chore::Store(ticket, change) => {
                 let asker = self.live.waiting.get(&ticket).copied();
                 let (to, is_directory) = (change.to.clone(), change.is_directory);
-                // In the same moment: a crash finds both done or none.
+                // At the same moment: a crash finds both changes or none.
                 if let Some(over) = change.over_here() {
                     self.store(over, None, |_| false);
                 }

@@ -1,4 +1,4 @@
-//! What a client does at a metaserver, one thing after the other.
+//! The operations of a client at a metaserver, one after the other.
 
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::{Place, Ticket, changes, copies, home};
@@ -7,7 +7,7 @@ use super::ReplicaMutant;
 use super::message::{Answer, Ask, Metafile};
 use super::node::{Node, Out, Why};
 
-/// How often a name is looked for before its client is told to come again.
+/// The number of searches for a name before its client has to retry.
 const ROUNDS_MAX: usize = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum What {
     Miss(FileId),
     Write(FileId, u64),
     Commit(FileId, u64),
-    /// What was written is released, and then the home told.
+    /// Releases the written data, and then reports it to the home.
     Set(FileId, u64),
     Place {
         object: FileId,
@@ -37,14 +37,14 @@ pub(super) enum What {
 pub(super) struct Operation {
     pub(super) what: What,
     rounds: usize,
-    /// What a listing still asks about, the last first, and what it has found to be there.
+    /// The entries that a listing still checks, the last first, and the entries that it has found.
     to_list: Vec<(Place, FileId)>,
     listed: Vec<Metafile>,
-    /// The copy that is asked about; none while the name is searched for.
+    /// The copy that it checks; `None` while it searches for the name.
     checked: Option<FileId>,
-    /// Whether the home of what is listed was asked who has the name.
+    /// True if the home of the listed object was asked which object has the name.
     is_asked: bool,
-    /// Whether this is the first of two steps.
+    /// True for the first of two steps.
     is_first: bool,
 }
 
@@ -82,7 +82,7 @@ impl Node {
                     self.disk.ids = stored;
                     self.live.ids.stored(stored);
                 }
-                let object = self.live.ids.take().expect("enough are stored");
+                let object = self.live.ids.take().expect("the disk has enough ids");
                 let (from, to, over) = (None, Some(place), None);
                 let change = home::Change { object, is_directory, from, to, over };
                 self.home(home::Event::Change(ticket, change));
@@ -151,13 +151,13 @@ impl Node {
         self.call(self.home_of(object), ask, Why::Operation(ticket));
     }
 
-    /// Takes the second of two steps when the first is done; whether it does.
+    /// Starts the second of two steps when the first is done; returns true if it does.
     fn steps_on(&mut self, ticket: Ticket, answer: &Answer) -> bool {
         let operation = self.live.operation.as_mut().filter(|(one, _)| *one == ticket);
         let Some((_, operation)) = operation.filter(|(_, one)| one.is_first) else { return false };
         operation.is_first = false;
         match (operation.what.clone(), answer) {
-            // If it is gone somebody else has taken it away.
+            // If the object is gone, another client has removed it.
             (What::Place { object, from, to, .. }, Answer::Version(_) | Answer::Gone) => {
                 self.place(ticket, object, (Some(from), to), None);
             }
@@ -194,7 +194,7 @@ impl Node {
         }
     }
 
-    /// The directory's home has listed its notes.
+    /// Handles the entries from the directory's home.
     pub(super) fn list(&mut self, ticket: Ticket, names: Vec<(Place, FileId)>) {
         if let Some((_, operation)) = self.live.operation.as_mut().filter(|(one, _)| *one == ticket)
         {
@@ -203,7 +203,8 @@ impl Node {
         }
     }
 
-    /// Goes on with a listing: what has its home here is known, of all else there are copies.
+    /// Continues a listing: objects that have their home here are known, and all others have
+    /// copies.
     fn list_on(&mut self, ticket: Ticket) {
         while let Some((_, operation)) = &mut self.live.operation {
             operation.checked = None;
@@ -229,14 +230,14 @@ impl Node {
         }
     }
 
-    /// There is a good copy of what the listing asks about, or this is shown.
+    /// There is a valid copy of the entry that the listing checks, or the home showed it.
     fn list_goes(&mut self, ticket: Ticket, shown: Option<Metafile>) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, object)) = operation.to_list.last().cloned() else { return };
         let copy = shown.or_else(|| self.live.kept.get(&object).cloned());
         let stands = copy.filter(|copy| copy.place.as_ref() == Some(&place));
         if stands.is_none() && operation.checked.is_none() {
-            // It is not where its directory's home has it: the copy may be old.
+            // The object is not at the place that its directory's home lists: the copy may be old.
             operation.checked = Some(object);
             self.copies(copies::Event::Miss(ticket, object));
             return;
@@ -251,12 +252,13 @@ impl Node {
         self.list_on(ticket);
     }
 
-    /// A note may be of another that has its home there too: that is asked who has the name.
+    /// A record may belong to another object with the same home: the listing asks that home which
+    /// object has the name.
     fn list_by_home(&mut self, ticket: Ticket) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, object)) = operation.to_list.last().cloned() else { return };
         if operation.is_asked {
-            // It changes while it is looked at.
+            // The entry changes during the check.
             self.end(ticket, Outcome::Later);
             return;
         }
@@ -265,7 +267,7 @@ impl Node {
         self.call(home, Ask::Search(place, Vec::new()), Why::Operation(ticket));
     }
 
-    /// The home says who has a name that is listed.
+    /// Handles the home's answer to the question which object has a listed name.
     fn listed_by_home(&mut self, ticket: Ticket, answer: &Answer) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, _)) = operation.to_list.pop() else { return };
@@ -284,7 +286,7 @@ impl Node {
         self.live.operation.as_ref().filter(|(one, _)| *one == ticket).map(|(_, one)| one)
     }
 
-    /// What is used is here, and good.
+    /// The object of the operation is here, and its copy is valid.
     pub(super) fn operation_goes(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         match operation.what.clone() {
@@ -308,7 +310,7 @@ impl Node {
         }
     }
 
-    /// What is used was so after it was asked for, and is not kept.
+    /// The object had this state after the request; the metaserver does not cache it.
     pub(super) fn operation_shows(&mut self, ticket: Ticket, metafile: Metafile) {
         let Some(operation) = self.operation(ticket) else { return };
         match operation.what.clone() {
@@ -327,7 +329,7 @@ impl Node {
         }
     }
 
-    /// What is used is gone, or nowhere.
+    /// The object of the operation is gone, or was not found.
     pub(super) fn operation_found_nothing(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         if let What::List(_) = operation.what {

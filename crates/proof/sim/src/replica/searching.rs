@@ -1,4 +1,4 @@
-//! Searches of a metaserver, its own and as a part of another's.
+//! Searches of a metaserver, its own and searches on behalf of another.
 
 use leasehold_core::replica::search::{self, Search};
 use leasehold_core::replica::{Call, Peer, Place, copies};
@@ -7,7 +7,7 @@ use super::ReplicaMutant;
 use super::message::{Answer, Ask, Metafile};
 use super::node::{Asker, Node, Why};
 
-/// Whom the search is for.
+/// The requester of the search.
 #[derive(Clone, Copy, Debug)]
 enum For {
     Copies(Call),
@@ -35,7 +35,7 @@ impl Node {
         self.begin(search, place, For::Copies(call), effects);
     }
 
-    /// Searches for another peer among those behind this one.
+    /// Searches on behalf of another peer among the peers behind this one.
     pub(super) fn search_behind(&mut self, asker: Asker, place: Place, behind: &[Peer]) {
         let mut effects = Vec::new();
         let search = Search::among(behind, &mut effects);
@@ -62,13 +62,14 @@ impl Node {
                     self.call(peer, Ask::Search(place, behind), Why::Search(id));
                 }
                 search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
-                // The note may be of another that has its home there too.
+                // The record may belong to another object with the same home.
                 search::Effect::Fetch(object) => {
                     let home = self.home_of(object);
                     self.call(home, Ask::Search(place, Vec::new()), Why::SearchFetch(id));
                 }
                 search::Effect::Found(_) | search::Effect::Nowhere | search::Effect::Unknown => {
-                    let searching = self.live.searches.remove(&id).expect("it is there");
+                    let searching =
+                        self.live.searches.remove(&id).expect("the search is in progress");
                     self.search_ended(searching, &effect);
                 }
             }
@@ -77,9 +78,9 @@ impl Node {
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
         let Searching { of, found, is_claimed, place, .. } = searching;
-        // No lease says when that ends.
+        // No lease covers the end of that state.
         let is_for_now = is_claimed || self.home_of(place.directory) == self.me;
-        // Others were asked, and something may have come to stand at home meanwhile.
+        // The search asked others, and meanwhile an object may have got the name at home.
         let was_lost = self.live.yields.was_lost(self.now, &place);
         let misses_home =
             self.mutant == Some(ReplicaMutant::MissesHome) && matches!(of, For::Copies(_));
@@ -99,12 +100,12 @@ impl Node {
                 self.copies(copies::Event::Vacant(call));
             }
             (For::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
-            // What stands at home is found the next time.
+            // The next search finds the object at home.
             (For::Copies(call), _) => self.copies(copies::Event::Failed(call)),
         }
     }
 
-    /// An answer for the search, of a call that asked who has the name.
+    /// Handles an answer for the search, to a call that asked which object has the name.
     pub(super) fn searched(&mut self, id: u64, why: Why, answer: Answer) {
         let Some(searching) = self.live.searches.get_mut(&id) else { return };
         let named = match answer {

@@ -1,4 +1,4 @@
-//! What a metaserver does when it is asked, and when it is answered.
+//! The metaserver's handling of requests and of answers.
 
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::peers::{self, Known, Refusal};
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// Answers what had no effect, so that it may come again.
+    /// Sends an answer to a request without effect, so that the request may be repeated.
     fn reply_only(&mut self, asker: Asker, answer: Answer) {
         self.answer(asker, answer);
         self.live.seen.remove(&asker);
@@ -90,7 +90,7 @@ impl Node {
         self.live.peers.step(self.now, hello, &mut effects);
         for effect in effects {
             if let peers::Effect::Answer(_, known) = effect {
-                // It is not known yet what will be replaced of what it has.
+                // It is not known yet which of the peer's objects will be replaced.
                 let is_storing = self.live.home.is_storing_over(asker.peer);
                 let answer = Answer::Known(known, self.replaced_of(asker.peer));
                 self.reply_only(asker, if is_storing { Answer::Later } else { answer });
@@ -104,7 +104,7 @@ impl Node {
         self.disk.metafiles.get(&directory).is_some_and(|metafile| metafile.is_directory)
     }
 
-    /// What is known here of what is fetched or named.
+    /// Returns the known state of a requested object or name.
     pub(super) fn known_of(&self, ask: &Ask) -> Answer {
         if let Ask::Fetch(object, known) = ask {
             if self.live.yields.hides(*object).is_some() {
@@ -188,7 +188,7 @@ impl Node {
         }
     }
 
-    /// An object is to have a name instead of another, or none.
+    /// Gives an object a name instead of another, or none.
     fn placed(
         &mut self,
         asker: Asker,
@@ -225,10 +225,10 @@ impl Node {
         metafile.is_some_and(|metafile| metafile.place.as_ref() == Some(place))
     }
 
-    /// The note of who has left is looked at, if it is here.
+    /// Checks the record of an object that has left its name, if the record is here.
     pub(super) fn has_left(&mut self, left: Place, object: FileId) {
         let noted = self.disk.notes.get(&left).copied();
-        // What was to replace it and did not may be noted.
+        // The record may name an object that was to replace it and did not.
         if let Some(noted) = noted.filter(|noted| self.home_of(*noted) == self.home_of(object)) {
             self.names(names::Event::Left(left, noted));
         }
@@ -244,7 +244,7 @@ impl Node {
             Why::Leave(ticket) | Why::Claim(ticket) => {
                 self.home(home::Event::Had(ticket, answer.had()));
             }
-            // It does not have the name any more.
+            // The object does not have the name any more.
             Why::Yield(ticket) if answer == Answer::Gone => {
                 self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
             }
@@ -272,7 +272,7 @@ impl Node {
             }
         }
     }
-    /// The home has said what it has, or nothing.
+    /// Handles a home's answer to a fetch, or the lack of one.
     fn fetched(&mut self, call: Call, answer: Answer) {
         let event = if answer == Answer::Same {
             copies::Event::Fetched(call, copies::Answer::Same)
@@ -288,7 +288,7 @@ impl Node {
         self.copies(event);
     }
 
-    /// The home has what was changed here, or not.
+    /// Handles a home's answer to a release, or the lack of one.
     fn released(&mut self, call: Call, answer: &Answer) {
         let Some((object, id)) = self.live.on_its_way.remove(&call) else { return };
         if let Answer::Version(version) = answer {
@@ -302,7 +302,7 @@ impl Node {
         }
     }
 
-    /// What one has changed oneself is as new as what is announced.
+    /// A metaserver's own change is as new as an announced one.
     pub(super) fn was_changed(&mut self, object: FileId, version: Stamp) {
         let place = self.live.kept.get(&object).and_then(|kept| kept.place.clone());
         if let Some(place) = place

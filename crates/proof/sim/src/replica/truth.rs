@@ -1,4 +1,4 @@
-//! What is true, and whether what was shown is.
+//! The true state (the oracle), and the checks of shown states against it.
 
 use core::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::Broken;
 use super::message::Metafile;
 use super::node::{Asker, BOUNDS, ROOT};
 
-/// By how much two clocks may differ, in millionths of the time that has run.
+/// The largest difference between two clocks, in millionths of the elapsed time.
 pub(super) const DRIFT_PPM_MAX: u32 = 2_000;
 
-/// A state of an object, from when on.
+/// A state of an object, with the time of its begin.
 #[derive(Clone, Debug)]
 struct State {
     since: Time,
     version: Stamp,
-    /// None when it is gone.
+    /// `None` after the object is gone.
     is: Option<Metafile>,
 }
 
@@ -30,15 +30,16 @@ pub(super) struct Truth {
     objects: BTreeMap<FileId, Vec<State>>,
     done: BTreeSet<Asker>,
     contents: BTreeSet<u64>,
-    /// What a client asked to be removed, or to be replaced.
+    /// The objects that a client requested to remove, or to replace.
     may_go: BTreeSet<FileId>,
-    /// Those of them whose name may be nobody's when they are gone.
+    /// The objects among them whose name may be free when they are gone.
     may_leave: BTreeSet<FileId>,
-    /// What has lost its name to what has another home, which its own home may not have stored yet.
+    /// The objects that have lost their name to an object of another home, where their own home may
+    /// not have stored it yet.
     replaced: BTreeSet<FileId>,
-    /// Names of what is gone in this moment, which somebody is to have at its end.
+    /// Names of objects that are removed at this moment; each needs a new object at its end.
     to_be_had: Vec<Place>,
-    /// What a metaserver has shown as gone, or was told.
+    /// Objects that a metaserver has reported as gone, or has learned to be gone.
     gone: BTreeSet<(u32, FileId)>,
 }
 
@@ -55,7 +56,7 @@ impl Truth {
         }
     }
 
-    /// Every object that is there.
+    /// Returns every existing object.
     pub(super) fn standing(&self) -> impl Iterator<Item = &Metafile> + '_ {
         self.objects.values().filter_map(|states| states.last()?.is.as_ref())
     }
@@ -64,12 +65,12 @@ impl Truth {
         self.objects.get(&object)?.last()?.is.as_ref()
     }
 
-    /// Every object that there ever was, so that clients may use what is gone.
+    /// Returns every object that ever existed, so that clients may use removed ones.
     pub(super) fn ever(&self) -> Vec<FileId> {
         self.objects.keys().copied().collect()
     }
 
-    /// A client asks that an object be removed, or that another take its place, in one step or not.
+    /// A client requests to remove an object, or to replace it, in one step or not.
     pub(super) fn asked_away(&mut self, object: FileId, in_one_step: bool) {
         self.may_go.insert(object);
         if !in_one_step {
@@ -87,10 +88,10 @@ impl Truth {
         version: Stamp,
     ) {
         if let Some(asker) = asker.filter(|asker| !self.done.insert(*asker)) {
-            self.broke("once", || format!("{asker:?} was done again"));
+            self.broke("once", || format!("{asker:?} ran again"));
         }
         if is.is_none() && !self.may_go.contains(&object) {
-            self.broke("no-file-lost", || format!("{object:?} is gone, which nobody asked for"));
+            self.broke("no-file-lost", || format!("{object:?} is gone without a request"));
         }
         if is.is_none() && !self.may_leave.contains(&object) {
             let place = self.is(object).and_then(|was| was.place.clone());
@@ -104,7 +105,7 @@ impl Truth {
         self.is_tree();
     }
 
-    /// An object has lost its name to one that is stored in this moment by another home.
+    /// An object has lost its name to an object that another home stores at this moment.
     pub(super) fn replaced(&mut self, now: Time, object: FileId) {
         let last = self.objects.get(&object).and_then(|states| states.last());
         let version = last.map(|state| state.version).unwrap_or_default();
@@ -112,19 +113,19 @@ impl Truth {
         self.replaced.insert(object);
     }
 
-    /// A moment has ended: what took the place of another has its name.
+    /// A moment has ended: each replaced name has its new object.
     pub(super) fn names_stay(&mut self) {
         for place in core::mem::take(&mut self.to_be_had) {
             if !self.standing().any(|metafile| metafile.place.as_ref() == Some(&place)) {
                 self.broke("name-stays", || {
-                    format!("{place:?} is nobody's, of what was only to be replaced")
+                    format!("{place:?} has no object, and its object was only to be replaced")
                 });
             }
         }
     }
 
-    /// Each object has a parent that is a directory and there, no two have one place, and all ways
-    /// up end at the root.
+    /// Checks that each object has an existing directory as its parent, that no two have one place,
+    /// and that all paths upwards end at the root.
     fn is_tree(&mut self) {
         let mut broken = Vec::new();
         let mut places: BTreeMap<&Place, FileId> = BTreeMap::new();
@@ -133,16 +134,16 @@ impl Truth {
             while let (Some(place), true) = (&at.place, steps < 1000) {
                 let Some(parent) = self.is(place.directory).filter(|parent| parent.is_directory)
                 else {
-                    broken.push(("tree", format!("{} is in nothing, at {place:?}", at.object.0)));
+                    broken.push(("tree", format!("{} has no parent, at {place:?}", at.object.0)));
                     break;
                 };
                 at = parent;
                 steps += 1;
             }
             if steps == 1000 {
-                broken.push(("tree", format!("{} is above itself", metafile.object.0)));
+                broken.push(("tree", format!("{} is its own ancestor", metafile.object.0)));
             }
-            let place = metafile.place.as_ref().expect("only the root has none");
+            let place = metafile.place.as_ref().expect("only the root has no place");
             if let Some(other) = places.insert(place, metafile.object) {
                 let objects = [metafile.object.0, other.0];
                 broken.push(("one-name", format!("{objects:?} are at {place:?}")));
@@ -151,14 +152,15 @@ impl Truth {
         broken.into_iter().for_each(|(promise, how)| self.broke(promise, || how));
     }
 
-    /// What was true at this time or later may be shown now.
+    /// A state that was true at the returned time or later may be shown now.
     pub(super) fn oldest(now: Time) -> Time {
         let window = BOUNDS.window + BOUNDS.window * DRIFT_PPM_MAX / 1_000_000;
         let before = now.since(Time::ZERO).saturating_sub(window);
         Time::ZERO + before
     }
 
-    /// A metaserver has shown an object so, which must have been true at this time or later.
+    /// A metaserver has shown this state of an object, which must have been true at this time or
+    /// later.
     pub(super) fn saw(&mut self, (oldest, now): (Time, Time), peer: u32, seen: &Metafile) {
         let states = self.objects.get(&seen.object).map(Vec::as_slice).unwrap_or_default();
         let at = states.iter().position(|state| state.version == seen.version);
@@ -167,23 +169,23 @@ impl Truth {
             Some(Some(until)) if until < oldest => {
                 let age = now.since(until);
                 self.broke("bounded-staleness", || {
-                    format!("{peer} showed {seen:?}, which is not so for {age:?}")
+                    format!("{peer} showed {seen:?}, which is out of date by {age:?}")
                 });
             }
             Some(_) => {}
             None => self.broke("bounded-staleness", || format!("{peer} showed {seen:?}, never so")),
         }
         if self.gone.contains(&(peer, seen.object)) {
-            self.broke("gone", || format!("{peer} showed {seen:?} after it was gone there"));
+            self.broke("gone", || format!("{peer} showed {seen:?} after reporting it as gone"));
         }
     }
 
-    /// A metaserver was told that an object is gone.
+    /// A metaserver has learned that an object is gone.
     pub(super) fn told_gone(&mut self, peer: u32, object: FileId) {
         self.gone.insert((peer, object));
     }
 
-    /// A metaserver has said that an object is gone.
+    /// A metaserver has reported that an object is gone.
     pub(super) fn saw_gone(&mut self, peer: u32, object: FileId) {
         if self.is(object).is_some() {
             self.broke("no-file-lost", || format!("{peer} showed {object:?} as gone"));
@@ -191,8 +193,8 @@ impl Truth {
         self.gone.insert((peer, object));
     }
 
-    /// A metaserver has said that nobody has a name; there was a moment from then on when that was
-    /// so.
+    /// A metaserver has reported that no object has a name; this must have been true at some moment
+    /// since then.
     pub(super) fn saw_nowhere(&mut self, (oldest, now): (Time, Time), peer: u32, place: &Place) {
         let mut taken: Vec<(Time, Time)> = Vec::new();
         for states in self.objects.values() {
@@ -204,7 +206,7 @@ impl Truth {
             }
         }
         taken.sort_unstable();
-        // A look may take no time at all.
+        // A read may take no time at all.
         let (mut covered, mut is_taken) = (oldest, false);
         for (since, until) in taken {
             if since <= covered && until >= covered {
@@ -214,12 +216,13 @@ impl Truth {
         }
         if is_taken && covered >= now {
             self.broke("bounded-staleness", || {
-                format!("{peer} showed nothing at {place:?}, where something was all the time")
+                format!("{peer} showed nothing at {place:?}, which had an object all the time")
             });
         }
     }
 
-    /// A metaserver has listed a directory: all names of what stood in it meanwhile are there.
+    /// A metaserver has listed a directory: the listing must have all names that existed throughout
+    /// it.
     pub(super) fn listed(
         &mut self,
         (began, now): (Time, Time),
@@ -232,7 +235,7 @@ impl Truth {
             let Some(all) = before.map(|at| &states[at..]) else { return false };
             let place = all[0].is.as_ref().and_then(|is| is.place.clone());
             let stays = |state: &State| state.is.as_ref().is_some_and(|is| is.place == place);
-            // What it has replaced may be listed for it, if that is not too old.
+            // The listing may have the replaced object instead, if that is not too old.
             place.as_ref().is_some_and(|place| place.directory == directory)
                 && all.iter().all(stays)
                 && !listed.iter().any(|one| one.object == **object || one.place == place)
@@ -246,13 +249,13 @@ impl Truth {
         }
     }
 
-    /// A COMMIT of this was answered.
+    /// A COMMIT of this data was answered.
     pub(super) fn committed(&mut self, object: FileId, id: u64) {
         if !self.contents.contains(&id) && self.is(object).is_some() {
-            self.broke("released", || format!("{id} of {object:?} was committed, and is nowhere"));
+            self.broke("released", || format!("{id} of {object:?} was committed, and is lost"));
         }
     }
 }
 
-/// How long anything takes at most that is under way, and then some.
+/// The longest time of any operation in progress, and a margin.
 pub(super) const SETTLE: Duration = Duration::from_secs(12);

@@ -1,4 +1,4 @@
-//! A world: metaservers, links, what happens on them, and whether that is as promised.
+//! A world: metaservers, links, events, and the checks of the promises.
 
 use core::time::Duration;
 
@@ -20,14 +20,14 @@ use super::operation::{Operation, Outcome, What};
 use super::truth::{DRIFT_PPM_MAX, SETTLE, Truth};
 use super::{ReplicaMutant, ReplicaOptions};
 
-/// How long there are faults, and the bound on the end of everything after that.
+/// The duration of the faults, and the bound on the time after them.
 const FAULTS_TIME: Duration = Duration::from_secs(40);
 const HEALING_MAX: Duration = Duration::from_secs(240);
 
-/// How often a client tries anew, once everything works.
+/// The number of a client's retries, once everything works.
 const TRIES_MAX: usize = 60;
 
-/// What may go wrong, and how often; chances are in thousandths.
+/// The faults and their frequencies; chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -96,20 +96,20 @@ pub(super) struct World {
     clocks: Vec<Clock>,
     up: Vec<bool>,
     backups: Vec<Option<Disk>>,
-    /// Whose disk is older than others were told.
+    /// True for each metaserver whose disk is older than others know.
     older: Vec<bool>,
-    /// Until when each link is cut, from one to another.
+    /// The end of each link's cut, from one metaserver to another.
     cuts: Vec<Vec<Time>>,
     queue: Queue<Happening>,
     truth: Truth,
-    /// Whether nothing old may be shown.
+    /// True if no old data may be shown.
     strict: bool,
-    /// What each client still does at the end, and how often it has tried.
+    /// The remaining operations of each client at the end, and the number of its retries.
     lists: Vec<Option<(Vec<What>, usize)>>,
     next_id: u64,
-    /// When each client began what it does.
+    /// The time at which each client began its operation.
     began: Vec<Time>,
-    /// Whether clients begin nothing, until what is under way has ended.
+    /// True if clients begin nothing until all operations in progress have ended.
     is_quiet: bool,
     digest: Digest,
     report: Report,
@@ -122,10 +122,10 @@ impl World {
         let count = 2 + random.below(3);
         let orders = [Order::Sequential, Order::Nearest, Order::Tree, Order::Constant];
         let strict = options.strict || options.mutant.is_some_and(ReplicaMutant::is_strict);
-        // The notes of homes are what leases on names are about.
+        // Leases on names refer to the records of homes.
         let drawn = orders[index(random.below(4))];
         let order = if strict { Order::Constant } else { drawn };
-        let count_peers = u32::try_from(count).expect("there are few");
+        let count_peers = u32::try_from(count).expect("metaservers are few");
         let nodes: Vec<Node> = (0..count_peers)
             .map(|peer| {
                 let node = Node::new(Peer(peer), count_peers, order, options.mutant, random.fork());
@@ -196,7 +196,7 @@ impl World {
         }
         let lists: Vec<_> =
             self.lists.iter().map(|list| list.as_ref().map(|(l, _)| l.len())).collect();
-        self.truth.broke("progress", || format!("it does not come to its end: {lists:?}"));
+        self.truth.broke("progress", || format!("the world does not end: {lists:?}"));
         self.report()
     }
 
@@ -276,7 +276,8 @@ impl World {
         }
     }
 
-    /// Every name that there is; where a metaserver serves nobody not all can be found.
+    /// Returns a lookup of every existing name; if a metaserver serves no client, some cannot be
+    /// found.
     fn last_looks(&self) -> impl Iterator<Item = What> + '_ {
         let all_serve = !self.older.contains(&true);
         let places = self.truth.standing().filter_map(|metafile| metafile.place.clone());
@@ -303,13 +304,14 @@ impl World {
         let down = upto(&mut self.random, Duration::from_millis(most));
         self.queue.schedule(self.now + down, Happening::Start(node));
         let me = self.nodes[node].me;
-        // One alone: who is put back itself forgets what it knew of others.
+        // Only one: a metaserver that is restored itself forgets its knowledge of others.
         let is_first = !self.older.contains(&true);
         let backup = self.backups[node].take().filter(|_| self.faults.backups && is_first);
-        // What it has replaced and has told nobody of would be shown again.
+        // Otherwise it would show objects again that it has replaced without having reported it.
         let backup = backup.filter(|_| self.nodes[node].disk.replacing.is_empty());
         if let Some(backup) = backup {
-            // It is older only if somebody knows that; nobody can tell a loss that nobody saw.
+            // The disk is older only if a peer knows a later version; a loss that no peer saw
+            // cannot be detected.
             let others = self.nodes.iter().filter_map(|other| other.disk.heard.get(&me));
             let known = others.map(|known| known.stamp).max().unwrap_or_default();
             if known > backup.known.stamp {
@@ -330,11 +332,11 @@ impl World {
     }
 
     fn any_node(&mut self) -> usize {
-        let count = u64::try_from(self.nodes.len()).expect("there are few");
+        let count = u64::try_from(self.nodes.len()).expect("metaservers are few");
         index(self.random.below(count))
     }
 
-    /// The client of a metaserver does the next thing.
+    /// Lets the client of a metaserver begin its next operation.
     fn operate(&mut self, node: usize) {
         let what = match &self.lists[node] {
             None if self.is_quiet => return,
@@ -374,10 +376,10 @@ impl World {
             let is_directory = self.random.one_in(2);
             return What::Create { place, is_directory };
         }
-        // Some are used more often than others, so that clients meet at them.
+        // Some objects are used more often than others, so that clients conflict.
         let among = if self.random.one_in(2) { standing.len().min(2) } else { standing.len() };
         let one = standing[self.random_index(among)].clone();
-        let from = one.place.clone().expect("it has a place");
+        let from = one.place.clone().expect("the object has a place");
         match kind {
             4 => self.draw_replaced(&standing, &one, place, true),
             5 => self.draw_replaced(&standing, &one, place, false),
@@ -410,7 +412,8 @@ impl World {
         }
     }
 
-    /// What an object can replace: what has the same home in one step, all else in two.
+    /// The objects that an object can replace: those of the same home in one step, all others in
+    /// two.
     fn replaceable<'a>(
         &self,
         standing: &'a [Metafile],
@@ -426,7 +429,7 @@ impl World {
         standing.iter().filter(is_like).collect()
     }
 
-    /// An object takes the place of another, or this one where there is none.
+    /// Draws an object that takes the place of another, or this one if there is none.
     fn draw_replaced(
         &self,
         standing: &[Metafile],
@@ -434,7 +437,7 @@ impl World {
         place: Place,
         has_same_home: bool,
     ) -> What {
-        let (object, from) = (one.object, one.place.clone().expect("it has a place"));
+        let (object, from) = (one.object, one.place.clone().expect("the object has a place"));
         let over = self.replaceable(standing, one, has_same_home).first().copied();
         let place = over.and_then(|over| over.place.clone()).unwrap_or(place);
         let to = (place != from).then_some(place);
@@ -443,7 +446,7 @@ impl World {
     }
 
     fn random_index(&mut self, count: usize) -> usize {
-        index(self.random.below(u64::try_from(count).expect("there are few")))
+        index(self.random.below(u64::try_from(count).expect("objects are few")))
     }
 
     fn let_node(&mut self, node: usize, act: impl FnOnce(&mut Node, Time)) {
@@ -454,7 +457,7 @@ impl World {
         }
         self.truth.names_stay();
         if self.older[node] && self.nodes[node].live.peers.is_open() {
-            self.truth.broke("older-metadata", || format!("{node} serves what is old"));
+            self.truth.broke("older-metadata", || format!("{node} serves old metadata"));
         }
     }
 
@@ -474,7 +477,7 @@ impl World {
             }
             Out::Replaced(object) => self.truth.replaced(self.now, object),
             Out::Showed(metafile) => self.truth.saw(self.since(node), peer, &metafile),
-            // An answer that is on its way was true when the use had begun.
+            // An answer in transit was true when the use had begun.
             Out::Gone(_) if self.strict => {}
             Out::Gone(object) => self.truth.told_gone(peer, object),
             Out::Ended(operation, outcome) => {
@@ -485,7 +488,7 @@ impl World {
         }
     }
 
-    /// What was true in between may be shown now.
+    /// The interval whose states may be shown now.
     fn since(&self, node: usize) -> (Time, Time) {
         (if self.strict { self.began[node] } else { Truth::oldest(self.now) }, self.now)
     }
@@ -567,7 +570,7 @@ impl World {
     }
 }
 
-/// A small number as an index.
+/// Converts a small number to an index.
 fn index(number: u64) -> usize {
-    usize::try_from(number).expect("it is small")
+    usize::try_from(number).expect("the number is small")
 }

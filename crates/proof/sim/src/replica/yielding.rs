@@ -1,4 +1,4 @@
-//! A name that one object takes from another of another home.
+//! Renames in which an object replaces an object of another home.
 
 use leasehold_base::units::FileId;
 use leasehold_core::replica::peers::{self, Known};
@@ -19,7 +19,7 @@ impl Node {
         }
     }
 
-    /// What replaces something of another home asks that.
+    /// Asks the other home for its permission to replace its object.
     pub(super) fn replaces_elsewhere(&mut self, effect: home::Effect) {
         let of = |over, place, to, ticket: Ticket| Yield { over, place, to, number: ticket.0 };
         if let home::Effect::Turn(ticket, object) = effect {
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// Nobody else has a lease on what is to replace something elsewhere, until that is done.
+    /// No other metaserver has a lease on the replacing object, until the rename is done.
     pub(super) fn has_turn(&mut self, ticket: Ticket, turns: Turns) {
         self.live.first.insert(ticket, turns);
         if self.live.home.is_moving(ticket) {
@@ -48,7 +48,7 @@ impl Node {
         }
     }
 
-    /// It is not done.
+    /// The rename is not done.
     pub(super) fn gives_turns_back(&mut self, ticket: Ticket) {
         for (object, turn) in self.live.first.remove(&ticket).unwrap_or_default() {
             self.has_changed(object, turn);
@@ -63,7 +63,7 @@ impl Node {
         self.changing_with(&objects, had, Chore::Store(ticket, change));
     }
 
-    /// Another home is to have a name of what has its home here.
+    /// Another home requests a name of an object that has its home here.
     pub(super) fn asked_to_yield(&mut self, asker: Asker, it: Yield) {
         if self.stands(it.over, &it.place) {
             self.home(home::Event::Wanted(it.over, it.to));
@@ -82,7 +82,7 @@ impl Node {
         (!is_free).then_some(Answer::Later)
     }
 
-    /// Nobody else has a copy of what yields.
+    /// No other metaserver has a copy of the yielding object.
     pub(super) fn yield_to(&mut self, asker: Asker, it: Yield) {
         let answer = self.why_not_yielded(&it).unwrap_or(Answer::Done);
         if answer == Answer::Done {
@@ -91,7 +91,7 @@ impl Node {
         self.answer(asker, answer);
     }
 
-    /// Another home has the name, by this version, or will not.
+    /// Another home has the name, by this version, or gives it up.
     pub(super) fn asked_to_lose(&mut self, asker: Asker, it: Yield, version: Option<Stamp>) {
         let Some(stamp) = version else {
             self.yields(Event::Kept(it.over, it.number));
@@ -105,7 +105,8 @@ impl Node {
         } else if self.live.yields.has_to(it.over, &it.place, it.to) {
             self.changing(&[it.over], Chore::Lose(asker, it));
         } else {
-            // It came late, or what was yielded was forgotten: then it is asked to yield again.
+            // The request came late, or the yield was forgotten: then the other home repeats its
+            // first request.
             self.answer(asker, Answer::Later);
         }
     }
@@ -118,7 +119,7 @@ impl Node {
         self.answer(asker, Answer::Done);
     }
 
-    /// Whether this metaserver shows nothing of an object that stands at a place, or did just now.
+    /// Returns true if this metaserver hides an object at a place, or did so just now.
     pub(super) fn is_hidden(&self, place: &Place) -> bool {
         match self.disk.standing_at(place) {
             Some(there) => self.live.yields.hides(there.object).is_some(),
@@ -126,7 +127,7 @@ impl Node {
         }
     }
 
-    /// What has its home at a peer that starts, and is to lose names to objects here or has just now.
+    /// Returns the objects of a starting peer that objects here replace, or have just replaced.
     pub(super) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
         let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
             over: *over,
@@ -135,12 +136,13 @@ impl Node {
             number: 0,
         });
         let all = all.filter(|it| self.home_of(it.over) == peer);
-        // If it has left the place again, what it replaced may be there.
+        // If the object has left the place again, the replaced object may still exist.
         let lately = self.live.home.replaced_lately(peer);
         all.chain(lately.filter(|it| self.stands(it.to, &it.place)).cloned()).collect()
     }
 
-    /// What has its home here is to lose names to objects of a peer, as that says when this one starts.
+    /// Handles the list of objects here that objects of a peer are replacing, which this metaserver
+    /// receives at its start.
     pub(super) fn had_yielded(&mut self, replaced: Vec<Yield>) {
         for it in replaced {
             let stands = self.stands(it.over, &it.place);
@@ -148,10 +150,11 @@ impl Node {
         }
     }
 
-    /// Goes on with what a start finds.
+    /// Continues the replacements that a start finds.
     pub(super) fn go_on_replacing(&mut self) {
         for (object, (place, over)) in self.disk.replacing.clone() {
-            // It could not yield the place, nor leave it, if it had not replaced that.
+            // The object could neither yield the place nor leave it without having replaced the
+            // other.
             if self.live.yields.has(object) || !self.stands(object, &place) {
                 self.disk.replacing.remove(&object);
                 continue;

@@ -1,4 +1,4 @@
-//! Faults of single calls, and of what carries them.
+//! Faults of single calls, and of their transport.
 
 use leasehold_wire::nfs3::create::How;
 use leasehold_wire::rpc::{AuthStatus, ReplyStatus, flavor};
@@ -6,7 +6,7 @@ use leasehold_wire::rpc::{AuthStatus, ReplyStatus, flavor};
 use super::*;
 use crate::wire::Wire;
 
-/// Faults that each concern little else.
+/// Faults with few effects each.
 pub(super) const FAULTS: &[Fault] = &[
     fault("NULL answers with results", |e| if e.is3(0) { e.success(&[1]) } else { e.right() }),
     fault("calls of number 0 are not answered", |e| {
@@ -19,7 +19,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault("NULL needs a credential", |e| {
         let (call, _) = e.parts()?;
         let none = call.credential.flavor == flavor::NONE;
-        // Whether version 2 is there and datagrams are answered is asked without one.
+        // The tester checks for version 2 and for datagrams without a credential.
         let asked = e.is3(0) && e.arrival.connection.is_some();
         if none && asked { e.denied(AuthStatus::TooWeak) } else { e.right() }
     }),
@@ -134,7 +134,7 @@ pub(super) const FAULTS: &[Fault] = &[
         let (call, args) = e.parts()?;
         let shared = Bytes::from(args);
         let place = decode_all::<nfs3::lookup::Args<'_>>(&mut Reader::new(&shared)).ok()?;
-        // At the root they lead back to it.
+        // At the root they lead back to the root.
         let here = [vec![0; 4], bytes(&place.directory)].concat();
         if !reply[RESULTS_AT..].starts_with(&here) {
             return Some(reply);
@@ -200,7 +200,7 @@ pub(super) const FAULTS: &[Fault] = &[
         let gone = e.is3(nfs3::getattr::NUMBER) && e.seen.load(Ordering::Relaxed) > 1000;
         if gone { e.success(&[70]) } else { e.right() }
     }),
-    // What carries calls.
+    // Faults of the transport.
     carried("a fragment is taken for a record", Wire::FragmentsAreRecords),
     carried("a record has to come in one piece", Wire::OnePiece),
     carried("what comes behind a record in one piece is lost", Wire::OneRecordAPiece),
@@ -217,7 +217,7 @@ pub(super) const FAULTS: &[Fault] = &[
     carried("a record of many fragments ends the server", Wire::DiesOfFragments(1000)),
     carried("a datagram that is no call ends the server", Wire::DiesOfDatagrams),
     carried("a large datagram ends the server", Wire::DiesOfDatagram(32 << 10)),
-    // Each case waits for that in vain, so it comes last.
+    // Each case waits for its timeout here, so this fault comes last.
     fault("the reply to NULL has another number", |e| {
         let mut reply = e.right()?;
         if e.is3(0) && e.arrival.connection.is_some() {
@@ -231,7 +231,7 @@ const fn carried(name: &'static str, wire: Wire) -> Fault {
     Fault { wire: Some(wire), ..fault(name, right) }
 }
 
-/// GETATTR of a file with a word changed.
+/// Changes a word of GETATTR of a file.
 fn of_files3(
     exchange: &Exchange<'_>,
     at: usize,
@@ -247,7 +247,7 @@ fn of_files3(
     })
 }
 
-/// The name that is looked up.
+/// Returns the name in a LOOKUP.
 fn looked_up(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
     let (_, args) = exchange.parts()?;
     let shared = Bytes::from(args);
@@ -256,13 +256,13 @@ fn looked_up(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
 }
 
 impl Exchange<'_> {
-    /// Says that the credential is not good.
+    /// Returns an authentication error.
     fn denied(&self, why: AuthStatus) -> Option<Vec<u8>> {
         let (call, _) = self.parts()?;
         Some(bytes(&rpc::Reply { xid: call.xid, status: ReplyStatus::AuthError(why) }))
     }
 
-    /// Whether the superuser calls.
+    /// Returns true if the superuser calls.
     fn is_superuser(&self) -> bool {
         self.parts().is_some_and(|(call, _)| {
             let shared = Bytes::copy_from_slice(call.credential.body);
@@ -271,7 +271,7 @@ impl Exchange<'_> {
         })
     }
 
-    /// How often this has been asked of this server, this time included.
+    /// Returns the number of times that this server got the call, including this one.
     fn times(&self) -> u32 {
         self.seen.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -1,4 +1,4 @@
-//! Faults of what procedures do.
+//! Faults of procedures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use leasehold_wire::nfs3::create::How;
 
 use super::*;
 
-/// Every fault that needs no more than the right server's answer.
+/// Every fault that needs only the correct server's reply.
 pub(super) const FAULTS: &[Fault] = &[
     fault("failures say something else", |e| another_failure(e, 71)),
     fault("everybody is the superuser", as_superuser),
@@ -77,7 +77,7 @@ pub(super) const FAULTS: &[Fault] = &[
         };
         let nothing = nfs3::write::Args { count: 0, data: Bytes::new(), ..args.clone() };
         let mut reply = e.with_args(&bytes(&nothing))?;
-        // The count stands before how safe the data is and the verifier.
+        // The count is before the stability and the verifier.
         let at = reply.len() - 16;
         reply[at..at + 4].copy_from_slice(&args.count.to_be_bytes());
         Some(reply)
@@ -511,7 +511,7 @@ pub(super) const FAULTS: &[Fault] = &[
     // Restarts.
     Fault { forgets: Forgets::Handles, ..fault("handles die in a restart", right) },
     Fault { forgets: Forgets::Everything, ..fault("everything is lost in a restart", right) },
-    // What is left over: everything that is asked fails.
+    // The remaining cases: every call fails.
     fault("version 3 fails at everything", |e| {
         let (program, version, number) = e.called();
         let made = [0, 1, 2, 9, 13, 16].contains(&number);
@@ -544,7 +544,7 @@ fn read_count(exchange: &Exchange<'_>, more: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// WRITE of version 3 with a word changed, counted from the end of a success.
+/// Changes a word of WRITE of version 3, counted from the end of a success.
 fn write_word(
     exchange: &Exchange<'_>,
     from_end: usize,
@@ -573,7 +573,7 @@ fn create(exchange: &Exchange<'_>, change: impl FnOnce(How) -> How) -> Option<Ve
     exchange.with_args(&bytes(&nfs3::create::Args { how: change(args.how), ..args }))
 }
 
-/// GETATTR of version 2 with a word changed, and whatever else has attributes at the start.
+/// Changes a word of GETATTR of version 2, and of all replies with attributes at the start.
 fn getattr2(
     exchange: &Exchange<'_>,
     word: usize,
