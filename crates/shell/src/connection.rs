@@ -10,18 +10,18 @@ use leasehold_serve::{Arrival, Trust};
 use leasehold_wire::record::{self, MARK_BYTES, Next, Splitter};
 use rustix::io::Errno;
 
-use crate::bench::{Answered, Bench};
 use crate::buffers::{Held, Received};
 use crate::counters::Counters;
-use crate::departures::{Departure, LARGE_BYTES};
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_BYTES_MAX, CONNECTION_PARKED_MAX,
 };
+use crate::loop_context::{Answered, LoopContext};
 use crate::outbox::{Outbox, Sent};
+use crate::rcvlowat::Threshold;
+use crate::send_scheduler::{Departure, LARGE_BYTES};
 use crate::slab::Key;
 use crate::sys;
 use crate::tasks::Origin;
-use crate::threshold::Threshold;
 
 /// The state of a client's stream connection.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl Connection {
     /// The loop calls this at the arrival of the end, and not only when it reads the end or closes
     /// the connection: calls may wait long, or replies may stay unread, and the client may
     /// reconnect meanwhile and retransmit.
-    pub(crate) fn tell_end(&self, key: Key, bench: &Bench) {
+    pub(crate) fn tell_end(&self, key: Key, bench: &LoopContext) {
         bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
     }
 
@@ -161,7 +161,7 @@ impl Connection {
         &mut self,
         reply: Option<Message>,
         call_memory: usize,
-        bench: &mut Bench,
+        bench: &mut LoopContext,
     ) {
         self.parked -= 1;
         self.parked_bytes -= call_memory;
@@ -171,21 +171,21 @@ impl Connection {
     }
 
     /// Accepts a message for the client; the connection's next turn sends it.
-    pub(crate) fn post(&mut self, message: Message, bench: &mut Bench) {
+    pub(crate) fn post(&mut self, message: Message, bench: &mut LoopContext) {
         bench.lend(&mut self.outbox);
         bench.keep(self.outbox.push(message));
         self.count_unsent(bench);
     }
 
     /// Updates the loop's count of memory for replies.
-    fn count_unsent(&mut self, bench: &mut Bench) {
+    fn count_unsent(&mut self, bench: &mut LoopContext) {
         let unsent = self.outbox.memory();
         bench.unsent = bench.unsent - self.unsent + unsent;
         self.unsent = unsent;
     }
 
     /// Updates the loop's count of memory for received data.
-    fn count_held(&mut self, bench: &mut Bench) {
+    fn count_held(&mut self, bench: &mut LoopContext) {
         let held = self.received.memory() + self.splitter.memory();
         bench.held = bench.held - self.held + held;
         self.held = held;
@@ -194,7 +194,7 @@ impl Connection {
     /// Receives once, answers the complete calls, and sends once.
     // A benchmark counts the instructions of this function by its name.
     #[inline(never)]
-    pub(crate) fn turn(&mut self, key: Key, bench: &mut Bench) -> Result<Turn, Closing> {
+    pub(crate) fn turn(&mut self, key: Key, bench: &mut LoopContext) -> Result<Turn, Closing> {
         if !self.writable {
             return Ok(Turn::Wait);
         }
@@ -232,14 +232,14 @@ impl Connection {
     }
 
     /// Returns true if the connection may accept more calls.
-    fn may_answer(&self, bench: &Bench) -> bool {
+    fn may_answer(&self, bench: &LoopContext) -> bool {
         self.parked < CONNECTION_PARKED_MAX
             && self.parked_bytes < CONNECTION_PARKED_BYTES_MAX
             && bench.has_room()
             && self.outbox.len() < BATCH_BYTES_MAX
     }
 
-    fn receive(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
+    fn receive(&mut self, key: Key, bench: &mut LoopContext) -> Result<(), Closing> {
         bench.buffers.make_room(&mut self.received, self.missing);
         let bytes = &mut self.received.bytes;
         let room = bytes.capacity() - bytes.len();
@@ -264,7 +264,7 @@ impl Connection {
     }
 
     /// Answers the complete calls and returns their number.
-    fn answer(&mut self, key: Key, bench: &mut Bench) -> Result<usize, Closing> {
+    fn answer(&mut self, key: Key, bench: &mut LoopContext) -> Result<usize, Closing> {
         let arrival = Arrival {
             from: self.from,
             to: self.to,
@@ -297,7 +297,7 @@ impl Connection {
     }
 
     /// Sends as much as the socket accepts, but no part of a large reply before its turn.
-    fn send(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
+    fn send(&mut self, key: Key, bench: &mut LoopContext) -> Result<(), Closing> {
         let before = self.outbox.len();
         if before >= LARGE_BYTES && self.departure.is_free() {
             if self.departure.is_slow() || bench.ask_to_depart(key) {
@@ -363,7 +363,7 @@ impl Connection {
     }
 
     /// Returns the memory of the connection.
-    pub(crate) fn end(mut self, bench: &mut Bench) {
+    pub(crate) fn end(mut self, bench: &mut LoopContext) {
         bench.unsent -= self.unsent;
         bench.held -= self.held;
         bench.buffers.take_back(&mut self.received);

@@ -11,10 +11,10 @@ use leasehold_serve::{Arrival, Transport, Trust};
 use leasehold_wire::record;
 use rustix::io::Errno;
 
-use crate::bench::{Answered, Bench};
 use crate::buffers::{Held, Received};
 use crate::counters::Counters;
 use crate::limits::{BATCH_DATAGRAMS_MAX, SOCKET_PARKED_MAX};
+use crate::loop_context::{Answered, LoopContext};
 use crate::peer::Judge;
 use crate::sys::{self, Route};
 use crate::tasks::Origin;
@@ -48,7 +48,7 @@ impl Datagrams {
     }
 
     /// Returns true if a turn can make progress.
-    pub(crate) fn can_go_on(&self, bench: &Bench) -> bool {
+    pub(crate) fn can_go_on(&self, bench: &LoopContext) -> bool {
         self.readable && bench.receiving && self.parked < SOCKET_PARKED_MAX && bench.has_room()
     }
 
@@ -58,7 +58,7 @@ impl Datagrams {
     }
 
     /// Answers received datagrams, up to a limit.
-    pub(crate) fn turn(&mut self, bench: &mut Bench, judge: &mut Judge) {
+    pub(crate) fn turn(&mut self, bench: &mut LoopContext, judge: &mut Judge) {
         // The owner of a sender's socket does not change within one turn.
         let mut last: Option<(Route, Sender)> = None;
         let mut received = Received::default();
@@ -94,7 +94,7 @@ impl Datagrams {
         bench.buffers.settle(&mut received);
     }
 
-    fn answer(&mut self, call: Held, route: Route, sender: Sender, bench: &mut Bench) {
+    fn answer(&mut self, call: Held, route: Route, sender: Sender, bench: &mut LoopContext) {
         let arrival = Arrival {
             from: route.from,
             to: route.to.address,
@@ -110,7 +110,12 @@ impl Datagrams {
     }
 
     /// Sends the reply of a call that waited.
-    pub(crate) fn complete(&mut self, reply: Option<Message>, route: &Route, bench: &mut Bench) {
+    pub(crate) fn complete(
+        &mut self,
+        reply: Option<Message>,
+        route: &Route,
+        bench: &mut LoopContext,
+    ) {
         self.parked -= 1;
         if let Some(reply) = reply {
             self.send(reply, route, bench);
@@ -118,7 +123,7 @@ impl Datagrams {
     }
 
     /// Sends an unsolicited message if this socket reaches its client.
-    pub(crate) fn post(&self, message: Message, route: &Route, bench: &mut Bench) {
+    pub(crate) fn post(&self, message: Message, route: &Route, bench: &mut LoopContext) {
         let own = rustix::net::getsockname(&self.socket).ok();
         let own = own.and_then(|own| SocketAddr::try_from(own).ok());
         if own.is_some_and(|own| own.is_ipv4() == route.from.is_ipv4()) {
@@ -126,7 +131,7 @@ impl Datagrams {
         }
     }
 
-    fn send(&self, reply: Message, route: &Route, bench: &mut Bench) {
+    fn send(&self, reply: Message, route: &Route, bench: &mut LoopContext) {
         let counters = &bench.shared.counters;
         if reply.len() > DATAGRAM_BYTES_MAX {
             Counters::count(&counters.datagrams_too_large);

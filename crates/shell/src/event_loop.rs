@@ -13,23 +13,23 @@ use rustix::io::Errno;
 use rustix::net::{self, SocketFlags, sockopt};
 use rustix::thread::sched_yield;
 
-use crate::bench::{Answered, Bench};
+use crate::busy_poll::{CROWD_MIN, LOOK_MAX, Look, Spin};
 use crate::client::{PutOff, Seat};
 use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::departures::SOCKET_BYTES;
 use crate::limits::{
     BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_HELD_BYTES_MAX, LOOP_UNSENT_BYTES_MAX, PUT_OFF_MAX,
     SWEEP_INTERVAL,
 };
+use crate::loop_context::{Answered, LoopContext};
 use crate::peer::Judge;
 use crate::remote::{self, Accepted, Remote, Requests};
 use crate::report::{LoopReport, Told};
+use crate::send_scheduler::SOCKET_BYTES;
 use crate::server::Shared;
 use crate::slab::{Key, Slab};
-use crate::spin::{CROWD_MIN, LOOK_MAX, Look, Spin};
 use crate::sys;
 use crate::tasks::Origin;
 
@@ -98,7 +98,7 @@ pub(crate) struct EventLoop {
     want_room: VecDeque<Key>,
     spin: Spin,
     last_wait: Duration,
-    bench: Bench,
+    bench: LoopContext,
     judge: Judge,
     requests: Requests,
     /// The connections of its calls to other servers.
@@ -134,7 +134,7 @@ impl EventLoop {
             want_room: VecDeque::new(),
             spin: Spin::default(),
             last_wait: Duration::MAX,
-            bench: Bench::new(shared, remote),
+            bench: LoopContext::new(shared, remote),
             judge,
             requests: Requests::default(),
             seat,

@@ -10,18 +10,17 @@
 //! A waiting call is a future that is parked in its loop and needs no thread; blocking work runs on
 //! a small pool of threads. See `docs/design/0002-runtime.md`.
 
-mod bench;
 pub mod binding;
 mod buffers;
+mod busy_poll;
 mod caller;
-mod census;
 pub mod client;
 pub mod clock;
 mod connection;
+mod connection_counts;
 pub mod control;
 mod counters;
 mod datagrams;
-mod departures;
 mod event_loop;
 pub mod given;
 mod handler;
@@ -29,7 +28,8 @@ pub mod http;
 mod leases;
 pub mod limits;
 pub mod log;
-mod meter;
+mod loop_context;
+mod metering;
 mod notebook;
 mod outbox;
 pub mod own;
@@ -40,19 +40,19 @@ mod pool;
 pub mod private;
 pub mod process;
 mod rate;
+mod rcvlowat;
 pub mod records;
 mod remote;
 mod report;
 mod rpcbind;
+mod send_scheduler;
 mod server;
 mod slab;
 mod sockets;
-mod spin;
 pub mod state;
 mod sys;
 pub mod systemd;
 mod tasks;
-mod threshold;
 pub mod users;
 mod verifier;
 

@@ -15,10 +15,9 @@ use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::Message;
 use leasehold_serve::Post;
 
-use crate::census::Census;
 use crate::clock;
+use crate::connection_counts::ConnectionCounts;
 use crate::counters::Counters;
-use crate::departures::Departures;
 use crate::event_loop::EventLoop;
 use crate::given::{Given, Purpose};
 use crate::handler::Handler;
@@ -28,6 +27,7 @@ use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
 use crate::report::Reporter;
+use crate::send_scheduler::SendScheduler;
 use crate::slab::Key;
 use crate::sockets::Sockets;
 use crate::sys::{Local, Route};
@@ -158,14 +158,14 @@ impl Server {
             started: clock::now(),
             remotes,
             counters: Counters::default(),
-            departures: self.options.replies_in_turn.then(Departures::default),
+            departures: self.options.replies_in_turn.then(SendScheduler::default),
             stall_max: self.options.stall_max,
             connections_max: self.options.connections_max,
             connections_of_client_max: self.options.connections_of_client_max,
             refusals: Rate::one_in(Duration::from_secs(1)),
             faults: Rate::one_in(FAULTS_INTERVAL),
             connections: AtomicUsize::new(0),
-            census: Census::default(),
+            census: ConnectionCounts::default(),
             turn: AtomicUsize::new(0),
         });
         let complaints = Arc::new(Rate::one_in(COMPLAINTS_INTERVAL));
@@ -215,7 +215,7 @@ pub(crate) struct Shared {
     pub(crate) remotes: Vec<Arc<Remote>>,
     pub(crate) counters: Counters,
     /// The order of large replies, if they leave in turn.
-    pub(crate) departures: Option<Departures>,
+    pub(crate) departures: Option<SendScheduler>,
     pub(crate) stall_max: Duration,
     connections_max: usize,
     connections_of_client_max: Option<usize>,
@@ -224,7 +224,7 @@ pub(crate) struct Shared {
     /// The number of open connections.
     connections: AtomicUsize,
     /// The number of connections for each address.
-    census: Census,
+    census: ConnectionCounts,
     /// The loop that receives the next connection.
     turn: AtomicUsize,
 }

@@ -10,7 +10,7 @@ use std::task::Wake;
 
 use leasehold_base::xdr::Message;
 
-use crate::meter::{Meter, Metered};
+use crate::metering::{Meter, Metered};
 use crate::remote::Remote;
 use crate::slab::Key;
 use crate::sys::Route;

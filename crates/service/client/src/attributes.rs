@@ -16,7 +16,7 @@ use crate::convert;
 use crate::leases::object_of;
 use crate::nodes::{NodeId, Rights, Seen};
 use crate::options::Variant;
-use crate::ride::FIRST;
+use crate::piggyback::FIRST;
 
 impl Client {
     /// Returns the attributes of a node, for a program. The times in them are the times of the file

@@ -26,9 +26,9 @@ use crate::names::is_stale;
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
+use crate::piggyback::{How, Piggyback};
 use crate::refusals::{Refusals, kept};
 use crate::rescue::{Refused, Why};
-use crate::ride::{How, Ride};
 use crate::server_clock::{self, ServerClock};
 use crate::silly::Notes;
 
@@ -96,7 +96,7 @@ pub(crate) enum Outcome {
 
 /// The actions that `Client::with` performs after it has released the lock on the state.
 #[derive(Default)]
-pub(crate) struct Doings {
+pub(crate) struct Effects {
     effects: Vec<Effect<Error>>,
     calls: Vec<Call>,
     pub(crate) wakers: Vec<Waker>,
@@ -187,9 +187,9 @@ impl Client {
     }
 
     /// Applies a change to the state, then performs the resulting actions without the lock.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Doings) -> T) -> T {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Effects) -> T) -> T {
         let now = self.shared.nfs.session().now();
-        let mut doings = Doings::default();
+        let mut doings = Effects::default();
         let (changed, alarm) = {
             let mut state = self.shared.state();
             let changed = change(&mut state, now, &mut doings);
@@ -388,7 +388,7 @@ impl Shared {
 
 impl State {
     /// Passes an event to the cache and collects the resulting actions.
-    pub(crate) fn step(&mut self, now: Time, event: Event<Error>, doings: &mut Doings) {
+    pub(crate) fn step(&mut self, now: Time, event: Event<Error>, doings: &mut Effects) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             if let Event::Forget { object } = event {
@@ -406,7 +406,7 @@ impl State {
         &mut self,
         now: Time,
         effect: Effect<Error>,
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) -> Option<Event<Error>> {
         match effect {
             Effect::Fetch { .. }
@@ -449,7 +449,7 @@ impl State {
         node: NodeId,
         data: (u64, Bytes),
         error: Error,
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) {
         self.refusals.failed(now, &error);
         let late = self.leases.as_ref().and_then(|leased| leased.why_late(node, &error));
@@ -470,7 +470,7 @@ impl State {
         self.waiting.remove(&ticket);
     }
 
-    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Doings) {
+    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Effects) {
         if let Some(waiting) = self.waiting.get_mut(&ticket) {
             waiting.outcome = Some(outcome);
             doings.wakers.extend(waiting.waker.take());
@@ -517,7 +517,7 @@ impl State {
         &mut self,
         now: Time,
         (node, at): (NodeId, FileTime),
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) -> bool {
         let file = node.key();
         let is_settled = match self.cache.times(file, at) {
@@ -565,7 +565,7 @@ impl State {
         now: Time,
         (node, asked): (NodeId, Asked),
         seen: Option<&nfs3::Attributes>,
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) {
         // The client may have forgotten the node while the request was in progress.
         if let Some(seen) = seen.filter(|_| self.nodes.get(node).is_some()) {
@@ -585,7 +585,7 @@ impl State {
         Some(wake)
     }
 
-    fn abandon(&mut self, now: Time, ticket: Ticket, node: NodeId, doings: &mut Doings) {
+    fn abandon(&mut self, now: Time, ticket: Ticket, node: NodeId, doings: &mut Effects) {
         let waited = self.waiting.remove(&ticket);
         if waited.is_none_or(|waiting| waiting.outcome.is_some()) {
             self.step(now, Event::Release { file: node.key() }, doings);
@@ -660,13 +660,13 @@ impl Change {
     /// Returns the time by which the cache dates the names in the reply: the present time, or an
     /// earlier time if the server granted another lease after the change began, because other
     /// clients may have changed the names before that grant.
-    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) -> Asked {
+    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Piggyback, u32)) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
         self.end(convert::wcc(wcc), ride.change(place))
     }
 
     /// Like [`Self::finish`], for a change from [`Client::begin_touch`].
-    pub(crate) fn touched(mut self, (ride, place): (&Ride, u32)) {
+    pub(crate) fn touched(mut self, (ride, place): (&Piggyback, u32)) {
         self.end(Wcc::default(), ride.change(place));
     }
 

@@ -9,7 +9,7 @@ use leasehold_session::{Credential, Error};
 use crate::calls;
 use crate::client::Client;
 use crate::nodes::NodeId;
-use crate::ride::FIRST;
+use crate::piggyback::FIRST;
 use leasehold_wire::nfs3;
 use leasehold_wire::nfs3::write::Stability;
 

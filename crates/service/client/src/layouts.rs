@@ -42,10 +42,10 @@ use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::write::Stability;
 use leasehold_wire::nfs3::{self, Handle};
 
-use crate::client::{Client, Doings, State};
+use crate::client::{Client, Effects, State};
 use crate::convert;
 use crate::nodes::NodeId;
-use crate::turns::{Part, Turns};
+use crate::round_robin::{Part, Turns};
 
 /// The minimum size of a file for which the client requests a layout.
 const LEAST_BYTES: u64 = 256 << 10;
@@ -170,7 +170,7 @@ struct Object {
 
 impl Layouts {
     /// Forgets the layout of a node; waiting accesses request a new one.
-    pub(crate) fn forget(&mut self, node: NodeId, doings: &mut Doings) {
+    pub(crate) fn forget(&mut self, node: NodeId, doings: &mut Effects) {
         if let Some(before) = self.files.remove(&node) {
             doings.wakers.extend(before.waiting());
         }
@@ -178,7 +178,7 @@ impl Layouts {
 
     /// Forgets the read layout of a node, because a call of this client has changed the file;
     /// waiting accesses request a new one.
-    pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Doings) {
+    pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Effects) {
         if self.files.get(&node).is_some_and(|file| file.question.lease.0 == Kind::Read) {
             self.forget(node, doings);
         }
@@ -186,7 +186,7 @@ impl Layouts {
 
     /// Forgets the write layout of a node if COMMIT has returned another verifier than the verifier
     /// of the layout: otherwise the client would write the data again without end.
-    pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], doings: &mut Doings) {
+    pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], doings: &mut Effects) {
         let file = self.files.get(&node);
         if let Some(File { what: What::Lies(laid_out), .. }) = file
             && laid_out.kind == Kind::Write
@@ -207,7 +207,13 @@ impl Layouts {
 
     /// Records the result of a request, or of an access by its layout. Returns true if the request
     /// was still current.
-    fn learn(&mut self, node: NodeId, question: Question, what: What, doings: &mut Doings) -> bool {
+    fn learn(
+        &mut self,
+        node: NodeId,
+        question: Question,
+        what: What,
+        doings: &mut Effects,
+    ) -> bool {
         // The state may have been forgotten or replaced by another request.
         let file = self.files.get_mut(&node).filter(|file| file.question == question);
         let before = file.map(|file| core::mem::replace(file, File { question, what }));

@@ -4,15 +4,15 @@
 //! The rules are in `leasehold_core::leases::holder`; this module connects them with the cache and
 //! with calls. An operation first acquires its lease ([`Client::lease`]). With a cachable lease it
 //! uses cached data of any age; otherwise it sends calls. Leases also come with the replies to
-//! other calls ([`crate::ride`]).
+//! other calls ([`crate::piggyback`]).
 //!
 //! A server may lease regular files only (`spec/lease.x`, rule 27). Other objects are then cached
 //! by time, as in close-to-open ([`State::is_by_lease`]). A cached name may therefore refer to a
 //! replaced file, so the client does not discard the unsaved data of a file when its name is
 //! removed.
 
-mod ear;
-mod errands;
+mod background;
+mod callbacks;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,14 +32,14 @@ use leasehold_session::leases::messages::{self, Base, Terms};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Handle, Status};
 
-use crate::client::{Client, Doings, Outcome, State, Wait};
+use crate::client::{Client, Effects, Outcome, State, Wait};
 use crate::listed::Listings;
 use crate::nodes::NodeId;
 use crate::options::Variant;
+use crate::piggyback::{FIRST, How, Piggyback};
 use crate::rescue::Why;
-use crate::ride::{FIRST, How, Ride};
-use errands::Errand;
-pub(crate) use errands::Errands;
+use background::Errand;
+pub(crate) use background::Errands;
 
 /// The extra space in a lease request, so that a writer does not send a request for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
@@ -177,7 +177,7 @@ const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
 
 impl State {
     /// Passes an event to the lease holder and collects the resulting actions.
-    pub(crate) fn lease(&mut self, now: Time, event: holder::Event, doings: &mut Doings) {
+    pub(crate) fn lease(&mut self, now: Time, event: holder::Event, doings: &mut Effects) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let Some(leased) = &mut self.leases else { return };
@@ -194,7 +194,7 @@ impl State {
         &mut self,
         now: Time,
         effect: holder::Effect,
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) -> Option<holder::Event> {
         let leased = self.leases.as_mut()?;
         match effect {
@@ -256,7 +256,7 @@ impl State {
         None
     }
 
-    fn right(&mut self, ticket: leases::Ticket, right: Right, doings: &mut Doings) {
+    fn right(&mut self, ticket: leases::Ticket, right: Right, doings: &mut Effects) {
         let ticket = Ticket(ticket.0);
         if let Some(leased) = &mut self.leases {
             leased.uses.remove(&ticket);
@@ -320,7 +320,7 @@ impl State {
         now: Time,
         (node, event): (NodeId, holder::Event),
         (asked, attributes): (Asked, Option<&nfs3::Attributes>),
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) {
         let object = object_of(node);
         let lease_of = |state: &Self| {
@@ -353,7 +353,7 @@ impl State {
         now: Time,
         (node, asked, request): (NodeId, Asked, Request),
         held: Option<&Held>,
-        doings: &mut Doings,
+        doings: &mut Effects,
     ) {
         let grant = held.map(|held| self.grant_for(node, &held.grant));
         let attributes = held.and_then(|held| held.attributes.as_ref());
@@ -364,7 +364,7 @@ impl State {
         self.granted(now, (node, event), (asked, attributes), doings);
     }
 
-    fn do_without(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+    fn do_without(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
         let Some(leased) = &self.leases else { return };
         let uses = leased.uses.iter().filter(|(_, of)| **of == node);
         let tickets: Vec<Ticket> = uses.map(|(ticket, _)| *ticket).collect();
@@ -376,7 +376,7 @@ impl State {
     }
 
     /// Removes a waiting operation.
-    pub(crate) fn give_up_use(&mut self, now: Time, ticket: Ticket, doings: &mut Doings) {
+    pub(crate) fn give_up_use(&mut self, now: Time, ticket: Ticket, doings: &mut Effects) {
         let node = self.leases.as_mut().and_then(|leased| leased.uses.remove(&ticket));
         if let Some(node) = node {
             let ticket = leases::Ticket(ticket.0);
@@ -385,7 +385,7 @@ impl State {
     }
 
     /// Reports the current open mode of a node to the lease holder.
-    pub(crate) fn note_open(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+    pub(crate) fn note_open(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
         if self.leases.is_some() {
             let open = self.opens.of(node);
             self.lease(now, holder::Event::Opened(object_of(node), open), doings);
@@ -393,7 +393,7 @@ impl State {
     }
 
     /// Releases the lease on a node that the client forgets.
-    pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+    pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
         if self.leases.is_some() {
             self.layouts.forget(node, doings);
             if !self.cache.is_unsaved(node.key()) {
@@ -429,12 +429,12 @@ impl State {
     }
 
     /// Records the start of a call that changes a node.
-    pub(crate) fn changing(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+    pub(crate) fn changing(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
         self.lease(now, holder::Event::Changing(object_of(node)), doings);
     }
 
     /// Records the end of a call that changes a node.
-    pub(crate) fn changed(&mut self, now: Time, node: NodeId, how: How, doings: &mut Doings) {
+    pub(crate) fn changed(&mut self, now: Time, node: NodeId, how: How, doings: &mut Effects) {
         let object = object_of(node);
         let modrevs = match how {
             How::Unknown => None,
@@ -445,14 +445,14 @@ impl State {
     }
 
     /// Records that the server has a part of the written data.
-    pub(crate) fn wrote(&mut self, now: Time, node: NodeId, how: How, doings: &mut Doings) {
+    pub(crate) fn wrote(&mut self, now: Time, node: NodeId, how: How, doings: &mut Effects) {
         if let How::Changed(before, after) = how {
             self.lease(now, holder::Event::Wrote(object_of(node), before, after), doings);
         }
     }
 
     /// Completes a pending push if the file has no unsaved data left.
-    pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+    pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
         let object = object_of(node);
         let dirty = self.leases.as_ref().is_some_and(|leased| leased.holder.is_dirty(object));
         if dirty && !self.cache.is_unsaved(node.key()) {
@@ -505,7 +505,7 @@ pub(crate) struct Writing<'a> {
 
 impl Writing<'_> {
     /// Processes the reply: records a change that was made under the file's lease.
-    pub(crate) fn answered(self, ride: &Ride) {
+    pub(crate) fn answered(self, ride: &Piggyback) {
         let (node, how) = (self.node, ride.change(FIRST));
         if how != How::Unknown {
             self.client.with(|state, now, doings| state.wrote(now, node, how, doings));

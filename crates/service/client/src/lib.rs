@@ -30,12 +30,12 @@ mod names;
 mod nodes;
 mod open;
 mod options;
+mod piggyback;
 mod refusals;
 mod rescue;
-mod ride;
+mod round_robin;
 mod server_clock;
 mod silly;
-mod turns;
 mod user;
 
 pub use client::Client;

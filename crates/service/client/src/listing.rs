@@ -16,7 +16,7 @@ use crate::listed::{Part, Row, Which};
 use crate::nodes::{Found, NodeId, Seen};
 use crate::open::{Open, OpenId};
 use crate::options::Asking;
-use crate::ride::{ENTRIES, FIRST};
+use crate::piggyback::{ENTRIES, FIRST};
 
 /// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::convert;
 use crate::names::{GONE_FOR, is_gone};
 use crate::nodes::{Found, NodeId, Rights, Seen};
 use crate::open::{OpenHow, OpenId};
-use crate::ride::{FIRST, Ride, SECOND};
+use crate::piggyback::{FIRST, Piggyback, SECOND};
 
 /// A special file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +184,7 @@ impl Client {
 
     /// Prepares a call that creates an object other than a regular file; it requests a lease on the
     /// object if the server grants leases on names.
-    fn ride_to_make_other(&self) -> Ride {
+    fn ride_to_make_other(&self) -> Piggyback {
         let asks: &[_] = if self.leases_names() { &[(SECOND, Kind::Read)] } else { &[] };
         self.ride(asks, None)
     }
@@ -195,7 +195,7 @@ impl Client {
         who: &Credential,
         (directory, name): (NodeId, &[u8]),
         reply: Reply<Made, Wcc>,
-        (change, ride): (Change, Ride),
+        (change, ride): (Change, Piggyback),
     ) -> Result<Found, Error> {
         let made = match reply {
             Reply::Done(made) => made,

@@ -11,7 +11,7 @@ use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
 use crate::client::{Change, Client};
 use crate::convert;
 use crate::nodes::{Found, Node, NodeId, Seen};
-use crate::ride::{FIRST, MOVED, REPLACED, Ride, SECOND};
+use crate::piggyback::{FIRST, MOVED, Piggyback, REPLACED, SECOND};
 
 impl Client {
     /// Looks up a name in a directory. Sends `.` and `..` to the server.
@@ -379,7 +379,7 @@ impl Client {
         directory: NodeId,
         name: &[u8],
         reply: &nfs3::Reply<nfs3::Wcc, nfs3::Wcc>,
-        (change, ride): (Change, &Ride),
+        (change, ride): (Change, &Piggyback),
     ) -> Result<(), Error> {
         let (status, wcc) = match reply {
             nfs3::Reply::Done(wcc) => (None, wcc),

@@ -8,7 +8,7 @@ use leasehold_fs::{Caller, Export, FsError, ObjectId, Request};
 use crate::access::{Because, Decided, Groups, Rule};
 use crate::exports::{Exports, Offer};
 use crate::iods::{self, Authority, Sent};
-use crate::leases::gate::{Asked, By, Gate};
+use crate::leases::leased_store::{Asked, By, LeasedStore};
 use crate::procedure::Refusal;
 use crate::table::Use;
 use crate::{Arrival, Event, Service, Trust};
@@ -195,7 +195,7 @@ impl Context {
         let view = leased.view.get_or_init(|| {
             let by = By { asked: Arc::clone(&leased.asked), caller: caller.clone(), read_only };
             let (store, leases) = (Arc::clone(&offer.export.store), &self.service.leases);
-            let gate = Gate::new(store, offer.export.id, Arc::clone(leases), Some(by));
+            let gate = LeasedStore::new(store, offer.export.id, Arc::clone(leases), Some(by));
             offer.export.over(Arc::new(gate))
         });
         // No operation spans two exports.

@@ -10,7 +10,7 @@ use leasehold_fs::{Export, ExportId};
 use crate::Transport;
 use crate::access::Access;
 use crate::leases::Leases;
-use crate::leases::gate::Gate;
+use crate::leases::leased_store::LeasedStore;
 
 /// An export with its access rules.
 pub struct Offer {
@@ -64,7 +64,7 @@ impl Exports {
     pub(crate) fn gated(&self, leases: &Arc<Leases>) -> Self {
         let gate = |offer: &Offer| {
             let store = Arc::clone(&offer.export.store);
-            let gate = Gate::new(store, offer.export.id, Arc::clone(leases), None);
+            let gate = LeasedStore::new(store, offer.export.id, Arc::clone(leases), None);
             offer.export.over(Arc::new(gate))
         };
         let gated = self.offers.iter().map(gate).collect();

@@ -10,18 +10,18 @@
 //! released.
 
 mod callback;
-pub(crate) mod gate;
 mod held;
 mod layouts;
+pub(crate) mod leased_store;
 mod list;
 mod names;
 pub(crate) mod nqnfs;
+mod operation_guard;
 pub(crate) mod program;
 mod programs;
+mod recall;
 mod room;
-mod turn;
-mod untold;
-mod vacate;
+mod unacknowledged;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -46,7 +46,7 @@ pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, Leas
 use layouts::LaidOut;
 use names::Names;
 use programs::Program;
-use untold::Untold;
+use unacknowledged::Unacknowledged;
 
 /// The largest number of leases. A client that requests more works without leases.
 const LEASES_MAX: usize = 1 << 20;
@@ -146,7 +146,7 @@ struct State {
     /// Files that clients write directly at the iods, each with the modrev at the start of the
     /// layout.
     layouts: BTreeMap<Object, (LaidOut, Modrev)>,
-    untold: Untold,
+    untold: Unacknowledged,
 }
 
 /// A waiting call or local program.
@@ -266,7 +266,7 @@ impl Leases {
             writing: BTreeMap::new(),
             making_room: BTreeMap::new(),
             layouts: BTreeMap::new(),
-            untold: Untold::default(),
+            untold: Unacknowledged::default(),
         };
         Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }
     }

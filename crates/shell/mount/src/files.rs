@@ -15,7 +15,7 @@ use leasehold_fuse::{
 use crate::caller::Callers;
 use crate::convert::{self, errno};
 use crate::data::Write;
-use crate::kept::{Keeper, NAMED_MAX, Telling};
+use crate::kernel_cache::{KernelCaches, NAMED_MAX, Telling};
 use crate::open::{Open, Openings};
 
 /// The operations on names in a directory.
@@ -42,7 +42,7 @@ const fn is_of_names(operation: &Operation) -> bool {
 pub struct Files {
     pub(crate) client: Client,
     pub(crate) openings: Openings,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) keeper: Arc<KernelCaches>,
     pub(crate) notifier: Notifier,
     callers: Callers,
     judge: Judge,
@@ -74,8 +74,8 @@ impl Files {
     /// Creates the file system of a client. `machine` is the machine name in credentials.
     #[must_use]
     pub fn new(client: Client, machine: String, notifier: Notifier, judge: Judge) -> Self {
-        let keeper = Arc::new(Keeper::default());
-        crate::withdraw::watch(&client, &notifier, &keeper);
+        let keeper = Arc::new(KernelCaches::default());
+        crate::invalidate::watch(&client, &notifier, &keeper);
         let home = client.known_file_system(NodeId::ROOT);
         Self {
             client,

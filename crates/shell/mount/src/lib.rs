@@ -27,11 +27,11 @@ mod caller;
 mod convert;
 mod data;
 mod files;
-mod kept;
+mod invalidate;
+mod kernel_cache;
 mod listing;
 mod names;
 mod open;
 mod positions;
-mod withdraw;
 
 pub use files::{Files, Holdings, Judge};

@@ -17,9 +17,9 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 use crate::buffers::{Buffers, Held, Received};
 use crate::outbox::Outbox;
+use crate::rcvlowat::Threshold;
 use crate::remote::told_at_the_end;
 use crate::sys;
-use crate::threshold::Threshold;
 
 /// The sending half, for any thread.
 #[derive(Debug)]

@@ -19,12 +19,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::change_detector::Trace;
 use crate::errors::meaning;
 use crate::names::{LOOK_TRIES, Spot};
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Change;
 use crate::volume::{NAME, Volume};
-use crate::witness::Trace;
 
 /// The default mode of a file or directory: access for its owner only.
 const FILE_MODE: Mode = Mode::from_bits(0o600);

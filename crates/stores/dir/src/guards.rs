@@ -4,7 +4,7 @@
 //!   waits in its `open` until the server releases the kernel's lease, or until the kernel's time
 //!   limit (`/proc/sys/fs/lease-break-time`, 45 s). The kernel refuses the lease if a program has
 //!   the file open already.
-//! - Names: notifications, as for [`crate::witness`], which arrive after the change.
+//! - Names: notifications, as for [`crate::change_detector`], which arrive after the change.
 //!
 //! One thread receives both, and reports them to the owner of the leases:
 //! [`crate::DirStore::watch`]. Without this thread the store guards nothing.
@@ -28,11 +28,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::Timespec;
 use rustix::io::Errno;
 
+use crate::change_detector::Hold;
 use crate::locks::lock;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sys;
 use crate::volume::Volume;
-use crate::witness::Hold;
 
 /// The interval between queries for the guards that leases still need.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);

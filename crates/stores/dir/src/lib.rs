@@ -15,6 +15,7 @@
 
 mod attributes;
 mod buffers;
+mod change_detector;
 mod create;
 mod crossing;
 mod descriptors;
@@ -45,7 +46,6 @@ mod sys;
 mod tests;
 mod unsettled;
 mod volume;
-mod witness;
 mod write;
 
 use std::fmt;

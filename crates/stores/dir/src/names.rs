@@ -10,12 +10,12 @@ use leasehold_fs::{
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
+use crate::change_detector::Trace;
 use crate::errors::meaning;
 use crate::inside::Believed;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::{Change, Extent};
 use crate::volume::{NAME, Volume};
-use crate::witness::Trace;
 
 /// The number of attempts to look at a name that changes concurrently.
 pub(crate) const LOOK_TRIES: u32 = 4;

@@ -2,6 +2,7 @@
 
 mod basics;
 mod borders;
+mod change_detector;
 mod conformance;
 mod crossing;
 mod data;
@@ -12,4 +13,3 @@ mod mounts;
 mod script;
 mod sync_table;
 mod syncs;
-mod witness;

@@ -15,6 +15,7 @@ use rustix::path::DecInt;
 
 use crate::attributes::{Mount, file_system_id, place_of};
 use crate::buffers::Buffers;
+use crate::change_detector::ChangeDetector;
 use crate::descriptors::{Descriptors, Moment};
 use crate::errors::meaning;
 use crate::file_system;
@@ -30,7 +31,6 @@ use crate::placeholder::Placeholders;
 use crate::search::Searches;
 use crate::sync::{Syncer, Syncs};
 use crate::unsettled::Unsettled;
-use crate::witness::Witness;
 use crate::{HandleSource, OpenError, Options, sys};
 
 /// An exported directory and all objects below it on the same mount.
@@ -61,7 +61,7 @@ pub(crate) struct Volume {
     pub(crate) syncs: Arc<Syncs>,
     pub(crate) blocking: Arc<dyn Blocking>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) witness: Witness,
+    pub(crate) witness: ChangeDetector,
     pub(crate) guards: Guards,
     /// The number of the period in which directories found below the root count as inside.
     pub(crate) period: AtomicU32,
@@ -144,7 +144,7 @@ impl Volume {
             locks: Locks::new(),
             blocking,
             buffers: Arc::default(),
-            witness: Witness::new(known.is_notified()),
+            witness: ChangeDetector::new(known.is_notified()),
             period: AtomicU32::new(1),
             root: Arc::new(Object::new(
                 id,

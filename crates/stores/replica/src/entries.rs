@@ -13,9 +13,9 @@ use leasehold_fs::{Budget, Caller, Entries, Entry, FsError, ObjectId, Page, Want
 
 use crate::Metaserver;
 use crate::disk::{PARENT, THIS};
+use crate::lookup::{id, object};
 use crate::message::{Answer, Ask, Listed};
 use crate::metafile::Metafile;
-use crate::using::{id, object};
 
 /// The number of names in one LIST call.
 const NAMES_AT_ONCE: u32 = 64;

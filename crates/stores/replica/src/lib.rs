@@ -10,31 +10,31 @@
 //! a sequence of [records](compacted), which the start of the program reads. No client and no peer
 //! receives a change before the change is on stable storage.
 
-mod asked;
 mod attributes;
-mod begun;
-mod changing;
-mod choosing;
-mod covering;
+mod change_slots;
+mod delegable_leases;
 mod disk;
 mod effects;
 mod entries;
-mod leasing;
+mod failure_detector;
+mod intents;
+mod lease_server;
+mod lookup;
 mod message;
 mod metafile;
-mod naming;
+mod mutations;
+mod namespace;
 mod node;
 mod outside;
-mod placing;
+mod prepare;
 mod program;
 mod record;
+mod referral;
+mod rpc_handler;
 mod searching;
-mod silence;
 mod store;
 #[cfg(test)]
 mod tests;
-mod using;
-mod yielding;
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,14 +46,14 @@ use leasehold_core::replica::{Bounds, Peer};
 use leasehold_fs::Verifier;
 use leasehold_session::spawn;
 
+use crate::change_slots::Placing;
 use crate::disk::{Disk, ROOT};
 use crate::message::{Answer, Ask};
 use crate::node::{Node, Out};
-use crate::placing::Placing;
 use crate::program::Seen;
 use crate::record::Record;
 
-pub use covering::Lender;
+pub use delegable_leases::Lender;
 pub use leasehold_base::xdr::Error as Damaged;
 pub use leasehold_core::replica::search::Order;
 pub use leasehold_session::Traffic;

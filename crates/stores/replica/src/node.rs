@@ -18,18 +18,18 @@ use leasehold_core::replica::yields::{self, Yields};
 use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 use leasehold_wire::replica::Caller;
 
-use crate::choosing::Choosing;
-use crate::covering::{COVERS_MAX, Lending};
+use crate::change_slots::SLOTS;
+use crate::delegable_leases::{COVERS_MAX, Lending};
 use crate::disk::{Disk, ROOT, first_at};
-use crate::leasing::{Evicted, Leasing, lent, waited};
+use crate::failure_detector::Silence;
+use crate::lease_server::{Evicted, Leasing, lent, waited};
 use crate::message::{Answer, Ask, Begins};
 use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
-use crate::placing::SLOTS;
+use crate::prepare::Yielding;
 use crate::record::Record;
+use crate::referral::Choosing;
 use crate::searching::Searching;
-use crate::silence::Silence;
-use crate::yielding::Yielding;
 use crate::{Load, Notice, Options};
 
 /// The largest number of names in a path that is reported: more than programs can use in one path.

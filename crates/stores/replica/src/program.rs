@@ -13,8 +13,8 @@ use leasehold_wire::replica::{Caller, PROGRAM, VERSION};
 use leasehold_wire::rpc::{AuthStatus, AuthSys, Call, Reply, ReplyStatus, Versions, flavor, null};
 
 use crate::Metaserver;
+use crate::change_slots::SLOTS;
 use crate::message::{Answer, Ask};
-use crate::placing::SLOTS;
 
 /// The largest number of cached replies to calls without change numbers. The cache is a duplicate
 /// request cache: a retransmitted call runs once.

@@ -3,13 +3,13 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use crate::asked::CONTENT_BYTES_MAX;
 use crate::attributes::{Setting, wanted};
 use crate::disk::ROOT;
+use crate::lookup::{ComesAgain, id, object};
 use crate::message::Answer;
 use crate::metafile::{Metafile, Wrote};
-use crate::naming::{LINK_MAX, at, found};
-use crate::using::{ComesAgain, id, object};
+use crate::namespace::{LINK_MAX, at, found};
+use crate::rpc_handler::CONTENT_BYTES_MAX;
 use crate::{FILE_BYTES_MAX, Metaserver, PATIENCE};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
@@ -405,7 +405,7 @@ impl Store for Metaserver {
         object: &'a ObjectId,
         place: Place<'a>,
     ) -> Response<'a, Linked> {
-        let target = crate::using::object(object);
+        let target = crate::lookup::object(object);
         Response::later(async move {
             match target {
                 Ok(target) => patiently!(self, self.give_link(caller, target, place)).await,

@@ -25,7 +25,7 @@ use leasehold_wire::nfs3;
 use leasehold_wire::nqnfs::{Ask, Call, Grant, Kind, Terms, evicted, getlease, vacated};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
-use super::gate::{Asked, Asks, By, Gate, MadeFrom};
+use super::leased_store::{Asked, Asks, By, LeasedStore, MadeFrom};
 use super::list::Admission;
 use super::{Leases, Protocol, Refused, Way};
 use crate::context::{Context, Leased};
@@ -226,7 +226,8 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
         read_only: target.request.read_only,
     };
     let (store, leases) = (&target.offer.export.store, &context.service.leases);
-    let gate = Gate::new(Arc::clone(store), target.offer.export.id, Arc::clone(leases), Some(by));
+    let gate =
+        LeasedStore::new(Arc::clone(store), target.offer.export.id, Arc::clone(leases), Some(by));
     let (attributes, modrev) = gate.lease_known(&target.object).await?;
     let none = Terms { cachable: false, seconds: TERM_SECONDS_MIN, modrev: modrev.0 };
     let terms = granted(ask, &asked).map_or(none, |grant| grant.terms);

@@ -19,7 +19,7 @@ use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Handle, SetAttributes, Wcc};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
-use super::gate::{Asked, Asks, By, Gate, MadeFrom};
+use super::leased_store::{Asked, Asks, By, LeasedStore, MadeFrom};
 use super::list::Admission;
 use super::{Protocol, Way};
 use crate::context::{Context, Leased};
@@ -340,8 +340,12 @@ async fn granted(
         read_only: target.request.read_only,
     };
     let store = Arc::clone(&target.offer.export.store);
-    let gate =
-        Gate::new(store, target.offer.export.id, Arc::clone(&context.service.leases), Some(by));
+    let gate = LeasedStore::new(
+        store,
+        target.offer.export.id,
+        Arc::clone(&context.service.leases),
+        Some(by),
+    );
     let (attributes, _) = gate.lease(&target.object).await.ok()?;
     let grant = asked.outcome().granted.first()?.grant;
     let attributes = attributes.as_ref().map(crate::nfs3::convert::attributes);

@@ -8,7 +8,7 @@ use leasehold_core::leases::table::{self, Access, Call, Outcome};
 use leasehold_core::leases::{Kind, Object, Ticket};
 use leasehold_fs::{Disturbance, ExportId, Guard, ObjectId, Store};
 
-use super::gate::guard;
+use super::leased_store::guard;
 use super::{Leases, Waiting};
 
 /// A waiting local program, with the store and object whose interlock delays it.

@@ -19,7 +19,7 @@ use leasehold_core::leases::table;
 use leasehold_core::leases::{Client, Object};
 
 use super::Leases;
-use super::turn::Turn;
+use super::operation_guard::Turn;
 
 /// The excess that a reclaim recalls, so that the next writer need not reclaim, in bytes. Also the
 /// largest reclaim for one lease.

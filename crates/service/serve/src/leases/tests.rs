@@ -9,7 +9,7 @@ use leasehold_core::leases::table::{Access, Ask};
 use leasehold_fs::suite::block_on;
 use leasehold_wire::lease::Caller;
 
-use super::turn::{Turn, Under, Wanted};
+use super::operation_guard::{Turn, Under, Wanted};
 use super::*;
 
 const HOST: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);

@@ -14,8 +14,8 @@ use super::covers::{One, three_of};
 use super::data::new_file;
 use super::lan::{Lan, name, who};
 use crate::Order;
+use crate::lookup::object;
 use crate::record::Record;
-use crate::using::object;
 
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);

@@ -10,7 +10,7 @@ use leasehold_fs::{Found, FsError, NewFile, NewNode, ObjectId, Place, SetAttribu
 
 use super::lan::{Lan, name, who};
 use crate::Order;
-use crate::placing::SLOTS;
+use crate::change_slots::SLOTS;
 
 /// The latency of the home's disk: longer than a call may take.
 const SLOW: Duration = Duration::from_secs(4);

@@ -493,10 +493,10 @@ fn a_directory_has_one_name() {
     let further = |from: Option<&str>, to: Option<&str>| {
         let at = |text: &str| {
             let (directory, name) = place(text);
-            let directory = crate::using::object(&directory).expect("it is one of these");
+            let directory = crate::lookup::object(&directory).expect("it is one of these");
             leasehold_core::replica::Place { directory, name: name.into_bytes() }
         };
-        let object = crate::using::object(&made).expect("it is one of these");
+        let object = crate::lookup::object(&made).expect("it is one of these");
         let (from, to) = (from.map(at), to.map(at));
         let number = lan.at(1).with(crate::node::Node::number);
         let ask = crate::message::Ask::Place { number, object, from, to, over: None };
@@ -519,8 +519,8 @@ fn a_cycle_of_parents_is_detected() {
     let damaged = lan.disk(0).into_iter().map(|record| {
         let Ok(Record::Put(mut metafile)) = Record::decode(&record) else { return record };
         for (this, other) in [(one, two), (two, one)] {
-            if crate::using::id(metafile.object) == this {
-                let directory = crate::using::object(&other).expect("it is one of these");
+            if crate::lookup::id(metafile.object) == this {
+                let directory = crate::lookup::object(&other).expect("it is one of these");
                 metafile.places.iter_mut().for_each(|place| place.directory = directory);
             }
         }

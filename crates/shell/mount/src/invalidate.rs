@@ -5,16 +5,16 @@ use std::sync::Arc;
 use leasehold_client::{Client, NodeId, Variant, Watcher};
 use leasehold_fuse::Notifier;
 
-use crate::kept::Keeper;
+use crate::kernel_cache::KernelCaches;
 
 /// Makes the kernel drop its copies.
 struct Taker {
     notifier: Notifier,
-    keeper: Arc<Keeper>,
+    keeper: Arc<KernelCaches>,
 }
 
 /// Registers the invalidation of the kernel's copies at a client with leases.
-pub(crate) fn watch(client: &Client, notifier: &Notifier, keeper: &Arc<Keeper>) {
+pub(crate) fn watch(client: &Client, notifier: &Notifier, keeper: &Arc<KernelCaches>) {
     if client.options().variant == Variant::Lease {
         let (notifier, keeper) = (notifier.clone(), Arc::clone(keeper));
         client.watch(Arc::new(Taker { notifier, keeper }));

@@ -2,7 +2,7 @@
 //!
 //! A change of names also waits for directories of other homes, because clients may cache names in
 //! them. The change begins there, is stored here, and ends there before it is answered. See
-//! [`crate::begun`] for the side of the directory's home, and rules 28 and 29 of `spec/replica.x`.
+//! [`crate::intents`] for the side of the directory's home, and rules 28 and 29 of `spec/replica.x`.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -13,10 +13,10 @@ use leasehold_core::leases::table::{Access, Event, Outcome};
 use leasehold_core::leases::{Kind, Ticket};
 use leasehold_core::replica::{Peer, Stamp, Ticket as Waiting, home};
 
-use crate::leasing::{Turn, copied, covered, covering};
+use crate::lease_server::{Turn, copied, covered, covering};
 use crate::message::{Answer, Ask, Begins};
 use crate::node::{Node, Waiter, Why};
-use crate::yielding::Asked;
+use crate::prepare::Asked;
 
 /// The action that runs once the change is permitted.
 type Then = Box<dyn FnOnce(&mut Node) + Send>;

@@ -59,7 +59,7 @@ pub(crate) enum Trace<'a> {
     MovesHere(&'a [u8]),
 }
 
-/// The result of [`Witness::hold`].
+/// The result of [`ChangeDetector::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// The directory is the first held one.
@@ -74,7 +74,7 @@ pub(crate) enum Hold {
 }
 
 /// The watches of directories.
-pub(crate) struct Witness {
+pub(crate) struct ChangeDetector {
     /// True if the kernel notifies all changes on the file system.
     is_notified: bool,
     /// The queue of the kernel's notifications; `None` if there is none.
@@ -105,7 +105,7 @@ struct Watch {
     held: bool,
 }
 
-impl Witness {
+impl ChangeDetector {
     /// Creates the watches for a file system; `is_notified` states that the kernel notifies all its
     /// changes.
     pub(crate) fn new(is_notified: bool) -> Self {

@@ -8,7 +8,7 @@ use leasehold_core::leases::table;
 use leasehold_fs::{ExportId, ObjectId, Store};
 
 use super::Leases;
-use super::turn::Turn;
+use super::operation_guard::Turn;
 
 impl Leases {
     /// Recalls all leases of clients on an object. Returns true if no client has a lease or a

@@ -32,16 +32,16 @@ use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
 use super::layouts::LaidOut;
+use super::operation_guard::{Turn, Under, Wanted};
 use super::programs::Program;
 use super::room::ROUNDS_MAX;
-use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
 /// Mode bits by which all users may read or run a file, or list or search a directory.
 const READ_OR_EXECUTE_BY_OTHERS: u32 = 0o005;
 
 /// A lease-enforcing store.
-pub(crate) struct Gate {
+pub(crate) struct LeasedStore {
     store: Arc<dyn Store>,
     export: ExportId,
     leases: Arc<Leases>,
@@ -87,7 +87,7 @@ struct Held {
     may_be_late: bool,
 }
 
-impl Gate {
+impl LeasedStore {
     pub(crate) const fn new(
         store: Arc<dyn Store>,
         export: ExportId,
@@ -104,7 +104,7 @@ impl Gate {
         self.hold_as(used, &attributes).await
     }
 
-    /// Like [`Gate::hold`], with attributes that the caller has read.
+    /// Like [`LeasedStore::hold`], with attributes that the caller has read.
     async fn hold_as(&self, used: Use, attributes: &Attributes) -> Result<Held, FsError> {
         let Use { id, access, place } = used;
         let asked = self.asked();
@@ -397,7 +397,7 @@ impl Gate {
         Some(change)
     }
 
-    /// Like [`Gate::settle`], for directories and for objects that gained or lost names, which
+    /// Like [`LeasedStore::settle`], for directories and for objects that gained or lost names, which
     /// other callers may have changed since the start of the guard. A client that receives no
     /// modrevs drops its cache of the object with its next lease, which has another modrev.
     async fn settle_names(&self, held: &Held, done: bool, after: Option<Attributes>) {
@@ -435,7 +435,7 @@ impl Gate {
         Some((held.modrev, modrev))
     }
 
-    /// Like [`Gate::settle`], for a call that names no lease but changes the object only under this
+    /// Like [`LeasedStore::settle`], for a call that names no lease but changes the object only under this
     /// lease. Records the change as unacknowledged, because the client does not learn of it if the
     /// call must be retried.
     async fn settle_under(&self, held: &Held, serial: Serial, after: Option<Attributes>) {

@@ -5,7 +5,7 @@
 //! directory: both have one number. A change of an object is a call without a lease of its own. It
 //! recalls the leases of all holders first. No lease on copies outlives an epoch of its holder or
 //! of this metaserver. The lease on covers is the delegable lease: it permits the clients of its
-//! holder to cache or change the object, see [`crate::covering`]. `core::leases` defines the
+//! holder to cache or change the object, see [`crate::delegable_leases`]. `core::leases` defines the
 //! conflicts. The guard on covers is always acquired before the guard on copies.
 //!
 //! If several metaservers request delegable leases at the same time, they take turns. A granted
@@ -23,9 +23,9 @@ use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
 use leasehold_core::replica::covers::{self, Purpose};
 use leasehold_core::replica::{Bounds, Peer, Ticket as Waiting, copies};
 
-use crate::begun::Begun;
-use crate::changing::{Change, Naming};
+use crate::intents::Begun;
 use crate::message::{Answer, Ask, Begins};
+use crate::mutations::{Change, Naming};
 use crate::node::{Asker, Node, Why};
 
 /// The term of a delegable lease under which clients may cache. It bounds the time for which an

@@ -20,7 +20,7 @@ const UNTOLD_MAX: usize = 1 << 16;
 
 /// The latest unacknowledged changes of objects.
 #[derive(Debug, Default)]
-pub(super) struct Untold {
+pub(super) struct Unacknowledged {
     changes: BTreeMap<Object, Own>,
     /// The same objects, the oldest record first.
     order: VecDeque<Object>,
@@ -44,7 +44,7 @@ impl Own {
     }
 }
 
-impl Untold {
+impl Unacknowledged {
     /// Records a change by the holder of a lease that the holder does not know of.
     fn note(&mut self, object: Object, under: (Client, Serial), before: Modrev, after: Modrev) {
         if before == after {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn change_by_another_client_is_not_own() {
-        let mut untold = Untold::default();
+        let mut untold = Unacknowledged::default();
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(12)));
         assert!(!untold.is_own(object(1), LEASE, Modrev(9), Modrev(12)), "changed before");
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn changes_in_a_row_are_one() {
-        let mut untold = Untold::default();
+        let mut untold = Unacknowledged::default();
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));
         untold.note(object(1), LEASE, Modrev(12), Modrev(15));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(15)));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn maintenance_belongs_to_no_client() {
-        let mut untold = Untold::default();
+        let mut untold = Unacknowledged::default();
         let other = (Client(2), Serial(8));
         untold.kept_up(object(1), Modrev(10), Modrev(12));
         untold.kept_up(object(1), Modrev(10), Modrev(14));
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn maintenance_hides_no_change() {
         for other in [None, Some(Client(2))] {
-            let mut untold = Untold::default();
+            let mut untold = Unacknowledged::default();
             untold.note(object(1), LEASE, Modrev(10), Modrev(12));
             untold.changed(object(1), other);
             untold.kept_up(object(1), Modrev(12), Modrev(14));
@@ -205,7 +205,7 @@ mod tests {
             let is_own = untold.is_own(object(1), LEASE, Modrev(12), Modrev(16));
             assert!(!is_own, "in every case");
         }
-        let mut untold = Untold::default();
+        let mut untold = Unacknowledged::default();
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));
         untold.changed(object(1), Some(LEASE.0));
         untold.kept_up(object(1), Modrev(12), Modrev(14));
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn number_of_records_is_bounded() {
-        let mut untold = Untold::default();
+        let mut untold = Unacknowledged::default();
         for number in 0..=UNTOLD_MAX as u64 {
             untold.note(object(number), LEASE, Modrev(10), Modrev(12));
         }

@@ -8,9 +8,9 @@ use leasehold_fs::{
     SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
 };
 
-use super::Gate;
+use super::LeasedStore;
 
-impl Store for Gate {
+impl Store for LeasedStore {
     fn root(&self) -> ObjectId {
         self.store.root()
     }

@@ -9,7 +9,7 @@ use leasehold_client::{Attributes, NodeId};
 
 /// The cached state of one object in the kernel.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct KernelCache {
     /// The change time in the attributes that the kernel last received.
     changed: FileTime,
     /// The values that the kernel compares, as last received; `None` if the kernel has changed them
@@ -60,14 +60,14 @@ struct Named {
 
 /// The cached state of all objects in the kernel.
 #[derive(Default)]
-pub(crate) struct Keeper {
-    kept: Mutex<BTreeMap<NodeId, Kept>>,
+pub(crate) struct KernelCaches {
+    kept: Mutex<BTreeMap<NodeId, KernelCache>>,
     named: Mutex<BTreeMap<NodeId, Named>>,
 }
 
 /// A reply with a name of a directory in transit to the kernel.
 pub(crate) struct Naming<'a> {
-    keeper: &'a Keeper,
+    keeper: &'a KernelCaches,
     directory: NodeId,
 }
 
@@ -80,13 +80,13 @@ pub(crate) struct Opening {
     pub(crate) attributes_are_old: bool,
 }
 
-impl Kept {
+impl KernelCache {
     const fn new(attributes: &Attributes, pages: Option<u64>, dropped: u64) -> Self {
         Self { changed: attributes.changed, shown: None, pages, dropped, empty: false }
     }
 }
 
-impl Keeper {
+impl KernelCaches {
     /// Records attributes for the kernel, at the given count of changes by other clients. Returns
     /// true if the caller must send the kernel an invalidation of its pages.
     pub(crate) fn told(
@@ -97,7 +97,8 @@ impl Keeper {
         telling: Telling,
     ) -> bool {
         let mut kept = self.kept();
-        let known = kept.entry(node).or_insert_with(|| Kept::new(attributes, None, replaced));
+        let known =
+            kept.entry(node).or_insert_with(|| KernelCache::new(attributes, None, replaced));
         let shown = shown(attributes);
         let is_seen =
             telling == Telling::Compared && known.shown.is_some_and(|before| before != shown);
@@ -140,12 +141,12 @@ impl Keeper {
 
     /// Records an open: from now on the kernel's pages belong to this count.
     pub(crate) fn open(&self, node: NodeId, attributes: &Attributes, replaced: u64) -> Opening {
-        let new = Kept::new(attributes, Some(replaced), replaced);
+        let new = KernelCache::new(attributes, Some(replaced), replaced);
         let mut kept = self.kept();
         let before = kept.get(&node).copied();
         // An open gives the kernel neither pages nor attributes.
         let (empty, shown) = before.map_or((false, None), |before| (before.empty, before.shown));
-        kept.insert(node, Kept { empty, shown, ..new });
+        kept.insert(node, KernelCache { empty, shown, ..new });
         drop(kept);
         Opening {
             pages_are_good: before.is_some_and(|before| before.pages == Some(replaced)),
@@ -189,7 +190,7 @@ impl Keeper {
         self.kept().len()
     }
 
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<NodeId, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<NodeId, KernelCache>> {
         // No code under the lock panics midway.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn pages_are_valid_until_another_client_changes_the_file() {
-        let keeper = Keeper::default();
+        let keeper = KernelCaches::default();
         assert!(!keeper.told(NODE, &attributes(1), 1, Telling::Taken), "there are none");
         let open = |changed, replaced| keeper.open(NODE, &attributes(changed), replaced);
         let is =
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn pages_of_an_open_file_are_dropped_once_per_change() {
-        let keeper = Keeper::default();
+        let keeper = KernelCaches::default();
         let told =
             |changed, replaced| keeper.told(NODE, &attributes(changed), replaced, Telling::Taken);
         keeper.open(NODE, &attributes(1), 1);
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn comparing_kernel_needs_a_drop_when_attributes_look_unchanged() {
-        let keeper = Keeper::default();
+        let keeper = KernelCaches::default();
         let told = |attributes: &Attributes, replaced| {
             keeper.told(NODE, attributes, replaced, Telling::Compared)
         };
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn file_dropped_for_a_recall_is_empty_until_new_data() {
-        let keeper = Keeper::default();
+        let keeper = KernelCaches::default();
         keeper.open(NODE, &attributes(1), 1);
         assert!(!keeper.is_empty(NODE), "earlier pages may remain");
         keeper.emptied(NODE);
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn names_are_invalidated_once_and_while_in_transit() {
-        let keeper = Keeper::default();
+        let keeper = KernelCaches::default();
         assert!(!keeper.takes_names(NODE), "the kernel has none");
         let naming = keeper.naming(NODE);
         assert!(keeper.takes_names(NODE) && keeper.takes_names(NODE), "one is on its way");

@@ -13,7 +13,7 @@ use leasehold_serve::{Arrival, Response};
 use crate::buffers::{Buffers, Held};
 use crate::counters::Counters;
 use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, LOOP_UNSENT_BYTES_MAX, WRITERS_MAX};
-use crate::meter::{Meter, Metered};
+use crate::metering::{Meter, Metered};
 use crate::outbox::Outbox;
 use crate::remote::Remote;
 use crate::server::Shared;
@@ -21,7 +21,7 @@ use crate::slab::Key;
 use crate::tasks::{Origin, Outcome, Parked, Tasks};
 
 /// The shared state of the connections of one loop.
-pub(crate) struct Bench {
+pub(crate) struct LoopContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) remote: Arc<Remote>,
     pub(crate) buffers: Buffers,
@@ -53,7 +53,7 @@ pub(crate) enum Answered {
     Panicked,
 }
 
-impl Bench {
+impl LoopContext {
     pub(crate) fn new(shared: Arc<Shared>, remote: Arc<Remote>) -> Self {
         Self {
             shared,

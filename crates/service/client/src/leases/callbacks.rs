@@ -10,7 +10,7 @@ use leasehold_session::leases::messages::hello;
 use leasehold_session::leases::messages::leases::Progress;
 use leasehold_session::spawn;
 
-use super::errands::call_in;
+use super::background::call_in;
 use super::{object_of, returned};
 use crate::client::{Client, Shared};
 use crate::convert;
@@ -19,21 +19,21 @@ impl Client {
     /// Registers the receiver of the server's callbacks.
     pub(crate) fn listen(&self) {
         if let Some(leases) = self.shared.nfs.leases() {
-            leases.listen(Arc::new(Ear(Arc::downgrade(&self.shared))));
+            leases.listen(Arc::new(Callbacks(Arc::downgrade(&self.shared))));
         }
     }
 }
 
 /// Receives the server's callbacks.
-struct Ear(Weak<Shared>);
+struct Callbacks(Weak<Shared>);
 
-impl Ear {
+impl Callbacks {
     fn client(&self) -> Option<Client> {
         Some(Client { shared: self.0.upgrade()? })
     }
 }
 
-impl Listener for Ear {
+impl Listener for Callbacks {
     fn welcomed(&self, welcome: &hello::Welcome) {
         let Some(client) = self.client() else { return };
         client.with(|state, now, doings| {

@@ -12,7 +12,7 @@ use leasehold_core::leases::table::{Access, Event, Outcome};
 use leasehold_core::leases::{Kind, Ticket};
 use leasehold_core::replica::Peer;
 
-use crate::leasing::{Turn, covered, covering};
+use crate::lease_server::{Turn, covered, covering};
 use crate::message::{Answer, Begins};
 use crate::node::{Asker, For, Node};
 

@@ -18,7 +18,7 @@ use leasehold_fs::{
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
 
-use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Use, Wanted, covered, object_of};
+use super::{Asked, Asks, By, LeasedStore, MadeFrom, Turn, Under, Use, Wanted, covered, object_of};
 use crate::HandleKey;
 use crate::handles::Handles;
 use crate::leases::{Leases, Protocol, Remembered, Way};
@@ -50,7 +50,7 @@ fn subject(with_leases: bool) -> Subject {
     });
     let store = Arc::new(MemStore::default());
     let behind = Arc::<MemStore>::clone(&store);
-    let gate: Arc<dyn Store> = Arc::new(Gate::new(behind, ExportId(1), leases, by));
+    let gate: Arc<dyn Store> = Arc::new(LeasedStore::new(behind, ExportId(1), leases, by));
     Subject::of_every_user(gate, move |now| store.set_now(now))
 }
 
@@ -411,11 +411,11 @@ impl Writer {
         writer
     }
 
-    fn call(&self, asks: Asks, base: Option<Base>) -> (Gate, Arc<Asked>) {
+    fn call(&self, asks: Asks, base: Option<Base>) -> (LeasedStore, Arc<Asked>) {
         let asked = Arc::new(Asked::new(self.client, asks, MadeFrom::Named(base)));
         let by = By { asked: Arc::clone(&asked), caller: superuser(), read_only: false };
         let (store, leases) = (Arc::<Away>::clone(&self.store), Arc::clone(&self.leases));
-        (Gate::new(store, ExportId(1), leases, Some(by)), asked)
+        (LeasedStore::new(store, ExportId(1), leases, Some(by)), asked)
     }
 
     /// Returns the current modrev of the file.
@@ -522,7 +522,7 @@ fn names_changed_by_others_are_no_part_of_a_change() {
         writer.store.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
         if others_come {
             let (store, leases) = (Arc::<Away>::clone(&writer.store), Arc::clone(&writer.leases));
-            let plain = Gate::new(store, ExportId(1), Arc::clone(&leases), None);
+            let plain = LeasedStore::new(store, ExportId(1), Arc::clone(&leases), None);
             let theirs = at(&writer, b"theirs");
             *writer.store.meanwhile.lock().expect("no test panicked") = Some(Box::new(move || {
                 leases.returned(client, (ExportId(1), root), Serial(granted.serial), Open::No);
@@ -569,7 +569,7 @@ fn maintenance_makes_no_data_late() {
         let another = |turn| {
             if others_come == Some(turn) {
                 let store = Arc::<Away>::clone(store);
-                let plain = Gate::new(store, ExportId(1), Arc::clone(&writer.leases), None);
+                let plain = LeasedStore::new(store, ExportId(1), Arc::clone(&writer.leases), None);
                 let (caller, data) = (superuser(), Bytes::from_static(b"theirs"));
                 block_on(plain.write(&caller, file, 0, data, Stability::Unstable))
                     .result
@@ -581,7 +581,7 @@ fn maintenance_makes_no_data_late() {
         store.keep_up(file, 2);
         // Another caller reads the attributes.
         let plain = Arc::<Away>::clone(store);
-        let plain = Gate::new(plain, ExportId(1), Arc::clone(&writer.leases), None);
+        let plain = LeasedStore::new(plain, ExportId(1), Arc::clone(&writer.leases), None);
         block_on(plain.getattr(file)).expect("it is there");
         another(1);
         store.keep_up(file, 3);
@@ -610,7 +610,7 @@ fn reused_file_number_inherits_no_lease() {
     let Ok(Step::Child(name)) = Step::parse(b"file") else { panic!("it is a name") };
     let place = Place { directory: writer.store.root(), name };
     let store = Arc::<Away>::clone(&writer.store);
-    let plain = Gate::new(store, ExportId(1), Arc::clone(&writer.leases), None);
+    let plain = LeasedStore::new(store, ExportId(1), Arc::clone(&writer.leases), None);
     let (remover, _) = writer.call(Asks::default(), Some(writer.base));
     let used = Use { id: writer.file, access: Access::Write, place: Some(place::SECOND) };
     let removing = block_on(remover.hold(used));

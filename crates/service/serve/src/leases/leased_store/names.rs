@@ -7,12 +7,12 @@ use leasehold_fs::{
 };
 use leasehold_wire::lease::place;
 
-use super::{Gate, Held, Use};
+use super::{Held, LeasedStore, Use};
 
 /// The largest number of lookups of a name that changes between the lookup and the guard.
 const TRIES_MAX: usize = 4;
 
-impl Gate {
+impl LeasedStore {
     /// Returns the object of a lookup with the attributes that the caller may see.
     async fn found(&self, found: Found) -> Result<Found, FsError> {
         let used = Use { id: found.object, access: Turns::Look, place: Some(place::SECOND) };

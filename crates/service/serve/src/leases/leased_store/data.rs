@@ -11,12 +11,12 @@ use leasehold_fs::{
 };
 use leasehold_wire::lease::place;
 
-use super::{Gate, Held, Use};
+use super::{Held, LeasedStore, Use};
 use crate::leases::Alone;
 use crate::leases::layouts::{Begun, LaidOut};
 use crate::leases::room::{ROUNDS_MAX, Whose};
 
-impl Gate {
+impl LeasedStore {
     async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
         self.hold(Use { id: *id, access, place: Some(place::FIRST) }).await
     }
@@ -32,7 +32,7 @@ impl Gate {
         Ok((held.is_known.then_some(held.attributes), held.modrev))
     }
 
-    /// Like [`Gate::lease`], but always returns attributes.
+    /// Like [`LeasedStore::lease`], but always returns attributes.
     pub(crate) async fn lease_known(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
         let held = self.first(id, Turns::Nothing).await?;
         let known = if held.is_known { held.attributes } else { self.store.getattr(id).await? };

@@ -100,7 +100,7 @@ impl Departure {
 
 /// The turns of all connections of a server to send large replies.
 #[derive(Debug, Default)]
-pub(crate) struct Departures {
+pub(crate) struct SendScheduler {
     state: Mutex<State>,
 }
 
@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-impl Departures {
+impl SendScheduler {
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent after each step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn turns_are_first_come_first_served() {
-        let departures = Departures::default();
+        let departures = SendScheduler::default();
         assert!(departures.ask(connection(1), NOW));
         for slot in [2, 3, 4] {
             assert!(!departures.ask(connection(slot), NOW));
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn slow_connections_do_not_delay_others() {
-        let departures = Departures::default();
+        let departures = SendScheduler::default();
         assert!(departures.ask(connection(1), NOW));
         assert_eq!(departures.latest(), None, "nobody waits");
         assert!(!departures.ask(connection(2), NOW));

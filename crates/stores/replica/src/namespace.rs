@@ -16,10 +16,10 @@ use leasehold_fs::{
 use leasehold_wire::nfs3;
 
 use crate::attributes::{Setting, set, wanted};
+use crate::lookup::{id, object};
 use crate::message::Answer;
 use crate::metafile::{Metafile, wire_type};
 use crate::node::Node;
-use crate::using::{id, object};
 use crate::{FILE_BYTES_MAX, Metaserver};
 
 /// The largest number of names of one object.

@@ -16,12 +16,12 @@ use leasehold_core::replica::{Call, Peer, Ticket, home};
 use leasehold_fs::{Alone, FileType, FsError, Guard, ObjectId};
 use leasehold_session::spawn;
 
-use crate::leasing::waited;
+use crate::lease_server::waited;
+use crate::lookup::{id, object};
 use crate::message::{Answer, Ask};
 use crate::node::{Asker, Node, Out, Waiter, Why};
 use crate::outside::Later;
 use crate::store::AGAIN;
-use crate::using::{id, object};
 use crate::{Metaserver, PATIENCE};
 
 /// The delay before a recovering peer is asked again.

@@ -10,7 +10,7 @@ use leasehold_fs::FsError;
 use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
 
 use crate::leases::Leases;
-use crate::leases::turn::Under;
+use crate::leases::operation_guard::Under;
 
 /// The lease requests of a call of a client with leases, and the grants in its reply.
 pub(crate) struct Asked {

@@ -29,13 +29,13 @@ pub(crate) enum How {
 }
 
 /// A call with piggybacked lease requests.
-pub(crate) struct Ride {
+pub(crate) struct Piggyback {
     /// The session that sends the call.
     pub(crate) nfs: Nfs,
     rider: Option<Arc<Rider>>,
 }
 
-impl Ride {
+impl Piggyback {
     pub(crate) fn told(&self) -> Told {
         self.rider.as_ref().map(|rider| rider.told()).unwrap_or_default()
     }
@@ -85,23 +85,23 @@ pub(crate) const REPLACED: u32 = messages::place::REPLACED;
 impl Client {
     /// Prepares a call with piggybacked requests for leases on the objects at these places. The
     /// server grants them only if no other client's lease conflicts.
-    pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Ride {
+    pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Piggyback {
         let nfs = &self.shared.nfs;
         if nfs.leases().is_none() {
-            return Ride { nfs: nfs.clone(), rider: None };
+            return Piggyback { nfs: nfs.clone(), rider: None };
         }
         let ask = |(place, kind): &(u32, Kind)| {
             let terms = Terms { opportune: true, ..terms(self.shared.options.term, *kind, 0) };
             Ask { place: *place, terms }
         };
         let rider = Arc::new(Rider::new(asks.iter().map(ask).collect(), base));
-        Ride { nfs: nfs.ridden(Arc::clone(&rider)), rider: Some(rider) }
+        Piggyback { nfs: nfs.ridden(Arc::clone(&rider)), rider: Some(rider) }
     }
 
     /// Prepares a call about names of a directory. The call requests leases on the named objects at
     /// this place, and a lease on the directory if the server leases names and the client holds
     /// none; a held one may be under recall.
-    pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Ride {
+    pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Piggyback {
         let (of_directory, of_object) = ((FIRST, Kind::Read), (place, Kind::Read));
         let asks = self.leases_names() && !self.holds_lease(directory);
         let directory = asks.then_some(of_directory);
@@ -133,7 +133,7 @@ impl Client {
         &self,
         who: &Credential,
         (directory, asked): (NodeId, Asked),
-        ride: &Ride,
+        ride: &Piggyback,
         attributes: Option<&nfs3::Attributes>,
     ) -> Asked {
         let Some(grant) = ride.grant(FIRST) else { return asked };

@@ -1,7 +1,7 @@
 //! The choice of a metaserver for a client: the least busy one that serves.
 //!
 //! Each peer is asked for its load at most once in a second, however many clients ask. A silent
-//! peer is skipped until it replies: see [`crate::silence`].
+//! peer is skipped until it replies: see [`crate::failure_detector`].
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,9 @@ use futures_channel::oneshot;
 use futures_util::future::select;
 use leasehold_core::replica::{Peer, Ticket};
 
+use crate::failure_detector::AGAIN;
 use crate::message::Answer;
 use crate::node::{Node, Waiter};
-use crate::silence::AGAIN;
 use crate::{Load, Metaserver};
 
 /// The largest number of clients that wait for load reports. Further clients use the last reports.

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of connections for each address in each loop.
 #[derive(Debug, Default)]
-pub(crate) struct Census(Mutex<BTreeMap<IpAddr, BTreeMap<usize, usize>>>);
+pub(crate) struct ConnectionCounts(Mutex<BTreeMap<IpAddr, BTreeMap<usize, usize>>>);
 
-impl Census {
+impl ConnectionCounts {
     pub(crate) fn add(&self, address: IpAddr, at: usize) {
         *self.counts().entry(address).or_default().entry(at).or_default() += 1;
     }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn address_with_most_connections_yields() {
-        let census = Census::default();
+        let census = ConnectionCounts::default();
         let [a, b] = [1, 2].map(|last| IpAddr::from([127, 0, 0, last]));
         assert_eq!(census.ahead_of(a), None);
         [0, 1, 1].into_iter().for_each(|at| census.add(a, at));
