@@ -20,8 +20,8 @@ use leasehold_shell::{own, state};
 use leasehold_store_dir::DirStore;
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Absent, Files, Folder, Iod, Judged, Local, Mark, MarkError, Member, OpenError, Options,
-    Striped, Turns,
+    FileIod, Files, Iod, Local, LostIod, Mark, MarkError, Member, OpenError, Options, Striped,
+    Turns, VerifiedIod,
 };
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -181,9 +181,9 @@ pub(crate) fn open(
         files: Some(Local::new(Arc::<DirStore>::clone(disk))),
     });
     let turns = Arc::new(Turns::default());
-    let present = |_: usize, mark: Mark, folder: Option<Folder<Local>>| {
+    let present = |_: usize, mark: Mark, folder: Option<FileIod<Local>>| {
         let folder = folder.expect("a directory of this machine is there");
-        let judged = Judged::new(Arc::new(folder), mark.number, Arc::clone(&turns));
+        let judged = VerifiedIod::new(Arc::new(folder), mark.number, Arc::clone(&turns));
         Ok(Arc::new(judged) as Arc<dyn Iod>)
     };
     let joined = join((layout, &turns), names, parts.collect(), None, present, |_| Ok(None));
@@ -267,7 +267,7 @@ fn join<F: Files + 'static>(
     names: &Arc<DirStore>,
     parts: Vec<Part<F>>,
     cluster: Option<&Cluster>,
-    iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
+    iod: impl Fn(usize, Mark, Option<FileIod<F>>) -> Result<Arc<dyn Iod>, Failure>,
     join_group: impl FnOnce(&Options) -> Result<Option<Metaserver>, Failure>,
 ) -> Result<(Volume, Option<Metaserver>), Failure> {
     let (labels, found) = (labels(&parts), opened(seen(&parts))?);
@@ -281,7 +281,7 @@ fn join<F: Files + 'static>(
         let mark = Mark { volume, number, members: members.clone() };
         let folder = match part.files {
             Some(files) => {
-                let folder = Folder::open(files, &mark);
+                let folder = FileIod::open(files, &mark);
                 Some(opened(async { folder.await.map_err(|error| failed(&part.label, error)) })?)
             }
             None => None,
@@ -315,7 +315,7 @@ fn join<F: Files + 'static>(
         });
         opened(cluster.begin(volume, joined.as_ref(), &there.collect::<Vec<_>>()))?;
     }
-    let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(Absent) as _).collect();
+    let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(LostIod) as _).collect();
     for (at, (mark, folder)) in folders.into_iter().enumerate() {
         let number = usize::from(mark.number);
         iods[number] = iod(at, mark, folder)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_shell::Periodic;
 use leasehold_shell::client::block_on;
-use leasehold_store_striped::{Removed, Tended};
+use leasehold_store_striped::{RebalanceReport, Removed};
 
 use crate::failure::{Failure, Kind};
 use crate::health::Healths;
@@ -67,12 +67,12 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
             continue;
         }
         match block_on(volume.striped.tend()) {
-            Ok(None | Some(Tended { moved: 0, left: 0 })) => continue,
-            Ok(Some(Tended { moved, left: 0 })) => {
+            Ok(None | Some(RebalanceReport { moved: 0, left: 0 })) => continue,
+            Ok(Some(RebalanceReport { moved, left: 0 })) => {
                 tracing::info!(name, moved, "files were moved; all lie where they should");
                 continue;
             }
-            Ok(Some(Tended { moved, left })) => {
+            Ok(Some(RebalanceReport { moved, left })) => {
                 tracing::warn!(name, moved, left, "files do not lie where they should");
             }
             Err(error) => tracing::warn!(name, %error, "cannot look after the files"),

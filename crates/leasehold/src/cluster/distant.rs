@@ -14,8 +14,8 @@ use leasehold_session::{Credential, Options as Calling, Session, Traffic};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Around, Folder, Iod, Judged, Mark, Options as Laid, Pace, Paced, Patience, Patient, Remote,
-    Turns,
+    Around, FileIod, FlowControlledIod, Iod, Mark, Options as Laid, Pace, Remote, RetryingIod,
+    Timeouts, Turns, VerifiedIod,
 };
 use tokio::sync::Mutex as Turnstile;
 
@@ -52,7 +52,7 @@ pub(crate) struct Cluster {
     member: Option<Credential>,
     pub(super) key: Option<Key>,
     pub(super) epoch: Arc<OwnEpoch>,
-    patience: Patience,
+    patience: Timeouts,
     pace: Arc<Pace>,
 }
 
@@ -97,7 +97,7 @@ impl Cluster {
             let word = key.of_epochs().member_word();
             Credential::system(&word, who.uid(), who.gid(), &[])
         });
-        let patience = Patience { later: LATER, give_up };
+        let patience = Timeouts { later: LATER, give_up };
         let pace = Pace::new(clock(&runtime)?);
         let pace = match group {
             Some(group) => pace.one_of(group.me as usize, group.peers.len()),
@@ -166,7 +166,7 @@ impl Cluster {
         &self,
         address: &IodAddress,
         mark: Mark,
-        found: Option<Folder<Remote>>,
+        found: Option<FileIod<Remote>>,
         turns: &Arc<Turns>,
     ) -> Result<Arc<dyn Iod>, Failure> {
         let number = mark.number;
@@ -180,10 +180,10 @@ impl Cluster {
             mounting: Turnstile::default(),
             before: AtomicU64::new(0),
         };
-        let judged = Arc::new(Judged::new(Arc::new(distant), number, Arc::clone(turns)));
+        let judged = Arc::new(VerifiedIod::new(Arc::new(distant), number, Arc::clone(turns)));
         // Whose turn is yet to come waits for no iod.
-        let patient = Patient::new(judged, clock(&self.runtime)?, self.patience);
-        Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
+        let patient = RetryingIod::new(judged, clock(&self.runtime)?, self.patience);
+        Ok(Arc::new(FlowControlledIod::new(patient, Arc::clone(&self.pace))))
     }
 
     /// The credential of calls to an iod before an epoch has begun.
@@ -260,7 +260,7 @@ struct Distant {
     epoch: Arc<OwnEpoch>,
     target: Target,
     mark: Mark,
-    mounted: Mutex<Option<Arc<Folder<Remote>>>>,
+    mounted: Mutex<Option<Arc<FileIod<Remote>>>>,
     /// One call at a time mounts the iod.
     mounting: Turnstile<()>,
     /// The number of [`Iod::connections`] of earlier mounts.
@@ -268,15 +268,15 @@ struct Distant {
 }
 
 impl Distant {
-    fn mounted(&self) -> MutexGuard<'_, Option<Arc<Folder<Remote>>>> {
+    fn mounted(&self) -> MutexGuard<'_, Option<Arc<FileIod<Remote>>>> {
         self.mounted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn present(&self) -> Option<Arc<Folder<Remote>>> {
+    fn present(&self) -> Option<Arc<FileIod<Remote>>> {
         self.mounted().clone()
     }
 
-    async fn folder(&self) -> Result<Arc<Folder<Remote>>, FsError> {
+    async fn folder(&self) -> Result<Arc<FileIod<Remote>>, FsError> {
         if let Some(folder) = self.present() {
             return Ok(folder);
         }
@@ -289,7 +289,7 @@ impl Distant {
         Ok(folder)
     }
 
-    async fn open(&self) -> Result<Folder<Remote>, FsError> {
+    async fn open(&self) -> Result<FileIod<Remote>, FsError> {
         let who = self.epoch.who.get().unwrap_or(&self.who);
         let mounted = mount(&self.runtime, &self.target, who).await;
         let files = mounted.ok().and_then(|mounted| remote(mounted, who, &self.epoch));
@@ -299,7 +299,7 @@ impl Distant {
                 if mark.volume == self.mark.volume && mark.number == self.mark.number =>
             {
                 self.epoch.note(&files).await?;
-                Folder::open(files, &self.mark).await
+                FileIod::open(files, &self.mark).await
             }
             // Something else is there now.
             Ok(_) | Err(_) => Err(FsError::Io),

@@ -7,7 +7,7 @@ use std::path::Path;
 use leasehold_fs::{Caller, FsError, SUPERUSER, Step, Store as _};
 use leasehold_shell::client::block_on;
 use leasehold_store_dir::LAYOUT;
-use leasehold_store_striped::{Damaged, Placed, Shape, Striped};
+use leasehold_store_striped::{Damaged, LayoutPolicy, Placed, Striped};
 use rustix::fs::fgetxattr;
 use serde_json::json;
 
@@ -82,9 +82,9 @@ fn of_directory(directory: &File, in_json: bool) -> String {
     let mut words = [0; 1024];
     // Where nothing was said, nothing is there.
     let length = fgetxattr(directory, LAYOUT, &mut words[..]).unwrap_or_default();
-    let shape = Shape::parse(&words[..length]).unwrap_or_default();
+    let shape = LayoutPolicy::parse(&words[..length]).unwrap_or_default();
     if in_json {
-        let Shape { unit, width, first, iods, copies } = shape;
+        let LayoutPolicy { unit, width, first, iods, copies } = shape;
         return json!({ "unit": unit, "width": width, "first": first, "iods": iods,
                        "copies": copies })
         .to_string();
@@ -102,7 +102,8 @@ fn of_directory(directory: &File, in_json: bool) -> String {
 /// What is wrong and what to do, as text.
 pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(), String> {
     let shown = path.display();
-    let shape = Shape::parse(words.as_bytes()).ok_or("this server does not know that layout")?;
+    let shape =
+        LayoutPolicy::parse(words.as_bytes()).ok_or("this server does not know that layout")?;
     let (directory, volume) = serving
         .volume_of(path)
         .ok_or_else(|| format!("{shown} is in no directory of names that this server has"))?;
@@ -128,7 +129,7 @@ pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(),
 }
 
 /// Goes to the object at the end of a path.
-async fn laid_out(volume: &Striped, path: &Path, shape: &Shape) -> Result<(), FsError> {
+async fn laid_out(volume: &Striped, path: &Path, shape: &LayoutPolicy) -> Result<(), FsError> {
     let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
     let mut object = volume.root();
     for name in path.iter() {

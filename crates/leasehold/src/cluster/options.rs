@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use leasehold_store_striped::Shape;
+use leasehold_store_striped::LayoutPolicy;
 
 use super::IodAddress;
 use super::group::{Search, WINDOW_S, WINDOWS_S};
@@ -259,13 +259,19 @@ pub(crate) struct Layout {
 impl Layout {
     /// Whether something is to lie otherwise.
     pub(crate) fn says_something(&self) -> bool {
-        self.as_volume || self.shape() != Shape::default()
+        self.as_volume || self.shape() != LayoutPolicy::default()
     }
 
     /// What is said, all else being as for the volume.
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> LayoutPolicy {
         let Self { unit, width, first, copies, .. } = *self;
-        Shape { unit: unit.map(|kib| kib << 10), width, first, iods: self.iods.clone(), copies }
+        LayoutPolicy {
+            unit: unit.map(|kib| kib << 10),
+            width,
+            first,
+            iods: self.iods.clone(),
+            copies,
+        }
     }
 }
 

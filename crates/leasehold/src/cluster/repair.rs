@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Asker as Conversation;
 use leasehold_store_striped::{
-    Folder, Iod, LeftOf, Leftovers, Listed, Mark, ObjectName, Placed, Remote, SearchError, list,
+    FileIod, Iod, LeftOf, Leftovers, Listed, Mark, ObjectName, Placed, Remote, SearchError, list,
     remove,
 };
 use serde::{Deserialize, Serialize};
@@ -225,7 +225,7 @@ impl FoundOn {
 struct Held {
     label: String,
     volume: u64,
-    folder: Folder<Remote>,
+    folder: FileIod<Remote>,
     objects: Vec<ObjectName>,
 }
 
@@ -236,7 +236,7 @@ impl Held {
         let files = part.files.ok_or_else(|| failed(&label, &"it does not answer"))?;
         let mark = Mark::of(&files).await.ok().flatten();
         let mark = mark.ok_or_else(|| failed(&label, &"it holds no stripes"))?;
-        let folder = Folder::open(files, &mark).await.map_err(|error| failed(&label, &error))?;
+        let folder = FileIod::open(files, &mark).await.map_err(|error| failed(&label, &error))?;
         let objects = list(&folder).await.map_err(|error| failed(&label, &error))?;
         Ok(Self { label, volume: mark.volume, folder, objects })
     }

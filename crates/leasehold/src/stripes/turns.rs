@@ -14,7 +14,7 @@ use leasehold_fs::{Answer, FsError};
 use leasehold_shell::client::block_on;
 use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::{own, state as shell_state};
-use leasehold_store_striped::{Mended, SearchError, TurnKeeper, TurnNotice};
+use leasehold_store_striped::{RollbackReport, SearchError, TurnKeeper, TurnNotice};
 
 use super::Volume;
 use crate::failure::{Failure, Kind};
@@ -246,7 +246,7 @@ impl Mending {
             }
             Ok(Some(mended)) => {
                 told(directory, volume, &mended);
-                let Mended { needed, undecided, not_noted, .. } = mended;
+                let RollbackReport { needed, undecided, not_noted, .. } = mended;
                 let unfinished = (not_noted, undecided);
                 if before.as_ref() != Some(&unfinished) {
                     told_unfinished(directory, volume, &unfinished);
@@ -297,8 +297,8 @@ fn told_unfinished(directory: &Path, volume: &Volume, (not_noted, undecided): &U
     }
 }
 
-fn told(directory: &Path, volume: &Volume, mended: &Mended) {
-    let Mended { behind, current, needed, .. } = mended;
+fn told(directory: &Path, volume: &Volume, mended: &RollbackReport) {
+    let RollbackReport { behind, current, needed, .. } = mended;
     let directory = directory.display();
     let label = |iod: u16| volume.members[usize::from(iod)].label.as_str();
     for &iod in current {

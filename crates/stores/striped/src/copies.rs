@@ -18,17 +18,17 @@ use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
 use leasehold_fs::{Answer, FsError, ObjectId, SetAttributes, SetTime, Stability};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::Objects;
 use crate::full::lacks_space;
 use crate::iod::{Iod, ObjectName};
-use crate::look::superuser;
 use crate::metafile::BEHIND_OFFSET;
+use crate::visible::superuser;
 
 /// The result of each iod that carried out a change, with the number of the iod.
 pub(crate) type Done<T> = Vec<(u16, T)>;
 
-impl Volume {
+impl Striped {
     /// Calls one up-to-date copy, and the other copy if the first call fails.
     pub(crate) async fn ask<'a, T>(
         &'a self,

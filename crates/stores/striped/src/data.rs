@@ -5,13 +5,13 @@ use leasehold_fs::{
     Caller, Changed, Committed, FsError, ObjectId, ReadDone, Stability, Wcc, WriteDone,
 };
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::{Data, Objects};
-use crate::look::{apparent, superuser};
 use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES, Head};
 use crate::objects::Said;
+use crate::visible::{apparent, superuser};
 
-impl Volume {
+impl Striped {
     pub(crate) async fn read_data(
         &self,
         caller: &Caller,

@@ -44,9 +44,9 @@ use leasehold_fs::{
     SetTime, Spot, Stability, Verifier,
 };
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::{Data, Objects};
-use crate::look::superuser;
+use crate::visible::superuser;
 
 const OWNERS: core::ops::Range<u32> = Layout::OWNERS;
 
@@ -74,7 +74,7 @@ fn number(objects: &Objects, writes: bool) -> u32 {
     if is_readers && !writes { greatest } else { next(greatest, writes) }
 }
 
-impl Volume {
+impl Striped {
     /// Returns the layout under which a client finds the data of a file.
     pub(crate) async fn tell_layout(
         &self,

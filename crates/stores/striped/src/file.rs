@@ -9,7 +9,7 @@ use tokio::sync::RwLock;
 
 use crate::iod::Extent;
 use crate::metafile::{Behind, Head};
-use crate::moving::Move;
+use crate::migrate::Move;
 
 /// The maximum number of files in memory; for other files the store queries the iods again.
 const FILES_MAX: usize = 65_536;

@@ -14,9 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::future::join_all;
 use leasehold_fs::{FsError, Space};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::iod::Room;
-use crate::shape::Shape;
+use crate::layout_policy::LayoutPolicy;
 
 /// The divisor of an iod's room that gives the free room at which the iod is not full any more.
 const FREE_PART: u64 = 20;
@@ -52,7 +52,7 @@ impl Full {
     }
 }
 
-impl Volume {
+impl Striped {
     /// Returns the iods that count as full.
     #[must_use]
     pub fn full_iods(&self) -> BTreeSet<u16> {
@@ -61,7 +61,7 @@ impl Volume {
 
     /// Returns true if enough iods for so many copies are reachable and have room, among the iods
     /// that the file may use.
-    pub(crate) fn others_have_room(&self, shape: &Shape, copies: u16) -> bool {
+    pub(crate) fn others_have_room(&self, shape: &LayoutPolicy, copies: u16) -> bool {
         let full = self.full.all();
         let has_room = |iod: &&u16| !full.contains(*iod) && !self.iod(**iod).is_away();
         let candidates = shape.candidates(&self.options);
@@ -70,7 +70,7 @@ impl Volume {
 
     /// Returns true if a file of `size` bytes needs a full iod that reports less free room than
     /// `size`. A full iod that does not report its room counts as an iod without room.
-    pub(crate) async fn lacks_room(&self, shape: &Shape, size: u64) -> bool {
+    pub(crate) async fn lacks_room(&self, shape: &LayoutPolicy, size: u64) -> bool {
         let full = self.full.all();
         if !shape.needs_full(&self.options, &full) {
             return false;

@@ -15,14 +15,14 @@
 
 use leasehold_fs::{Changed, FsError, ObjectId};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::Data;
 
 /// The number of attempts of a LOOKUP or CREATE. If the file of the name changes in each attempt,
 /// the client must retry.
 pub(crate) const ATTEMPTS: u32 = 8;
 
-impl Volume {
+impl Striped {
     /// Returns true if the metafile of a file is gone.
     pub(crate) async fn is_gone(&self, object: &ObjectId) -> bool {
         self.names.getattr(object).await == Err(FsError::Stale)

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::future::join_all;
 use leasehold_fs::FsError;
 
-use crate::Striped as Volume;
+use crate::Striped;
 
 /// The last error of each iod that refuses changes.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ const fn is_of_iod(error: FsError) -> bool {
     matches!(error, FsError::ReadOnly | FsError::Io | FsError::Access | FsError::ServerFault)
 }
 
-impl Volume {
+impl Striped {
     /// Returns the iods that answer and refuse changes, with the error of the last change.
     #[must_use]
     pub fn refusing_iods(&self) -> BTreeMap<u16, FsError> {

@@ -109,7 +109,7 @@ pub trait Iod: Send + Sync {
     fn find_again(&self) {}
 
     /// Returns the turns (rollback counters) that the iod has recorded beside its objects. See
-    /// [`crate::Judged`]. The error is [`FsError::Stale`] if the objects have no mark any more, or
+    /// [`crate::VerifiedIod`]. The error is [`FsError::Stale`] if the objects have no mark any more, or
     /// are at another place.
     fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
         Answer::now(Err(FsError::NotSupported))

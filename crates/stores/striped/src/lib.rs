@@ -21,40 +21,40 @@
 //!    a WRITE or COMMIT includes the verifiers that the iods of this call just returned, so a
 //!    client detects lost data at its COMMIT at the latest.
 
-mod absent;
+mod allocation;
 mod around;
 mod copies;
 mod data;
 mod direct;
 mod file;
+mod file_iod;
 mod files;
-mod folder;
+mod flow_controlled_iod;
 mod full;
 mod gone;
 mod health;
 mod iod;
-mod judged;
+mod layout_policy;
 mod leftovers;
 mod local;
-mod look;
+mod lost_iod;
+mod maintenance;
 mod metafile;
-mod moving;
+mod migrate;
 mod objects;
-mod older;
-mod paced;
-mod patient;
-mod put_off;
+mod pending_creates;
+mod rebalance;
 mod remote;
 mod removals;
-mod room;
+mod retrying_iod;
+mod rolled_back;
 mod scrub;
 mod search;
-mod shape;
 mod store;
-mod tending;
 #[cfg(test)]
 mod tests;
-mod upkeep;
+mod verified_iod;
+mod visible;
 mod walk;
 
 use core::hash::Hasher as _;
@@ -70,31 +70,31 @@ use siphasher::sip::SipHasher24;
 use crate::file::FileTable;
 use crate::full::Full;
 use crate::health::Health;
+use crate::maintenance::Maintenance;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
-use crate::put_off::PutOff;
+use crate::pending_creates::PendingCreates;
+use crate::rebalance::Rebalance;
 use crate::removals::Removals;
 use crate::search::Search;
-use crate::tending::Tending;
-use crate::upkeep::Upkeep;
 
-pub use absent::Absent;
 pub use around::Around;
+pub use file_iod::{FileIod, MARK, Mark, MarkError, Member, probe};
 pub use files::Files;
-pub use folder::{Folder, MARK, Mark, MarkError, Member, probe};
+pub use flow_controlled_iod::{FlowControlledIod, Pace};
 pub use iod::{Extent, Iod, ObjectName, Room, Step, Written};
-pub use judged::{Judged, TurnKeeper, TurnNotice, Turns};
+pub use layout_policy::LayoutPolicy;
 pub use leftovers::{LeftOf, Leftovers, Listed, list, remove};
 pub use local::Local;
+pub use lost_iod::LostIod;
 pub use metafile::{Damaged, Placed};
-pub use older::Mended;
-pub use paced::{Pace, Paced};
-pub use patient::{Patience, Patient};
+pub use rebalance::RebalanceReport;
 pub use remote::Remote;
 pub use removals::{Kept, Ledger, Removal, Removed, Stamp, UnknownRecord};
+pub use retrying_iod::{RetryingIod, Timeouts};
+pub use rolled_back::RollbackReport;
 pub use scrub::Scrub;
 pub use search::{Found, SearchError};
-pub use shape::Shape;
-pub use tending::Tended;
+pub use verified_iod::{TurnKeeper, TurnNotice, Turns, VerifiedIod};
 
 /// The layout of files, and the parameters of this start of the metaserver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,13 +131,13 @@ impl Options {
     /// Returns the content of the metafile of a new file: file `number` of this start.
     #[must_use]
     pub fn new_file(&self, number: u64) -> Bytes {
-        let head = self.head(&Shape::default(), number, false, &BTreeSet::new()).encode();
+        let head = self.head(&LayoutPolicy::default(), number, false, &BTreeSet::new()).encode();
         [head, Behind::default().encode(), Change::default().encode()].concat().into()
     }
 
     /// Returns a head for a file that has none. Unless `shape` sets another layout, the file uses
     /// all iods that are not full, and each file starts at a different iod.
-    fn head(&self, shape: &Shape, number: u64, inline: bool, full: &BTreeSet<u16>) -> Head {
+    fn head(&self, shape: &LayoutPolicy, number: u64, inline: bool, full: &BTreeSet<u16>) -> Head {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.start.to_be_bytes());
         name[8..].copy_from_slice(&number.to_be_bytes());
@@ -175,11 +175,11 @@ pub struct Striped {
     /// The last verifier of each iod.
     verifiers: Mutex<Vec<Verifier>>,
     made: AtomicU64,
-    tending: Tending,
+    tending: Rebalance,
     search: Search,
     /// Files whose CREATE is pending: the client retries the call.
-    put_off: PutOff,
-    upkeep: Upkeep,
+    put_off: PendingCreates,
+    upkeep: Maintenance,
     /// Objects that belong to no file any more, and whose iod has not removed them yet.
     removals: Removals,
     full: Full,
@@ -238,8 +238,9 @@ impl Striped {
         let may_be_misplaced = options.copies > 1 || options.rebalance || used.len() < iods.len();
         // Other metaservers would not learn that this one has moved a file.
         let may_be_misplaced = may_be_misplaced && !options.shared;
-        let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
-        let (search, put_off, upkeep) = (Search::default(), PutOff::default(), Upkeep::default());
+        let (files, tending) = (FileTable::default(), Rebalance::new(may_be_misplaced));
+        let (search, put_off, upkeep) =
+            (Search::default(), PendingCreates::default(), Maintenance::default());
         let removals = Removals::default();
         Ok(Self {
             names,
@@ -266,14 +267,14 @@ impl Striped {
     }
 
     /// Returns a head for a file that has none, or that gets a new one.
-    fn new_head(&self, shape: &Shape, inline: bool) -> Head {
+    fn new_head(&self, shape: &LayoutPolicy, inline: bool) -> Head {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         self.options.head(shape, number, inline, &self.full.all())
     }
 
     /// Returns the layout policy for the data of a file.
-    async fn shape(&self, object: &ObjectId) -> Result<Shape, FsError> {
-        Ok(Shape::of(self.names.layout(object).await?))
+    async fn shape(&self, object: &ObjectId) -> Result<LayoutPolicy, FsError> {
+        Ok(LayoutPolicy::of(self.names.layout(object).await?))
     }
 
     /// Records the verifiers that iods returned, and computes the verifier for the client. An iod

@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use leasehold_core::stripes::Piece;
 use leasehold_fs::{FsError, ObjectId, Stability, Verifier};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::copies::is_told;
 use crate::file::Objects;
 use crate::iod::Extent;
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 64;
 /// The number of attempts of a WRITE if an iod restarts during it.
 const TRIES: u32 = 3;
 
-impl Volume {
+impl Striped {
     /// Reads a range within the file; bytes that no object has are zero.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_fs::{Answer, FsError};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::iod::ObjectName;
 use crate::leftovers::AT_ONCE;
 use crate::metafile::Head;
@@ -262,7 +262,7 @@ impl Removals {
     }
 }
 
-impl Volume {
+impl Striped {
     /// Attaches the ledger of the list of removals, once. `kept` is the contents of the ledger.
     pub fn keep_removals(&self, ledger: Arc<dyn Ledger>, kept: Kept) {
         let count = self.iods.len();

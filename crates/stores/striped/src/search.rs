@@ -31,7 +31,7 @@ use futures_util::{StreamExt as _, stream};
 use leasehold_fs::{FsError, ObjectId};
 use tokio::sync::{RwLock, RwLockReadGuard};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::Data;
 use crate::iod::{Extent, Iod, ObjectName};
 use crate::leftovers::{self, AT_ONCE, Leftovers, Listed};
@@ -264,7 +264,7 @@ impl Found {
     }
 }
 
-impl Volume {
+impl Striped {
     /// Finds leftover objects while clients use the files. The result omits the objects of iods
     /// that do not answer.
     ///

@@ -17,9 +17,9 @@ use crate::Striped;
 use crate::file::Data;
 use crate::gone::ATTEMPTS;
 use crate::iod::Room;
-use crate::look::superuser;
 use crate::metafile::{HEAD_BYTES, Head};
-use crate::put_off::Asked;
+use crate::pending_creates::Asked;
+use crate::visible::superuser;
 
 /// The number of files of a listing for which the store queries the iods at once.
 const LISTED_AT_ONCE: usize = 64;

@@ -5,10 +5,10 @@
 
 use leasehold_fs::{FileType, FsError, ObjectId, Step};
 
-use crate::Striped as Volume;
-use crate::look::superuser;
+use crate::Striped;
 use crate::metafile::{Damaged, HEAD_BYTES, Placed};
 use crate::search::{NOTED_MAX, SearchError};
+use crate::visible::superuser;
 
 /// The work of a walk at each file.
 pub(crate) trait Visitor: Send {
@@ -17,7 +17,7 @@ pub(crate) trait Visitor: Send {
     fn visit(&mut self, file: ObjectId, placed: Placed) -> impl Future<Output = ()> + Send;
 }
 
-impl Volume {
+impl Striped {
     /// Returns all children of a directory; fails if the type of one cannot be found.
     async fn all_children(
         &self,
@@ -68,7 +68,7 @@ impl Volume {
 
 /// A walk over all names.
 pub(crate) struct Walk<'a, V> {
-    volume: &'a Volume,
+    volume: &'a Striped,
     pub(crate) visitor: V,
     /// Directories that the walk has not examined yet.
     directories: Vec<ObjectId>,
@@ -78,7 +78,7 @@ pub(crate) struct Walk<'a, V> {
 
 impl<'a, V: Visitor> Walk<'a, V> {
     /// Creates a walk over the names of a volume; the recording of renamed objects has begun.
-    pub(crate) const fn new(volume: &'a Volume, visitor: V) -> Self {
+    pub(crate) const fn new(volume: &'a Striped, visitor: V) -> Self {
         Self { volume, visitor, directories: Vec::new(), renamed: 0 }
     }
 

@@ -21,7 +21,7 @@ use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Runtime, SourcePort, Target, mount};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_store_striped::{
-    Files as _, Folder, Iod, Mark, ObjectName, Options, Patience, Patient, Remote, Striped,
+    FileIod, Files as _, Iod, Mark, ObjectName, Options, Remote, RetryingIod, Striped, Timeouts,
 };
 
 const VOLUME: u64 = 9;
@@ -33,7 +33,7 @@ struct Cluster {
     servers: Vec<MemServer>,
     starts: u64,
     copies: u16,
-    patience: Option<Patience>,
+    patience: Option<Timeouts>,
     /// The key under which a metaserver reports its epoch; the epoch is the number of started
     /// metaservers.
     key: EpochKey,
@@ -80,12 +80,12 @@ impl Cluster {
             let mark = Mark { volume: VOLUME, number, members: Vec::new() };
             let known = block_on(Mark::of(&files)).expect("the mark is sound");
             assert_eq!(known, (self.starts > 1).then(|| mark.clone()));
-            let iod = Arc::new(block_on(Folder::open(files, &mark)).expect("the disk has space"));
+            let iod = Arc::new(block_on(FileIod::open(files, &mark)).expect("the disk has space"));
             iods.push(match self.patience {
                 None => iod,
                 Some(patience) => {
                     let clock = self.runtime.session(at, Calling::stream(), SourcePort::Any);
-                    Patient::new(iod, clock.expect("no socket is needed"), patience)
+                    RetryingIod::new(iod, clock.expect("no socket is needed"), patience)
                 }
             });
         }
@@ -215,7 +215,7 @@ fn a_call_waits_for_an_unreachable_server() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
     // Far apart, because a slow machine may take a while to reply with a retry.
     let (later, give_up) = (Duration::from_millis(50), Duration::from_secs(3));
-    cluster.patience = Some(Patience { later, give_up });
+    cluster.patience = Some(Timeouts { later, give_up });
     let store = cluster.start();
     let make = |text| {
         let place = Place { directory: store.root(), name: name(text) };
@@ -322,7 +322,7 @@ fn a_server_behind_a_narrow_cable_is_not_unreachable() {
     // Far longer than a piece takes, so that a pause of the machine of some seconds does not make
     // the server silent.
     let (later, give_up) = (Duration::from_secs(6), Duration::from_secs(120));
-    let iod = Patient::new(Arc::new(folder), clock, Patience { later, give_up });
+    let iod = RetryingIod::new(Arc::new(folder), clock, Timeouts { later, give_up });
     let (object, data) = (ObjectName([1; 16]), Bytes::from(vec![7; 1 << 20]));
     let first = block_on(iod.write(object, 0, data.slice(..1), Stability::Unstable));
     assert!(first.is_ok_and(|written| written.extent.size == 1));
@@ -341,7 +341,7 @@ fn a_server_behind_a_narrow_cable_is_not_unreachable() {
 }
 
 /// Opens the objects of the server at an address.
-fn open_folder(runtime: &Runtime, at: SocketAddr) -> Folder<Remote> {
+fn open_folder(runtime: &Runtime, at: SocketAddr) -> FileIod<Remote> {
     let who = Credential::system("metaserver", 0, 0, &[]);
     let path = format!("/{EXPORT}");
     let target = Target {
@@ -351,7 +351,7 @@ fn open_folder(runtime: &Runtime, at: SocketAddr) -> Folder<Remote> {
     let mounted = block_on(mount(runtime, &target, &who)).expect("the server runs");
     let files = Remote::new(mounted.nfs, who, mounted.root, mounted.bounds, 0);
     let mark = Mark { volume: VOLUME, number: 0, members: Vec::new() };
-    block_on(Folder::open(files, &mark)).expect("the disk has space")
+    block_on(FileIod::open(files, &mark)).expect("the disk has space")
 }
 
 /// Returns all objects of an iod.

@@ -8,7 +8,7 @@ use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{ClientKey, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
 use leasehold_store_mem::{Config, MemStore};
-use leasehold_store_striped::{Folder, Iod, Local, Mark, Member, Options, Striped};
+use leasehold_store_striped::{FileIod, Iod, Local, Mark, Member, Options, Striped};
 
 use super::lan::{Lan, name, who};
 use crate::Order;
@@ -73,7 +73,7 @@ impl Iods {
         let folder = |(number, store): (u16, &Arc<MemStore>)| {
             let mark = Mark { volume: 5, number, members: members.clone() };
             let files = Local::new(Arc::<MemStore>::clone(store));
-            let folder = block_on(Folder::open(files, &mark)).expect("it has room");
+            let folder = block_on(FileIod::open(files, &mark)).expect("it has room");
             wrap(Arc::new(folder))
         };
         let iods = (0..).zip(&self.0).map(folder).collect();

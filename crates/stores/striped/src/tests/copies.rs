@@ -15,7 +15,7 @@ use leasehold_fs::{
 use super::outage::Power;
 use super::together::Slow;
 use super::volume::{Volume, commit, data, make, place, put, superuser, text};
-use crate::{Absent, Striped, Tended};
+use crate::{LostIod, RebalanceReport, Striped};
 
 /// A volume whose iods are slow, and fail when a test sets a flag.
 struct World {
@@ -55,7 +55,7 @@ fn resize(store: &Striped, file: &ObjectId, size: u64) {
     block_on(store.setattr(&superuser(), file, &size, None)).result.expect("it may be");
 }
 
-fn tend(store: &Striped) -> Tended {
+fn tend(store: &Striped) -> RebalanceReport {
     block_on(store.tend()).expect("the names are there").expect("all are there, and it is due")
 }
 
@@ -128,7 +128,7 @@ fn out_of_date_copies_are_not_read() {
         assert_eq!(read, Err(FsError::Io), "one copy is away, and one behind");
         world.set_away(None);
     }
-    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
     assert_eq!((store.misplaced_count(), store.behind_count()), (0, 0));
     assert_eq!(block_on(store.tend()), Ok(None), "there is nothing to do");
     world.set_away(Some(0));
@@ -158,7 +158,7 @@ fn the_record_of_an_out_of_date_copy_keeps_the_modification_time() {
         assert_ne!(after.changed, before.changed, "a change time cannot be set");
         assert_eq!(block_on(store.getattr(&file)), Ok(after), "seed {seed}");
         world.set_away(None);
-        assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+        assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
         let mended = block_on(store.getattr(&file)).expect("it is there");
         assert_eq!(mended.modified, time, "seed {seed}");
     }
@@ -185,7 +185,7 @@ fn maintenance_is_distinguished_from_client_changes() {
     assert_eq!(store.upkeep(&file), Some((before.changed, noted.changed)));
     world.set_away(None);
     set_now(&world, 20);
-    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
     let moved = attributes();
     assert_eq!(store.upkeep(&file), Some((before.changed, moved.changed)));
     // A client's change ends the interval, even if it includes maintenance.
@@ -196,7 +196,7 @@ fn maintenance_is_distinguished_from_client_changes() {
     let written = attributes();
     set_now(&world, 40);
     world.set_away(None);
-    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
     assert_eq!(store.upkeep(&file), Some((written.changed, attributes().changed)));
     let mode = SetAttributes { mode: Some(Mode::from_bits(0o600)), ..SetAttributes::default() };
     block_on(store.setattr(&superuser(), &file, &mode, None)).result.expect("it may be");
@@ -303,8 +303,8 @@ fn files_follow_the_options_of_the_volume() {
     // One iod is permanently lost; with one copy the data would be lost.
     world.volume.used = vec![0, 1];
     let store =
-        world.volume.start_with(|number, iod| if number == 2 { Arc::new(Absent) } else { iod });
+        world.volume.start_with(|number, iod| if number == 2 { Arc::new(LostIod) } else { iod });
     assert_eq!(data(&store, &file), text(100));
-    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
     assert_eq!(data(&store, &file), text(100));
 }

@@ -21,7 +21,7 @@ use super::names::Names;
 use super::outage::Power;
 use super::together::Slow;
 use super::volume::{UNIT, Volume, make, put, superuser, text};
-use crate::{Extent, Iod, ObjectName, Room, Shape, Striped, Tended, Written};
+use crate::{Extent, Iod, LayoutPolicy, ObjectName, RebalanceReport, Room, Striped, Written};
 
 /// An iod that clients can reach.
 struct Reached {
@@ -477,7 +477,7 @@ fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
     let store = world.start();
     world.set_away(2, true);
     let tended = block_on(store.tend()).expect("the names are there");
-    assert_eq!(tended, Some(Tended { moved: 1, left: 0 }));
+    assert_eq!(tended, Some(RebalanceReport { moved: 1, left: 0 }));
     assert_eq!(block_on(look(&store, &file)).0, text(60));
     // The fence of a client that writes waits for the iod, since the client would continue.
     world.set_away(2, false);
@@ -493,7 +493,7 @@ fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
 /// loss, although it goes to other iods.
 #[test]
 fn a_move_does_not_hide_lost_data() {
-    let elsewhere = Shape { iods: vec![1, 2], ..Shape::default() };
+    let elsewhere = LayoutPolicy { iods: vec![1, 2], ..LayoutPolicy::default() };
     for loses in [false, true] {
         let mut world = World::new(8, false);
         let (store, file, layout) = given_out(&mut world);
@@ -504,7 +504,7 @@ fn a_move_does_not_hide_lost_data() {
         }
         block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
         let tended = block_on(store.tend()).expect("the names are there");
-        assert_eq!(tended, Some(Tended { moved: 1, left: 0 }));
+        assert_eq!(tended, Some(RebalanceReport { moved: 1, left: 0 }));
         let told = block_on(store.commit(&superuser(), &file, 0, 0)).result;
         let is_safe = told.expect("all are there").verifier == layout.verifier;
         assert_eq!(is_safe, !loses);

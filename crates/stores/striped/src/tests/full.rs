@@ -13,7 +13,7 @@ use leasehold_store_mem::{Config, MemStore};
 use super::outage::Power;
 use super::together::Slow;
 use super::volume::{Volume, data, make, place, put, superuser, text};
-use crate::{Shape, Striped, Tended};
+use crate::{LayoutPolicy, RebalanceReport, Striped};
 
 /// The bytes of a block of a store in memory.
 const BLOCK: u64 = 4096;
@@ -120,7 +120,7 @@ fn a_whole_file_moves_to_a_full_iod_only_if_it_reports_room() {
     let blocks = vec![7; 100_000];
     put(&store, &large, 0, &blocks, Stability::FileSync);
     store.full.heard(0, FsError::NoSpace);
-    let shape = Shape { unit: Some(4096), ..Shape::default() };
+    let shape = LayoutPolicy { unit: Some(4096), ..LayoutPolicy::default() };
     for (file, moved) in [(small, Ok(true)), (large, Err(FsError::NoSpace))] {
         block_on(store.lay_out(&file, &shape)).expect("it is there");
         assert_eq!(block_on(store.move_file(&file)), moved);
@@ -134,7 +134,7 @@ fn a_whole_file_moves_to_a_full_iod_only_if_it_reports_room() {
 fn data_is_refused_if_its_layout_names_no_iod_with_room() {
     let mut volume = volume(1, [6, 4000, 4000]);
     let store = volume.start();
-    let shape = Shape { iods: vec![0, 1], copies: Some(2), ..Shape::default() };
+    let shape = LayoutPolicy { iods: vec![0, 1], copies: Some(2), ..LayoutPolicy::default() };
     let mut refused = 0;
     for number in 0..20 {
         let file = make(&store, &format!("file {number}"));
@@ -174,7 +174,7 @@ fn a_file_whose_first_iod_is_full_moves_once() {
     let mut volume = volume(1, [4000, 4000, 4000]);
     let store = volume.start();
     let file = make(&store, "file");
-    let shape = Shape { first: Some(0), width: Some(1), ..Shape::default() };
+    let shape = LayoutPolicy { first: Some(0), width: Some(1), ..LayoutPolicy::default() };
     block_on(store.lay_out(&file, &shape)).expect("it is there");
     store.full.heard(0, FsError::NoSpace);
     put(&store, &file, 0, &text(100), Stability::FileSync);
@@ -207,7 +207,7 @@ fn an_iod_that_has_room_again_gets_new_files() {
         let name = format!("file {number}");
         block_on(store.remove(&superuser(), place(&store, &name))).result.expect("it is there");
     }
-    assert_eq!(block_on(store.tend()), Ok(Some(Tended::default())));
+    assert_eq!(block_on(store.tend()), Ok(Some(RebalanceReport::default())));
     assert!(store.full_iods().is_empty());
     let file = make(&store, "new");
     put(&store, &file, 0, &text(100), Stability::FileSync);

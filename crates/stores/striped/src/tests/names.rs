@@ -19,7 +19,7 @@ use leasehold_store_mem::MemStore;
 use super::outage::Power;
 use super::volume::{Volume, data, make, name, place, put, superuser, text};
 use crate::metafile::HEAD_BYTES;
-use crate::{Absent, Shape, Striped, Tended};
+use crate::{LayoutPolicy, LostIod, RebalanceReport, Striped};
 
 const ALL_IS_WELL: u8 = 0;
 pub(super) const HEADS_ARE_NOT_WRITTEN: u8 = 1;
@@ -209,7 +209,7 @@ impl World {
         iods
     }
 
-    fn tend(&self) -> Option<Tended> {
+    fn tend(&self) -> Option<RebalanceReport> {
         block_on(self.store.tend()).expect("the names are there")
     }
 }
@@ -281,7 +281,7 @@ fn explicit_times_set_during_a_move_stay() {
         let store = &world.store;
         let file = make(store, "file");
         put(store, &file, 0, &text(60), Stability::FileSync);
-        let elsewhere = Shape { iods: vec![1], ..Shape::default() };
+        let elsewhere = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
         block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
         let time = FileTime { seconds: 7, nanoseconds: 0 };
         let modified = SetAttributes { modified: SetTime::To(time), ..SetAttributes::default() };
@@ -291,7 +291,7 @@ fn explicit_times_set_during_a_move_stay() {
             done.result.expect("the superuser may");
         };
         let (tended, ()) = block_on(join(store.tend(), set));
-        assert_eq!(tended, Ok(Some(Tended { moved: 1, left: 0 })));
+        assert_eq!(tended, Ok(Some(RebalanceReport { moved: 1, left: 0 })));
         let attributes = block_on(store.getattr(&file)).expect("it is there");
         assert_eq!(attributes.modified, time, "seed {seed}");
     }
@@ -309,7 +309,7 @@ fn explicit_times_set_while_a_copy_becomes_out_of_date_stay() {
         let names = Arc::<Names>::clone(&world.names);
         world.store = world
             .volume
-            .start_over(names, |number, iod| if number == 2 { Arc::new(Absent) } else { iod });
+            .start_over(names, |number, iod| if number == 2 { Arc::new(LostIod) } else { iod });
         let (store, caller) = (&world.store, superuser());
         assert_eq!(data(store, &file), text(60));
         let time = FileTime { seconds: 7, nanoseconds: 0 };
@@ -377,7 +377,7 @@ fn a_file_with_a_doubtful_new_head_is_examined_again() {
         let store = &world.store;
         let file = make(store, "file");
         put(store, &file, 0, &text(60), Stability::FileSync);
-        let elsewhere = Shape { iods: vec![1], ..Shape::default() };
+        let elsewhere = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
         block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
         world.set_heads(heads);
         world.tend();

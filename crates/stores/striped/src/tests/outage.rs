@@ -18,7 +18,7 @@ use leasehold_store_mem::{Config, MemStore};
 use super::names::Names;
 use super::together::Slow;
 use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
-use crate::{Folder, Iod as _, Local, ObjectName, Placed, Shape, Striped, list};
+use crate::{FileIod, Iod as _, LayoutPolicy, Local, ObjectName, Placed, Striped, list};
 
 /// The power of a cluster, which fails after a given number of steps of its machines.
 #[derive(Clone, Default)]
@@ -102,11 +102,11 @@ impl World {
         self.volume.start()
     }
 
-    fn folders(&self) -> Vec<Folder<Local>> {
+    fn folders(&self) -> Vec<FileIod<Local>> {
         let iods = (0..).zip(&self.volume.iods);
         let folder = |(number, store): (u16, &Arc<MemStore>)| {
             let files = Local::new(Arc::<MemStore>::clone(store));
-            block_on(Folder::open(files, &mark(number))).expect("it has room")
+            block_on(FileIod::open(files, &mark(number))).expect("it has room")
         };
         iods.map(folder).collect()
     }
@@ -177,7 +177,7 @@ impl Growth {
         let file = make(&store, "file");
         put(&store, &file, 0, &self.before, Stability::FileSync);
         if self.elsewhere {
-            let elsewhere = Shape { iods: vec![2, 0], ..Shape::default() };
+            let elsewhere = LayoutPolicy { iods: vec![2, 0], ..LayoutPolicy::default() };
             block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
         }
         world.power.fail_after(steps);
@@ -295,7 +295,7 @@ fn a_moved_or_removed_file_is_complete_or_gone_after_a_power_failure() {
                 let store = world.start(seed);
                 let file = make(&store, "file");
                 put(&store, &file, 0, &text(60), Stability::FileSync);
-                let elsewhere = Shape { iods: vec![1], ..Shape::default() };
+                let elsewhere = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
                 block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
                 world.power.fail_after(steps);
                 let is_done = if goes {

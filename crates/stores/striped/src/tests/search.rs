@@ -22,7 +22,7 @@ use super::names::{HEADS_ARE_NOT_STABLE, HEADS_ARE_NOT_WRITTEN, Names};
 use super::outage::Power;
 use super::together::Slow;
 use super::volume::{Volume, data, make, name, place, put, superuser, text};
-use crate::{Found, ObjectName, Scrub, SearchError, Shape, Striped, list};
+use crate::{Found, LayoutPolicy, ObjectName, Scrub, SearchError, Striped, list};
 
 /// A volume whose names and iods have random delays.
 struct World {
@@ -150,8 +150,9 @@ fn leftover_objects_are_found_and_removed() {
     for is_restarted in [false, true] {
         // One object of another start, one that this start created and abandoned, and one with a
         // name that this start has not assigned yet.
-        let given = world.store.new_head(&Shape::default(), false).name;
-        let next = world.store.options.head(&Shape::default(), 200, false, &BTreeSet::new()).name;
+        let given = world.store.new_head(&LayoutPolicy::default(), false).name;
+        let next =
+            world.store.options.head(&LayoutPolicy::default(), 200, false, &BTreeSet::new()).name;
         [LEFT, LEFT.second(), given, next].into_iter().for_each(|object| world.leave(object));
         if is_restarted {
             world.restart();
@@ -161,7 +162,7 @@ fn leftover_objects_are_found_and_removed() {
         assert!(left.clone().all(|left| (left.all, left.count(), left.bytes()) == (5, 4, 36)));
         assert_eq!((found.leftovers.all(), found.leftovers.count()), (15, 12));
         assert!(found.leftovers.are_most(), "nobody would believe it");
-        let new = world.store.new_head(&Shape::default(), false).name;
+        let new = world.store.new_head(&LayoutPolicy::default(), false).name;
         let number = world.store.options.number_of(new).expect("it is of this start");
         assert_eq!(number > 200, !is_restarted, "what is of no file never is of one");
         assert_eq!(world.remove(&found), 12);
@@ -269,7 +270,7 @@ fn files_moved_during_a_search_keep_their_objects() {
             let file = make(store, "file");
             put(store, &file, 0, &text(if grows { 10 } else { 60 }), Stability::FileSync);
             world.leave(LEFT);
-            let elsewhere = Shape { iods: vec![1], ..Shape::default() };
+            let elsewhere = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
             block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
             let (caller, more) = (superuser(), Bytes::from(text(90)));
             let mut change = pin!(async {
@@ -357,7 +358,7 @@ fn doubtful_objects_are_kept() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {
         let mut world = World::new(1);
         let file = world.file("file");
-        let elsewhere = Shape { iods: vec![1], ..Shape::default() };
+        let elsewhere = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
         block_on(world.store.lay_out(&file, &elsewhere)).expect("it is a file");
         world.names.set_heads(heads);
         block_on(world.store.tend()).expect("the names are there");

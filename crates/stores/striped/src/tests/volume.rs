@@ -11,7 +11,7 @@ use leasehold_fs::{
 };
 use leasehold_store_mem::{Config, MemStore};
 
-use crate::{Folder, Iod, Local, Mark, Member, Options, Striped};
+use crate::{FileIod, Iod, Local, Mark, Member, Options, Striped};
 
 /// A small unit, so that small files use all iods.
 pub(super) const UNIT: u32 = 7;
@@ -95,7 +95,7 @@ impl Volume {
             let files = Local::new(Arc::<MemStore>::clone(store));
             let known = block_on(Mark::of(&files)).expect("it is sound");
             assert_eq!(known, (self.starts > 1).then(|| mark.clone()));
-            let opened = block_on(Folder::open(files, &mark));
+            let opened = block_on(FileIod::open(files, &mark));
             iods.push(wrap(number, Arc::new(opened.expect("it has room"))));
         }
         block_on(Striped::open(names, iods, options)).expect("all are there")

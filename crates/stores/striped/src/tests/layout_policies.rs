@@ -7,7 +7,7 @@ use leasehold_fs::{
 };
 
 use super::volume::{Volume, data, make, place, put, superuser, text};
-use crate::{Options, Placed, Shape, Striped, Tended};
+use crate::{LayoutPolicy, Options, Placed, RebalanceReport, Striped};
 
 const OPTIONS: Options = Options {
     volume: 5,
@@ -55,13 +55,13 @@ fn placed(volume: &Volume, file: &ObjectId) -> Placed {
     Placed::read(&head).expect("it is sound").expect("it has data")
 }
 
-fn lay_out(store: &Striped, object: &ObjectId, shape: &Shape) {
+fn lay_out(store: &Striped, object: &ObjectId, shape: &LayoutPolicy) {
     block_on(store.lay_out(object, shape)).expect("it is there");
 }
 
 #[test]
 fn decoding_reverses_encoding() {
-    let all = Shape {
+    let all = LayoutPolicy {
         unit: Some(4096),
         width: Some(2),
         first: Some(0),
@@ -69,15 +69,17 @@ fn decoding_reverses_encoding() {
         copies: Some(2),
     };
     assert_eq!(all.text(), "unit 4096\nwidth 2\nfirst 0\niods 4 0\ncopies 2\n");
-    for shape in [all, Shape::default(), Shape { first: Some(3), ..Shape::default() }] {
-        assert_eq!(Shape::parse(shape.text().as_bytes()), Some(shape));
+    for shape in
+        [all, LayoutPolicy::default(), LayoutPolicy { first: Some(3), ..LayoutPolicy::default() }]
+    {
+        assert_eq!(LayoutPolicy::parse(shape.text().as_bytes()), Some(shape));
     }
     for wrong in
         ["unit 0", "width 0", "copies 3", "copies 0", "iods", "iods x", "other 1", "\u{e9}"]
     {
-        assert_eq!(Shape::parse(wrong.as_bytes()), None, "{wrong}");
+        assert_eq!(LayoutPolicy::parse(wrong.as_bytes()), None, "{wrong}");
     }
-    assert_eq!(Shape::parse(&[0xFF]), None);
+    assert_eq!(LayoutPolicy::parse(&[0xFF]), None);
 }
 
 #[test]
@@ -87,12 +89,12 @@ fn new_files_inherit_the_layout_policy_of_their_directory() {
     let directory = make_directory(&store, store.root(), "directory");
     let before = make_in(&store, directory, "before", &NewFile::Unchecked(DEFAULT));
     put(&store, &before, 0, &text(100), Stability::FileSync);
-    let shape = Shape {
+    let shape = LayoutPolicy {
         unit: Some(5),
         iods: vec![2, 1],
         first: Some(1),
         copies: Some(2),
-        ..Shape::default()
+        ..LayoutPolicy::default()
     };
     lay_out(&store, &directory, &shape);
     let below = make_directory(&store, directory, "below");
@@ -123,7 +125,7 @@ fn new_files_inherit_the_layout_policy_of_their_directory() {
     renamed.result.expect("it can be");
     volume.rebalance = true;
     let store = volume.start();
-    assert_eq!(block_on(store.tend()), Ok(Some(Tended::default())));
+    assert_eq!(block_on(store.tend()), Ok(Some(RebalanceReport::default())));
     for file in &files {
         assert_eq!(placed(&volume, file).copies, 2);
         assert_eq!(data(&store, file), [text(10), text(90)].concat());
@@ -138,21 +140,21 @@ fn a_file_with_a_new_layout_policy_is_moved() {
     put(&store, &file, 0, &text(100), Stability::FileSync);
     put(&store, &small, 0, &text(10), Stability::FileSync);
     assert!(store.is_settled());
-    let two = Shape { width: Some(2), copies: Some(2), ..Shape::default() };
-    let one = Shape { iods: vec![2], unit: Some(1000), ..Shape::default() };
-    for (shape, iods, copies) in [(two, 2, 2), (one, 1, 1), (Shape::default(), 1, 1)] {
+    let two = LayoutPolicy { width: Some(2), copies: Some(2), ..LayoutPolicy::default() };
+    let one = LayoutPolicy { iods: vec![2], unit: Some(1000), ..LayoutPolicy::default() };
+    for (shape, iods, copies) in [(two, 2, 2), (one, 1, 1), (LayoutPolicy::default(), 1, 1)] {
         lay_out(&store, &file, &shape);
         lay_out(&store, &small, &shape);
         assert!(!store.is_settled());
-        let moved = u64::from(shape != Shape::default());
-        assert_eq!(block_on(store.tend()), Ok(Some(Tended { moved, left: 0 })));
+        let moved = u64::from(shape != LayoutPolicy::default());
+        assert_eq!(block_on(store.tend()), Ok(Some(RebalanceReport { moved, left: 0 })));
         assert!(store.is_settled());
         let said = placed(&volume, &file);
         assert_eq!((said.iods.len(), said.copies), (iods, copies));
         assert_eq!(data(&store, &file), text(100));
     }
     // A small file gets the layout when it moves out of its metafile.
-    let last = Shape { iods: vec![1], ..Shape::default() };
+    let last = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
     lay_out(&store, &small, &last);
     put(&store, &small, 10, &text(90), Stability::FileSync);
     assert_eq!(placed(&volume, &small).iods, [1]);
@@ -169,7 +171,12 @@ fn files_leave_unused_iods_regardless_of_their_policy() {
     let store = volume.start();
     let file = make(&store, "file");
     put(&store, &file, 0, &text(100), Stability::FileSync);
-    let shape = Shape { iods: vec![1, 2], first: Some(1), copies: Some(2), ..Shape::default() };
+    let shape = LayoutPolicy {
+        iods: vec![1, 2],
+        first: Some(1),
+        copies: Some(2),
+        ..LayoutPolicy::default()
+    };
     lay_out(&store, &file, &shape);
     block_on(store.tend()).expect("the names are there");
     assert_eq!(placed(&volume, &file).iods, [1, 2]);

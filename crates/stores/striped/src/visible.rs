@@ -8,13 +8,13 @@ use leasehold_fs::{
 };
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::direct::is_given_out;
 use crate::file::{Data, File, Objects, Shown};
 use crate::iod::Extent;
 use crate::metafile::{Behind, Change, Damaged, HEAD_BYTES, Head};
 
-impl Volume {
+impl Striped {
     pub(crate) fn file(&self, object: &ObjectId) -> Arc<File> {
         self.files.get(self.names.identity(object))
     }

@@ -13,9 +13,9 @@ use leasehold_core::stripes::Layout;
 use crate::Options;
 use crate::metafile::Head;
 
-/// The layout policy of a file or directory. Absent values are as for the volume.
+/// The layout policy of a file or directory. LostIod values are as for the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct LayoutPolicy {
     /// The stripe unit in bytes.
     pub unit: Option<u32>,
     /// The number of iods for a file, or all iods if there are fewer.
@@ -29,7 +29,7 @@ pub struct Shape {
     pub copies: Option<u16>,
 }
 
-impl Shape {
+impl LayoutPolicy {
     /// Returns the policy as lines of text.
     #[must_use]
     pub fn text(&self) -> String {

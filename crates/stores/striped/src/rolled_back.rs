@@ -19,7 +19,7 @@ use std::sync::{MutexGuard, PoisonError};
 use futures_util::future::join_all;
 use leasehold_fs::{FsError, ObjectId};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::{Data, Objects};
 use crate::iod::Step;
 use crate::metafile::Placed;
@@ -32,7 +32,7 @@ const NEEDS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 
 /// The result of one walk over all files for the rolled-back iods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mended {
+pub struct RollbackReport {
     /// Files of which a copy is recorded as out of date now.
     pub behind: u64,
     /// The rolled-back iods that got their next turn.
@@ -48,7 +48,7 @@ pub struct Mended {
     pub failed: Option<FsError>,
 }
 
-impl Volume {
+impl Striped {
     /// Returns the numbers of the iods that are rolled back.
     #[must_use]
     pub fn older_iods(&self) -> Vec<u16> {
@@ -89,7 +89,7 @@ impl Volume {
     ///
     /// # Errors
     /// See [`SearchError`].
-    pub async fn mend_older(&self) -> Result<Option<Mended>, SearchError> {
+    pub async fn mend_older(&self) -> Result<Option<RollbackReport>, SearchError> {
         let older: BTreeMap<u16, u64> = (0..)
             .zip(&self.iods)
             .filter_map(|(number, iod)| Some((number, iod.older()?)))
@@ -152,10 +152,10 @@ impl Volume {
 
     /// Records the copies of all files on rolled-back iods as out of date (rule 1). No iod gets a
     /// turn.
-    async fn leave_copies(&self, older: BTreeSet<u16>) -> Result<Mended, SearchError> {
+    async fn leave_copies(&self, older: BTreeSet<u16>) -> Result<RollbackReport, SearchError> {
         let _under_way = self.search.begin()?;
         self.forget_extents().await;
-        let mut walk = Walk::new(self, Mender::new(self, older));
+        let mut walk = Walk::new(self, RollbackRepair::new(self, older));
         for _ in 0..WALKS {
             walk.all().await?;
         }
@@ -235,8 +235,8 @@ struct Left {
 }
 
 /// Examines each file with objects on rolled-back iods.
-struct Mender<'a> {
-    volume: &'a Volume,
+struct RollbackRepair<'a> {
+    volume: &'a Striped,
     older: BTreeSet<u16>,
     /// Files of which a copy was recorded as out of date.
     behind: u64,
@@ -248,16 +248,16 @@ struct Mender<'a> {
     failed: Option<FsError>,
 }
 
-impl<'a> Mender<'a> {
-    fn new(volume: &'a Volume, older: BTreeSet<u16>) -> Self {
+impl<'a> RollbackRepair<'a> {
+    fn new(volume: &'a Striped, older: BTreeSet<u16>) -> Self {
         let (overflow, undecided) = (BTreeSet::new(), BTreeSet::new());
         let needs = BTreeMap::new();
         Self { volume, older, behind: 0, needs, overflow, undecided, failed: None }
     }
 
-    fn mended(self) -> Mended {
+    fn mended(self) -> RollbackReport {
         let Self { behind, needs, overflow, undecided, failed, .. } = self;
-        let mut mended = Mended { behind, undecided, failed, ..Mended::default() };
+        let mut mended = RollbackReport { behind, undecided, failed, ..RollbackReport::default() };
         for iod in needs.values().flatten() {
             *mended.needed.entry(*iod).or_default() += 1;
         }
@@ -268,7 +268,7 @@ impl<'a> Mender<'a> {
     }
 }
 
-impl Visitor for Mender<'_> {
+impl Visitor for RollbackRepair<'_> {
     async fn visit(&mut self, object: ObjectId, placed: Placed) {
         let on_older = placed.iods.iter().filter(|iod| self.older.contains(iod)).copied();
         let on_older: BTreeSet<u16> = on_older.collect();

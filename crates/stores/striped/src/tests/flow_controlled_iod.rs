@@ -16,7 +16,7 @@ use leasehold_fs::suite::block_on;
 use leasehold_fs::{Answer, FsError, Stability, Verifier};
 use leasehold_session::{Connection, Driver, Options, Session, Transport};
 
-use crate::{Extent, Iod, ObjectName, Pace, Paced, Room, Written};
+use crate::{Extent, FlowControlledIod, Iod, ObjectName, Pace, Room, Written};
 
 const MIB: u32 = 1 << 20;
 
@@ -112,13 +112,13 @@ struct World {
     driver: Driver,
     pace: Arc<Pace>,
     asked: Arc<Asked>,
-    iod: Paced,
+    iod: FlowControlledIod,
 }
 
 /// Adds an iod to a schedule; returns its requests as well.
-fn iod_of(pace: &Arc<Pace>) -> (Arc<Asked>, Paced) {
+fn iod_of(pace: &Arc<Pace>) -> (Arc<Asked>, FlowControlledIod) {
     let asked = Arc::new(Asked::default());
-    let iod = Paced::new(Arc::new(Held(Arc::clone(&asked))), Arc::clone(pace));
+    let iod = FlowControlledIod::new(Arc::new(Held(Arc::clone(&asked))), Arc::clone(pace));
     (asked, iod)
 }
 

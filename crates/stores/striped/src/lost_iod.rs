@@ -6,11 +6,11 @@ use leasehold_fs::{Answer, FsError, Stability, Verifier};
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
 /// An iod that is permanently lost: it keeps the iod's number, and its objects are lost.
-pub struct Absent;
+pub struct LostIod;
 
 const LOST: FsError = FsError::Io;
 
-impl Iod for Absent {
+impl Iod for LostIod {
     fn extent(&self, _: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
         Answer::now(Err(LOST))
     }

@@ -90,7 +90,7 @@ struct Waiting {
 }
 
 /// An iod whose READs take turns with the READs of other iods.
-pub struct Paced {
+pub struct FlowControlledIod {
     iod: Arc<dyn Iod>,
     number: usize,
     pace: Arc<Pace>,
@@ -220,7 +220,7 @@ impl Drop for Turn {
     }
 }
 
-impl Paced {
+impl FlowControlledIod {
     /// Adds an iod to a schedule.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, pace: Arc<Pace>) -> Self {
@@ -233,7 +233,7 @@ impl Paced {
     }
 }
 
-impl Iod for Paced {
+impl Iod for FlowControlledIod {
     fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
         self.iod.extent(object)
     }

@@ -35,7 +35,7 @@ const FIRST_WORD: &str = "volume";
 const TRIES: u32 = 3;
 
 /// An iod over files.
-pub struct Folder<F: Files> {
+pub struct FileIod<F: Files> {
     files: F,
     mark: F::Object,
     known: Mutex<Known<F::Object>>,
@@ -129,7 +129,7 @@ impl Mark {
     }
 }
 
-impl<F: Files> Folder<F> {
+impl<F: Files> FileIod<F> {
     /// Opens the iod of a directory that has this mark; writes the mark if it is missing.
     ///
     /// # Errors
@@ -332,7 +332,7 @@ impl<F: Files> Folder<F> {
     }
 }
 
-impl<F: Files> Iod for Folder<F> {
+impl<F: Files> Iod for FileIod<F> {
     fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
         Answer::later(async move {
             match self.find(object).await? {

@@ -10,7 +10,7 @@ use leasehold_store_mem::MemStore;
 
 use super::volume::mark;
 use crate::iod::{Extent, Iod as _, ObjectName, Room};
-use crate::{Files, Folder, Local, Mark, MarkError};
+use crate::{FileIod, Files, Local, Mark, MarkError};
 
 /// Files with handles that are valid until the next renewal; the handle of the root stays valid.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl Files for Renewed {
 
 const NAME: ObjectName = ObjectName([7; 16]);
 
-fn put(iod: &Folder<Renewed>, text: &'static str) -> Result<Extent, FsError> {
+fn put(iod: &FileIod<Renewed>, text: &'static str) -> Result<Extent, FsError> {
     let data = Bytes::from_static(text.as_bytes());
     block_on(iod.write(NAME, 0, data, Stability::FileSync)).map(|written| written.extent)
 }
@@ -113,7 +113,7 @@ fn put(iod: &Folder<Renewed>, text: &'static str) -> Result<Extent, FsError> {
 #[test]
 fn stale_handles_are_looked_up_again() {
     let files = Renewed::new(None);
-    let iod = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
+    let iod = block_on(FileIod::open(files.clone(), &mark(0))).expect("it has room");
     let renew = || files.times.fetch_add(1, Ordering::Relaxed);
     let other = ObjectName([7, 8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
     put(&iod, "text").expect("it has room");
@@ -130,7 +130,7 @@ fn stale_handles_are_looked_up_again() {
     renew();
     assert_eq!(block_on(iod.read(other, 0, 100)), Ok(Bytes::new()), "it never was");
     // Another metaserver removes the object.
-    let second = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
+    let second = block_on(FileIod::open(files.clone(), &mark(0))).expect("it has room");
     block_on(second.remove(NAME)).expect("it is there");
     renew();
     assert_eq!(put(&iod, "text"), Err(FsError::Io));

@@ -19,9 +19,9 @@ type Span = (FileTime, FileTime);
 
 /// The files, by object key.
 #[derive(Debug, Default)]
-pub(crate) struct Upkeep(Mutex<BTreeMap<ObjectId, Span>>);
+pub(crate) struct Maintenance(Mutex<BTreeMap<ObjectId, Span>>);
 
-impl Upkeep {
+impl Maintenance {
     fn files(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Span>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn maintenance_spans_join_until_another_change() {
-        let upkeep = Upkeep::default();
+        let upkeep = Maintenance::default();
         upkeep.note(file(1), at(1), at(2));
         upkeep.note(file(1), at(2), at(4));
         assert_eq!(upkeep.of(&file(1)), Some((at(1), at(4))));
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_number_of_files_is_bounded() {
-        let upkeep = Upkeep::default();
+        let upkeep = Maintenance::default();
         for number in 0..=u32::try_from(FILES_MAX).expect("it is small") {
             upkeep.note(file(number), at(1), at(2));
         }

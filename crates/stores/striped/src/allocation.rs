@@ -7,7 +7,7 @@ use leasehold_fs::{
     Wcc,
 };
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::{Data, Objects};
 use crate::full::lacks_space;
 use crate::metafile::{Change, HEAD_BYTES, Head};
@@ -16,7 +16,7 @@ use crate::objects::resized;
 /// The number of bytes in each step of a move out of the metafile.
 const MOVED_BYTES: u32 = 1 << 20;
 
-impl Volume {
+impl Striped {
     pub(crate) fn fits(&self, end: u64) -> Result<(), FsError> {
         let most = self.properties().file_bytes_max;
         if end > most { Err(FsError::FileTooBig) } else { Ok(()) }

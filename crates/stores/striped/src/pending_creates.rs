@@ -38,9 +38,9 @@ struct Made {
 
 /// The files of pending CREATEs.
 #[derive(Debug, Default)]
-pub(crate) struct PutOff(Mutex<VecDeque<Made>>);
+pub(crate) struct PendingCreates(Mutex<VecDeque<Made>>);
 
-impl PutOff {
+impl PendingCreates {
     fn made(&self) -> MutexGuard<'_, VecDeque<Made>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

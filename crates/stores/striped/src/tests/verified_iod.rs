@@ -12,8 +12,8 @@ use leasehold_store_mem::{Config, MemStore};
 
 use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
 use crate::{
-    Around, Files, Folder, Iod, Judged, Local, Mended, SearchError, Striped, TurnKeeper,
-    TurnNotice, Turns,
+    Around, FileIod, Files, Iod, Local, RollbackReport, SearchError, Striped, TurnKeeper,
+    TurnNotice, Turns, VerifiedIod,
 };
 
 /// The state directory of a metaserver.
@@ -99,7 +99,7 @@ impl Around for Silent {
 
 fn folder(store: &Arc<MemStore>, number: u16) -> Arc<dyn Iod> {
     let files = Local::new(Arc::<MemStore>::clone(store));
-    Arc::new(block_on(Folder::open(files, &mark(number))).expect("there is room"))
+    Arc::new(block_on(FileIod::open(files, &mark(number))).expect("there is room"))
 }
 
 /// Another disk with the files of a disk.
@@ -183,7 +183,7 @@ impl World {
         let store = self.volume.start_with(|number, iod| {
             let machine = Machine::new(iod);
             machines.lock().expect("no panic").push(Arc::clone(&machine));
-            Arc::new(Judged::new(Arc::new(machine), number, Arc::clone(&turns)))
+            Arc::new(VerifiedIod::new(Arc::new(machine), number, Arc::clone(&turns)))
         });
         self.machines = machines.into_inner().expect("no panic");
         let kept = self.state.turns.lock().expect("no panic").clone();
@@ -223,7 +223,7 @@ fn read(store: &Striped, file: &ObjectId) -> Result<Vec<u8>, FsError> {
     block_on(store.read(&superuser(), file, 0, 1 << 20)).map(|read| read.data.to_vec())
 }
 
-fn mend(store: &Striped) -> Option<Mended> {
+fn mend(store: &Striped) -> Option<RollbackReport> {
     block_on(store.mend_older()).expect("the names are there")
 }
 
@@ -322,7 +322,7 @@ fn a_rolled_back_iod_is_rebuilt_with_two_copies() {
     // Any other iod may be lost now.
     for lost in [0, 2] {
         let lost_disk = world.backup(lost);
-        world.machines[lost].swap(Arc::new(crate::Absent));
+        world.machines[lost].swap(Arc::new(crate::LostIod));
         are_right(&store);
         let iod = folder(&lost_disk, u16::try_from(lost).expect("it is small"));
         world.machines[lost].swap(iod);

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use leasehold_fs::{FsError, ObjectId, SetAttributes, SetTime, Stability};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::file::{Data, File, Objects};
-use crate::look::superuser;
+use crate::layout_policy::LayoutPolicy;
 use crate::metafile::{Behind, Head};
 use crate::objects::Said;
-use crate::shape::Shape;
+use crate::visible::superuser;
 
 /// The number of bytes that the store copies under one exclusive access.
 const PART_BYTES: u64 = 4 << 20;
@@ -37,10 +37,10 @@ impl Move {
     }
 }
 
-impl Volume {
+impl Striped {
     /// Returns true if data needs rebalancing: it is at the wrong location, or a copy is out of
     /// date.
-    pub(crate) fn is_misplaced(&self, shape: &Shape, head: &Head, behind: Behind) -> bool {
+    pub(crate) fn is_misplaced(&self, shape: &LayoutPolicy, head: &Head, behind: Behind) -> bool {
         !head.inline && (behind.any() || !shape.fits(&self.options, head, &self.full.all()))
     }
 

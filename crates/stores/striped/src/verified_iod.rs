@@ -143,7 +143,7 @@ impl Drop for Due<'_> {
 }
 
 /// A wrapper that verifies an iod.
-pub struct Judged {
+pub struct VerifiedIod {
     iod: Arc<dyn Iod>,
     number: u16,
     turns: Arc<Turns>,
@@ -160,7 +160,7 @@ pub struct Judged {
     is_given_out: AtomicBool,
 }
 
-impl Judged {
+impl VerifiedIod {
     /// Wraps the iod of this number, with the turns of its volume.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, number: u16, turns: Arc<Turns>) -> Self {
@@ -398,7 +398,7 @@ impl Judged {
     }
 }
 
-impl Iod for Judged {
+impl Iod for VerifiedIod {
     fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
         Answer::later(self.asked(move |iod| iod.extent(object)))
     }

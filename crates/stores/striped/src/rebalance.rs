@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{Allowance, Budget, FileType, FsError, ObjectId, Wanted};
 
-use crate::Striped as Volume;
+use crate::Striped;
 use crate::iod::{Iod, Room};
-use crate::look::superuser;
-use crate::shape::Shape;
+use crate::layout_policy::LayoutPolicy;
+use crate::visible::superuser;
 
 /// The maximum number of misplaced files in memory; beyond it the store only knows that there are
 /// more.
@@ -19,7 +19,7 @@ const KNOWN_MAX: usize = 65_536;
 
 /// The state of the rebalancer.
 #[derive(Debug)]
-pub(crate) struct Tending {
+pub(crate) struct Rebalance {
     /// The misplaced files; the value is true if the file is known to have an out-of-date copy.
     misplaced: Mutex<BTreeMap<ObjectId, bool>>,
     /// Files to examine, for example after a change of layout policy, with the number of such
@@ -34,14 +34,14 @@ pub(crate) struct Tending {
 
 /// The result of one run of the rebalancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tended {
+pub struct RebalanceReport {
     /// Files that were moved.
     pub moved: u64,
     /// Files that could not be moved now.
     pub left: u64,
 }
 
-impl Tending {
+impl Rebalance {
     pub(crate) fn new(is_due: bool) -> Self {
         Self {
             misplaced: Mutex::default(),
@@ -114,13 +114,13 @@ impl Tending {
     }
 }
 
-impl Volume {
+impl Striped {
     /// Runs the rebalancer if files may need it and all iods for new data are reachable; does
     /// nothing otherwise. Queries an iod that is away to detect its return.
     ///
     /// # Errors
     /// The names cannot be read.
-    pub async fn tend(&self) -> Result<Option<Tended>, FsError> {
+    pub async fn tend(&self) -> Result<Option<RebalanceReport>, FsError> {
         if self.look_for_room().await {
             self.tending.look_again();
         }
@@ -131,14 +131,14 @@ impl Volume {
         let mut tended = self.tend_wanted().await;
         let asked = self.tending.asked.load(Ordering::Relaxed);
         if self.tending.done.load(Ordering::Relaxed) != asked {
-            let Tended { moved, left } = match self.tend_all().await {
+            let RebalanceReport { moved, left } = match self.tend_all().await {
                 Err(_) if self.tending.is_ending() => return Ok(None),
                 tended => tended?,
             };
             if left == 0 {
                 self.tending.done.store(asked, Ordering::Relaxed);
             }
-            tended = Tended { moved: tended.moved + moved, left: tended.left + left };
+            tended = RebalanceReport { moved: tended.moved + moved, left: tended.left + left };
         }
         Ok(Some(tended))
     }
@@ -148,7 +148,7 @@ impl Volume {
     ///
     /// # Errors
     /// The errors of the names' store; [`FsError::Invalid`] for other types of objects.
-    pub async fn lay_out(&self, object: &ObjectId, shape: &Shape) -> Result<(), FsError> {
+    pub async fn lay_out(&self, object: &ObjectId, shape: &LayoutPolicy) -> Result<(), FsError> {
         let file_type = self.names.getattr(object).await?.file_type;
         if !matches!(file_type, FileType::Regular | FileType::Directory) {
             return Err(FsError::Invalid);
@@ -181,8 +181,8 @@ impl Volume {
     }
 
     /// Examines the recorded files.
-    async fn tend_wanted(&self) -> Tended {
-        let mut tended = Tended::default();
+    async fn tend_wanted(&self) -> RebalanceReport {
+        let mut tended = RebalanceReport::default();
         for (object, times) in self.tending.wanted_files(|files| files.clone()) {
             match self.tend_file(&object).await {
                 Ok(moved) => tended.moved += u64::from(moved),
@@ -207,7 +207,7 @@ impl Volume {
     /// Returns true if all files are at the right location, as far as is known.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let Tending { asked, done, .. } = &self.tending;
+        let Rebalance { asked, done, .. } = &self.tending;
         asked.load(Ordering::Relaxed) == done.load(Ordering::Relaxed)
             && self.tending.wanted_files(|files| files.is_empty())
     }
@@ -247,8 +247,8 @@ impl Volume {
         self.options.used.iter().map(|&iod| self.iod(iod))
     }
 
-    async fn tend_all(&self) -> Result<Tended, FsError> {
-        let mut tended = Tended::default();
+    async fn tend_all(&self) -> Result<RebalanceReport, FsError> {
+        let mut tended = RebalanceReport::default();
         let mut directories = vec![self.names.root()];
         while let Some(directory) = directories.pop() {
             for (object, file_type) in self.children(&directory).await?.0 {

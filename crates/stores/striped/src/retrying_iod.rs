@@ -2,13 +2,13 @@
 //! begun always completes.
 //!
 //! Rules:
-//! 1. A call waits until the iod has been silent for [`Patience::later`], and then returns a retry
+//! 1. A call waits until the iod has been silent for [`Timeouts::later`], and then returns a retry
 //!    status. An iod that is busy with other calls is not silent, so the store does not repeat
 //!    requests to it. Neither is an iod silent while data moves on its connections, however slow
 //!    the link is: the store does not send data twice that is still in transit. See
-//!    [`Traffic::moves`]. In any case one call waits at most for [`Patience::give_up`] plus
-//!    [`Patience::later`], and before this for the same time at most behind an abandoned change.
-//! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails. The iod counts as
+//!    [`Traffic::moves`]. In any case one call waits at most for [`Timeouts::give_up`] plus
+//!    [`Timeouts::later`], and before this for the same time at most behind an abandoned change.
+//! 2. Once the iod has been silent for [`Timeouts::give_up`], such a call fails. The iod counts as
 //!    silent only while requests are outstanding: a short absence says nothing about a period
 //!    without requests. So the store probes a silent iod repeatedly until it answers, even if no
 //!    caller needs it.
@@ -59,7 +59,7 @@ const LOOKS: u32 = 8;
 
 /// The timeouts for an iod that is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// The silence of the iod after which a call returns a retry status.
     pub later: Duration,
     /// The silence of the iod after which a call fails.
@@ -67,13 +67,13 @@ pub struct Patience {
 }
 
 /// An iod with a failure detector.
-pub struct Patient {
+pub struct RetryingIod {
     /// A weak reference for the task that probes a silent iod, so that the task does not keep it
     /// alive.
     me: Weak<Self>,
     iod: Arc<dyn Iod>,
     clock: Session,
-    patience: Patience,
+    patience: Timeouts,
     state: Mutex<State>,
     /// Abandoned changes. No task waits for this lock, because its holder may run other tasks'
     /// work.
@@ -138,10 +138,10 @@ impl State {
 type Left = Pin<Box<dyn Future<Output = (ObjectName, Result<(), FsError>)> + Send>>;
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, FsError>> + Send>>;
 
-impl Patient {
+impl RetryingIod {
     /// Wraps an iod, with the clock of a session.
     #[must_use]
-    pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Patience) -> Arc<Self> {
+    pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Timeouts) -> Arc<Self> {
         let (state, left, again, waiting) = <_>::default();
         Arc::new_cyclic(|me| {
             let me = Weak::clone(me);
@@ -278,7 +278,7 @@ impl Patient {
     /// Completes when the iod has been silent for long enough, or when this one call has had no
     /// reply for far longer.
     async fn silence(&self, begun: Time) {
-        let Patience { later, give_up } = self.patience;
+        let Timeouts { later, give_up } = self.patience;
         let (mut from, mut now, mut seen) = (begun, begun, self.traffic(begun));
         loop {
             self.clock.sleep_until((now + later / LOOKS).min(from + later)).await;
@@ -388,7 +388,7 @@ impl Patient {
 }
 
 /// Probes a silent iod until it answers, or until it is no longer in use.
-async fn ask_on(patient: Weak<Patient>, clock: Session) {
+async fn ask_on(patient: Weak<RetryingIod>, clock: Session) {
     loop {
         clock.sleep(AGAIN).await;
         let Some(patient) = patient.upgrade() else { return };
@@ -453,7 +453,7 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Iod for Patient {
+impl Iod for RetryingIod {
     fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.extent(object).await });

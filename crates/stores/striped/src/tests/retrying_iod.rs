@@ -19,9 +19,9 @@ use leasehold_fs::{
 };
 use leasehold_session::{Driver, Options, Session, Traffic, spawn};
 
-use super::paced::Clock;
+use super::flow_controlled_iod::Clock;
 use super::volume::{Volume, data, make, place, put, superuser, text};
-use crate::{Around, Extent, Iod, ObjectName, Patience, Patient, Striped, Written};
+use crate::{Around, Extent, Iod, ObjectName, RetryingIod, Striped, Timeouts, Written};
 
 /// An iod that answers nothing while it is held.
 struct Held {
@@ -90,7 +90,7 @@ struct World {
     volume: Volume,
     store: Striped,
     held: Arc<Held>,
-    iod: Arc<Patient>,
+    iod: Arc<RetryingIod>,
 }
 
 impl World {
@@ -101,7 +101,7 @@ impl World {
             driver = Some(given);
             Clock { now: Arc::clone(&now) }
         });
-        let patience = Patience { later: Duration::from_secs(2), give_up: Duration::from_secs(60) };
+        let patience = Timeouts { later: Duration::from_secs(2), give_up: Duration::from_secs(60) };
         let made = Mutex::new(None);
         let mut volume = Volume::new();
         let store = volume.start_with(|number, iod| {
@@ -110,7 +110,7 @@ impl World {
             }
             let (is_held, calls, answered, asked, traffic, told) = <_>::default();
             let held = Arc::new(Held { iod, is_held, calls, answered, asked, traffic, told });
-            let patient = Patient::new(Arc::<Held>::clone(&held), clock.clone(), patience);
+            let patient = RetryingIod::new(Arc::<Held>::clone(&held), clock.clone(), patience);
             *made.lock().expect("nobody panics") = Some((held, Arc::clone(&patient)));
             patient
         });
@@ -430,7 +430,7 @@ fn a_listing_waits_for_an_iod_once() {
     let kept = Arc::clone(&world.iod);
     world.store = world
         .volume
-        .start_with(|number, iod| if number == 1 { Arc::<Patient>::clone(&kept) } else { iod });
+        .start_with(|number, iod| if number == 1 { Arc::<RetryingIod>::clone(&kept) } else { iod });
     assert_eq!(data(&world.store, &files[0]), text(60));
     let caller = superuser();
     let told = |page: Option<Result<Page, FsError>>| {
