@@ -1,4 +1,4 @@
-//! Who answers a message: the service, or the program that metaservers have among themselves.
+//! Routes each message to the service, or to the program that metaservers use among themselves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use leasehold_wire::{binding, lease, nqnfs};
 use crate::referral::Referral;
 use crate::serving::Serving;
 
-/// All that is served.
+/// All programs of the server.
 pub(crate) struct Answering {
     service: Arc<Service>,
-    /// What is called by other metaservers, where this is one of several.
+    /// The program that other metaservers call, if there are several.
     metaserver: Option<Metaserver>,
-    /// What clients are told of those.
+    /// The referrals for clients of several metaservers.
     referral: Option<Arc<Referral>>,
 }
 
 impl Answering {
-    /// The service, and what its stores say to other metaservers.
+    /// Creates the router over the service and the programs of metaservers.
     pub(crate) fn by(service: &Arc<Service>, serving: &Serving) -> Self {
         let referral = Referral::of(serving).map(Arc::new);
         Self { service: Arc::clone(service), metaserver: serving.metaserver(), referral }
@@ -48,8 +48,8 @@ impl Handler for Answering {
             {
                 return referral.answer(&self.service, arrival.from.ip(), &message, writer);
             }
-            // What is changed at another metaserver ends no lease that a lazy one grants, and who goes
-            // by NQNFS cannot be told of what is not cached by leases.
+            // A lazy metaserver cannot recall leases when another metaserver changes a file, and an
+            // NQNFS client cannot be notified of changes that leases do not cover.
             let grants = metaserver.lends() && call.program == lease::PROGRAM;
             if [lease::PROGRAM, nqnfs::PROGRAM].contains(&call.program) && !grants {
                 let (xid, status) = (call.xid, ReplyStatus::ProgramUnavailable);

@@ -1,4 +1,5 @@
-//! Where other file systems begin below an exported directory: mount points, and subvolumes of btrfs.
+//! The places below an exported directory where other file systems begin: mount points, and
+//! subvolumes of btrfs.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,8 +12,8 @@ use serde::Serialize;
 
 use crate::mountinfo::{self, Mount};
 
-/// How many names are looked at in the search for subvolumes, which no table of the system lists for
-/// every user.
+/// The limit on names in the search for subvolumes, which the system does not list for unprivileged
+/// users.
 const NAMES_MAX: usize = 10_000;
 
 /// A directory where another file system begins.
@@ -24,11 +25,11 @@ pub(crate) struct Begins {
     pub(crate) kind: String,
 }
 
-/// The kind of a subvolume that is no mount.
+/// The kind of a subvolume that is not a mount.
 const SUBVOLUME: &str = "subvolume";
 
 impl Begins {
-    /// The file system, in words.
+    /// Describes the file system.
     pub(crate) fn thing(&self) -> String {
         match &*self.kind {
             SUBVOLUME => "a subvolume begins there".to_owned(),
@@ -36,7 +37,7 @@ impl Begins {
         }
     }
 
-    /// The words for the directory that clients find there, by an export that crosses or does not.
+    /// Describes the directory that clients see there, for an export that crosses or does not.
     pub(crate) fn words(&self, crosses: bool) -> String {
         let thing = self.thing();
         if crosses {
@@ -47,20 +48,20 @@ impl Begins {
         format!("{thing}, {text}")
     }
 
-    /// The same with the path.
+    /// Returns the same description with the path.
     pub(crate) fn line(&self, crosses: bool) -> String {
         format!("{}: {}", self.path.display(), self.words(crosses))
     }
 }
 
-/// Returns true if a store made these attributes up for a file system that the store does not enter.
+/// Returns true if a store made up these attributes for a file system that it does not enter.
 pub(crate) fn is_placeholder(attributes: &Attributes) -> bool {
     let never = FileTime { seconds: 0, nanoseconds: 0 };
     (attributes.changed, attributes.mode.bits() & 0o7777) == (never, 0o555)
 }
 
-/// The directories below `directory` where other file systems begin. Subvolumes are looked for among
-/// the first 10,000 names.
+/// Returns the directories below `directory` where other file systems begin. The search for
+/// subvolumes covers the first 10,000 names.
 pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
     let points = mounts.iter().filter(|mount| {
         mount.point != directory
@@ -79,7 +80,8 @@ pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
     all
 }
 
-/// The first place on the way from a directory down to a path where another file system begins.
+/// Returns the first place on the path from a directory down to `path` where another file system
+/// begins.
 pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
     let below = path.strip_prefix(directory).ok()?;
     let mut place = directory.to_path_buf();
@@ -93,7 +95,7 @@ pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
     None
 }
 
-/// The place itself, if another file system begins there than the directory above lies on.
+/// Returns the place itself, if it lies on another file system than the directory above.
 pub(crate) fn between(above: &Path, place: &Path) -> Option<Begins> {
     let (above, there) = (seen(above)?, seen(place)?);
     let kind = if above.stx_mnt_id != there.stx_mnt_id {
@@ -108,7 +110,7 @@ pub(crate) fn between(above: &Path, place: &Path) -> Option<Begins> {
     Some(Begins { path: place.to_path_buf(), kind })
 }
 
-/// The subvolumes that lie on the mount of a directory.
+/// Returns the subvolumes on the mount of a directory.
 fn subvolumes(directory: &Path) -> Vec<Begins> {
     let Some(top) = seen(directory) else { return Vec::new() };
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! `leasehold names`, the database of servers' names, and what is asked of one.
+//! `leasehold names`, the database of servers' names, and queries to such a database.
 
 use std::env;
 use std::fmt;
@@ -31,20 +31,20 @@ use crate::options::{self, LogFormat};
 use crate::remote::Address;
 use crate::say::say;
 
-/// The database that names are looked up in.
+/// The variable that names the database for lookups.
 const VARIABLE: &str = "LEASEHOLD_NAMES";
 
-/// How many may be connected, and how long one may leave a question half asked: there is one short
-/// answer for each, and a list for few.
+/// The limit on connections, and the time that a client may take for one request: each request has
+/// one short reply, or a list for few clients.
 const CONNECTIONS_MAX: usize = 1024;
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// How long answers that are under way may take at the end.
+/// The time that running calls may take at the end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A database, as `HOST[:PORT]`.
+/// Parses a database, as `HOST[:PORT]`.
 pub(crate) fn database(text: &str) -> Result<Database, String> {
-    let wrong = || format!("{text:?} is no HOST[:PORT]");
+    let wrong = || format!("{text:?} does not have the form HOST[:PORT]");
     let address: Address = format!("nfs://{text}").parse()?;
     if text.contains('/') {
         return Err(wrong());
@@ -52,7 +52,7 @@ pub(crate) fn database(text: &str) -> Result<Database, String> {
     Ok(Database { host: address.host, port: address.port.map_or(PORT, Into::into) })
 }
 
-/// The database that a server is to be bound in, and its name there unless that is the machine's.
+/// The database in which a server registers, and its name there unless it is the machine's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BindAt {
     name: Option<String>,
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for BindAt {
 }
 
 impl BindAt {
-    /// Has a server bound, by the machine's name unless another is wanted.
+    /// Registers a server, under the machine's name unless another is given.
     pub(crate) fn begin(
         self,
         machine: &str,
@@ -99,37 +99,39 @@ impl BindAt {
         served: &[SocketAddr],
     ) -> Option<Binding> {
         let name = self.name.unwrap_or_else(|| machine.to_owned());
-        let failed = |error: &dyn fmt::Display| tracing::warn!("the server is not bound: {error}");
+        let failed =
+            |error: &dyn fmt::Display| tracing::warn!("cannot register the server: {error}");
         let identifier = state::identifier(state).inspect_err(|error| failed(error)).ok()?;
         let begun = Binding::begin(self.database, name, identifier, served);
         begun.inspect_err(|error| failed(error)).ok()
     }
 }
 
-/// Where the database has a server, if the environment names one.
+/// Returns the server's address in the database, if the environment names a database.
 pub(crate) fn lookup(name: &str) -> Option<SocketAddr> {
     let text = env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
     let found = database(&text).and_then(|database| {
-        database.lookup(name).map_err(|error| format!("{database} cannot be asked: {error}"))
+        database.lookup(name).map_err(|error| format!("cannot query {database}: {error}"))
     });
     let found = found.inspect_err(|error| complain(&format!("{VARIABLE}: {error}"))).ok()??;
     tracing::info!(name, address = %found.address, "found in the database");
     Some(found.address)
 }
 
-/// Said where nobody may have set up a log: what goes on without a database is not what was meant.
+/// Prints a warning to stderr, because a log may not exist: without the database the command may
+/// reach another server than intended.
 fn complain(text: &str) {
-    // Where stderr is closed nobody wants to know.
+    // If stderr is closed, the warning has no reader.
     let _ = writeln!(io::stderr(), "leasehold: {}", shown(text));
 }
 
-/// What a database has, as lines.
+/// Lists the entries of a database as lines.
 pub(crate) fn listed(database: &Database, as_json: bool) -> Result<String, Failure> {
     let found = database
         .list()
-        .map_err(|error| Kind::Running.because(format!("{database} cannot be asked: {error}")))?;
+        .map_err(|error| Kind::Running.because(format!("cannot query {database}: {error}")))?;
     if found.is_empty() && !as_json {
-        return Ok("no server is bound: `leasehold serve --bind-at` does it\n".to_owned());
+        return Ok("no server is registered: use `leasehold serve --bind-at`\n".to_owned());
     }
     Ok(found.iter().map(|one| if as_json { object(one) } else { line(one) }).collect())
 }
@@ -143,7 +145,7 @@ fn object(Located { name, identifier, address }: &Located) -> String {
     format!("{}\n", json!({ "server": name, "identifier": identifier, "addresses": [address] }))
 }
 
-/// Keeps names until it is asked to end.
+/// Runs the database until a signal ends the process.
 pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
     let termination = Termination::prepare();
     logging::start(Target::Stderr, LevelFilter::INFO, LogFormat::Plain)?;
@@ -155,7 +157,8 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
         connections_max: CONNECTIONS_MAX.min(descriptors / 2),
         connections_of_client_max: None,
         stall_max: STALL_MAX,
-        // Whoever runs this may register, and root; it acts as nobody.
+        // The user who runs the database, and root, may register. The process acts as no other
+        // user.
         policy: Some(Policy {
             privileged: false,
             uid: rustix::process::geteuid().as_raw(),
@@ -170,9 +173,9 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
         .start(Arc::new(Names::new(options.insecure)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     systemd::tell(State::Ready);
-    let ready = format!("Keeping the names of servers on {}\n", addresses.join(", "));
+    let ready = format!("Serving the names of servers on {}\n", addresses.join(", "));
     if let Err(failure) = say(ready) {
-        // The database keeps names even if no process reads its ready message.
+        // The database serves even if no process reads its ready message.
         tracing::warn!("{failure}");
     }
     termination.wait();

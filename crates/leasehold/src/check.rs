@@ -16,13 +16,13 @@ use crate::options::Check;
 use crate::running;
 use crate::say::say;
 
-/// Says what a configuration means.
+/// Prints the effect of a configuration.
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let mut plan = Plan::checked(&options.config)?;
     let mut risks: Vec<String> = plan.look_up().iter().map(|host| no_address(host)).collect();
     risks.extend(self::risks(&plan));
     let ask = |state: &Path| control::ask(state, &Request::Facts).ok();
-    // The server of the file may have a state that the command line has named.
+    // The server that runs with the file may use a state directory from its command line.
     let by_file = || running::state_of(None, Some(&options.config)).ok().and_then(|it| ask(&it));
     let running = ask(&plan.state).or_else(by_file);
     let running = running.and_then(|facts| serde_json::from_value::<Facts>(facts).ok());
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
 }
 
 fn no_address(host: &str) -> String {
-    format!("a rule has no effect now, as its host has no address: {host}")
+    format!("a rule has no effect now, because its host has no address: {host}")
 }
 
 fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> String {
@@ -74,7 +74,7 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
             text += &format!("  {line}\n");
         }
         let all = export.rules.iter().flat_map(|rule| &rule.clients).any(|one| one.text == "*");
-        text += if all { "" } else { "  others do not find it\n" };
+        text += if all { "" } else { "  hidden from all other clients\n" };
         text += &begins(export, &mounts);
     }
     let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
     if let Some(directory) = &plan.iod_directory {
         let place = directory.display();
         text +=
-            &format!("iods with this file (`leasehold iod --config`) keep stripes in {place}\n");
+            &format!("iods with this file (`leasehold iod --config`) store stripes in {place}\n");
     }
     for line in plan.open_to_everybody(&plan.listen()) {
         text += &format!("{line}\n");
@@ -97,22 +97,22 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
     text
 }
 
-/// Lines on the directories that clients see where other file systems begin below an export.
+/// Formats a line for each directory below an export where another file system is mounted.
 fn begins(export: &Planned, mounts: &[Mount]) -> String {
     let all = below::find(&export.directory, mounts);
     all.iter().map(|one| format!("  {}\n", one.line(export.cross))).collect()
 }
 
-/// What may not be meant.
+/// Lists settings that may be unintended.
 fn risks(plan: &Plan) -> Vec<String> {
     let mut risks = Vec::new();
     let is_local = plan.listen().iter().all(|address| address.ip().is_loopback());
     if plan.durability() == Durability::Memory {
-        risks.push("a crash of this machine loses what was written last (durability)".to_owned());
+        risks.push("a crash of this machine loses the latest changes (durability)".to_owned());
     }
     if !process::can_act_as_others() {
-        let text = "run by this user, the server serves that user and root only, and acts as it for \
-                    all: run it as root to act as each caller";
+        let text = "the server runs as an unprivileged user: it serves only that user and root, and \
+                    acts as that user for both; run it as root to act as each caller";
         risks.push(text.to_owned());
     }
     for export in &plan.exports {
@@ -121,7 +121,7 @@ fn risks(plan: &Plan) -> Vec<String> {
         for (at, rule) in export.rules.iter().enumerate() {
             let has_clients = rule.clients.iter().any(|clients| !clients.networks.is_empty());
             if has_clients && !access.counts(at) {
-                let text = "never counts: rules before it have all of its clients";
+                let text = "never applies: earlier rules match all of its clients";
                 risks.push(format!("{name}: rule {} {text}", at + 1));
             }
             let mine = of_rule(rule, export.read_only, is_local);
@@ -132,7 +132,7 @@ fn risks(plan: &Plan) -> Vec<String> {
                 && (outer.cross || below::on_the_way(&outer.directory, &export.directory).is_none())
             {
                 let outer = &outer.name;
-                let text = "whoever may use that reaches this too, by the rules of that";
+                let text = format!("clients of {outer} reach it too, under the rules of {outer}");
                 risks.push(format!("{name} lies within {outer}: {text}"));
             }
         }
@@ -150,18 +150,19 @@ fn of_rule(rule: &Rule, export_is_read_only: bool, server_is_local: bool) -> Vec
     let mut risks = Vec::new();
     if server_is_local {
         if elsewhere && !everybody {
-            risks.push("names other machines, but the server listens on this one only");
+            risks.push("names other machines, but the server listens on this machine only");
         }
         return risks;
     }
     if everybody && !rule.read_only && !export_is_read_only {
-        risks.push("lets everybody who reaches the server change files");
+        risks.push("lets every client that reaches the server change files");
     }
     if elsewhere && rule.identity.squash == Squash::None {
         risks.push("makes root of its clients root here (squash)");
     }
     if elsewhere && rule.insecure {
-        risks.push("believes every user of its clients' machines about who it is (insecure)");
+        risks
+            .push("trusts the user ids that any program on its clients' machines sends (insecure)");
     }
     if rule.identity.users.ranges().iter().any(|range| range.to == 0) {
         risks.push("maps a user to root here (uid-map)");

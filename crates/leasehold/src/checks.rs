@@ -1,4 +1,4 @@
-//! Checks before the work starts; each failure says what, where and what to do.
+//! Checks before the server starts; each failure states the fault, its place and the remedy.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,7 +14,7 @@ use leasehold_store_dir::{self as dir, DirStore};
 
 use crate::failure::{Failure, Kind};
 
-/// The directory to serve, as an absolute path without symbolic links.
+/// Returns the directory to serve, as an absolute path without symbolic links.
 pub(crate) fn directory(asked: &Path) -> Result<PathBuf, Failure> {
     let failed = |error: &io::Error| Kind::Directory.because(directory_advice(asked, error));
     let path = fs::canonicalize(asked).map_err(|error| failed(&error))?;
@@ -30,17 +30,17 @@ fn directory_advice(asked: &Path, error: &io::Error) -> String {
             format!("{asked} does not exist: make it first, or name another directory")
         }
         ErrorKind::NotADirectory => {
-            format!("{asked} is not a directory: name the directory that it lies in")
+            format!("{asked} is not a directory: name its parent directory")
         }
         ErrorKind::PermissionDenied => format!(
-            "{asked} cannot be read by this user: grant it read and search permission, also \
-             search permission on all directories above, or run as another user"
+            "{asked} cannot be read by this user: grant read and search permission on it, and \
+             search permission on all parent directories, or run as another user"
         ),
         _ => format!("{asked} cannot be served: {error}"),
     }
 }
 
-/// A directory as a server opens it, to look at and not to change.
+/// Opens a directory as a server does, but for inspection only.
 pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenError> {
     let options = dir::Options {
         blocking: Arc::new(Pool::new()),
@@ -52,9 +52,9 @@ pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenErro
     DirStore::open(directory, options)
 }
 
-/// The name to mount a directory by, with its slash. `said` is the path as the user named it, whose
-/// last part is the name unless the user asks for another name; `directory` is the same path
-/// without symbolic links, for `.` and such.
+/// Returns the name under which clients mount a directory, with its slash. `said` is the path that
+/// the user gave; its last part is the name unless the user requests another name. `directory` is
+/// the same path without symbolic links, for `.` and similar paths.
 pub(crate) fn name(asked: Option<&str>, said: &Path, directory: &Path) -> Result<String, Failure> {
     let last = said.file_name().or_else(|| directory.file_name());
     let name = match asked {
@@ -69,13 +69,13 @@ pub(crate) fn name(asked: Option<&str>, said: &Path, directory: &Path) -> Result
         },
     };
     if name.is_empty() || name.len() > 255 || name.contains(['/', '\0']) {
-        let text = "--name must be 1 to 255 bytes long and have no slash, but perhaps the first";
+        let text = "--name must be 1 to 255 bytes long and contain no slash except at its start";
         return Err(Kind::Options.because(text));
     }
     Ok(format!("/{name}"))
 }
 
-/// The state directory, which clients of the served ones must not reach.
+/// Returns the state directory, which must be out of the reach of clients.
 pub(crate) fn state(place: Option<PathBuf>, served: &[&Path]) -> Result<PathBuf, Failure> {
     let directory = place.ok_or_else(|| {
         Kind::State.because("there is no home directory for the state: name one with --state DIR")
@@ -87,8 +87,8 @@ pub(crate) fn state(place: Option<PathBuf>, served: &[&Path]) -> Result<PathBuf,
             Ok(true) => {
                 return Err(Kind::State.because(format!(
                     "the state directory {text} lies in the served directory, where clients could \
-                     read the key of all handles, or put another in its place: name a directory \
-                     outside, which only this user can write to, with --state DIR"
+                     read the key of all handles or replace it: name a directory outside that only \
+                     this user can write to, with --state DIR"
                 )));
             }
             Err(error) => {
@@ -99,13 +99,13 @@ pub(crate) fn state(place: Option<PathBuf>, served: &[&Path]) -> Result<PathBuf,
     Ok(directory)
 }
 
-/// Refuses a cluster's key that clients of the served directory could read.
+/// Rejects a cluster key that clients of the served directory could read.
 pub(crate) fn cluster_key(key: Option<&Path>, served: &Path) -> Result<(), Failure> {
     let Some(key) = key else { return Ok(()) };
     match is_reached(key, served) {
         Ok(false) => Ok(()),
         Ok(true) => Err(Kind::State.because(format!(
-            "the cluster's key {} lies in the served directory, where clients could read it: \
+            "the cluster key {} lies in the served directory, where clients could read it: \
              keep it outside",
             key.display()
         ))),
@@ -113,9 +113,9 @@ pub(crate) fn cluster_key(key: Option<&Path>, served: &Path) -> Result<(), Failu
     }
 }
 
-/// Whether a place, of which a part may have to be made, is reached from the served directory. That
-/// may be mounted at several places, so it is looked for by its number and not by its path; what is
-/// mounted below it is not entered.
+/// Returns true if the path `place`, which may not exist yet, lies below the served directory. The
+/// function compares inode numbers instead of paths, because the directory may be mounted at
+/// several places; it does not enter other file systems.
 pub(crate) fn is_reached(place: &Path, served: &Path) -> io::Result<bool> {
     let served = fs::metadata(served)?;
     let place = std::path::absolute(place)?;
@@ -136,14 +136,14 @@ pub(crate) fn is_reached(place: &Path, served: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The key of all handles, from the state directory.
+/// Reads the key of all handles from the state directory.
 pub(crate) fn handle_key(directory: &Path) -> Result<HandleKey, Failure> {
     state::handle_key(directory).map_err(|error| {
         Kind::State.because(format!("{error}; choose another place with --state DIR"))
     })
 }
 
-/// What keeps an address from being served on, and what to do.
+/// Describes the error that prevents serving on an address, and its remedy.
 #[allow(clippy::wildcard_enum_match_arm, reason = "advice on the usual errors only")]
 pub(crate) fn address_advice(failed: &BindError) -> String {
     let address = failed.address;
@@ -151,13 +151,16 @@ pub(crate) fn address_advice(failed: &BindError) -> String {
     match failed.error.kind() {
         ErrorKind::AddrInUse => format!(
             "{address} is taken by another program, perhaps another NFS server: choose another \
-             port with --listen, or have one picked with --listen {another}"
+             port with --listen, or let the system choose one with --listen {another}"
         ),
         ErrorKind::AddrNotAvailable => {
-            format!("this machine has no address {}: `ip address` lists those it has", address.ip())
+            format!(
+                "this machine has no address {}: `ip address` lists its addresses",
+                address.ip()
+            )
         }
         ErrorKind::PermissionDenied => format!(
-            "{address} needs privilege, as all ports below 1024: choose a higher one with --listen"
+            "{address} requires privilege, like all ports below 1024: choose a higher port with --listen"
         ),
         _ => format!("{failed}"),
     }

@@ -1,4 +1,4 @@
-//! Volumes over I/O daemons on other machines: where those are, and the key of their cluster.
+//! Volumes over I/O daemons on other machines: their addresses, and the key of their cluster.
 
 mod address;
 mod believe;
@@ -31,7 +31,7 @@ pub(crate) use repair::{repair, repair_served};
 pub(crate) use status::{status, views, volumes};
 pub(crate) use trial::run as try_out;
 
-/// The reason for which an iod refuses changes, in words.
+/// Returns the reason why an iod rejects changes, as text.
 pub(crate) fn words_of(error: FsError) -> String {
     if error == FsError::ReadOnly {
         return "its file system is read-only".to_owned();

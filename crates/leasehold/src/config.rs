@@ -1,4 +1,4 @@
-//! What a server is to be: from the configuration file, or from a directory on the command line.
+//! The configuration of a server, from a file or from the command line.
 
 mod conflicts;
 mod facts;
@@ -40,7 +40,7 @@ use crate::options::Serve;
 use crate::place;
 use crate::stripes::{self, Layout};
 
-/// The smallest size of a stable log, in MiB, and that of a new one unless configured.
+/// The minimum and the default size of a stable log, in MiB.
 const STABLE_LOG_MIB_MIN: u32 = 8;
 const STABLE_LOG_MIB: u32 = 64;
 
@@ -49,10 +49,10 @@ const TRANSFER_BYTES_MIN: u64 = 4096;
 
 const _: () = assert!(TRANSFER_BYTES_MIN <= TRANSFER_V2_BYTES_MAX as u64);
 
-/// What a server is to be, checked as far as it can be without starting it.
+/// The configuration of a server, checked as far as possible before the start.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The file that it is from.
+    /// The configuration file.
     pub(crate) file: Option<PathBuf>,
     pub(crate) server: Server,
     pub(crate) limits: Limits,
@@ -60,40 +60,40 @@ pub(crate) struct Plan {
     pub(crate) transfer_bytes_max: u32,
     pub(crate) state: PathBuf,
     pub(crate) exports: Vec<Planned>,
-    /// Where iods keep stripes that have the same file.
+    /// The directory in which iods that use the same file store stripes.
     pub(crate) iod_directory: Option<PathBuf>,
 }
 
-/// An export that is to be.
+/// A planned export.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     /// Its absolute path without symbolic links.
     pub(crate) directory: PathBuf,
-    /// What clients mount: `/name`.
+    /// The path that clients mount: `/name`.
     pub(crate) name: String,
     pub(crate) read_only: bool,
     /// True if clients enter the file systems that are mounted below.
     pub(crate) cross: bool,
-    /// Where the data lies.
+    /// The location of the data.
     pub(crate) layout: Layout,
-    /// Without the addresses of hosts that are named, until those are looked up.
+    /// The rules, without the addresses of their hosts until these are resolved.
     pub(crate) rules: Vec<Rule>,
-    /// The one path to mount it by, where nobody else is to find it.
+    /// The only path that mounts an export that is hidden from other clients.
     pub(crate) secret: Option<String>,
 }
 
-/// The keys and epochs by which an iod judges its callers.
+/// The keys and epochs by which an iod authenticates its callers.
 pub(crate) struct IodCallers {
-    /// The key of the words of metaservers.
+    /// The key of the authentication tokens of metaservers.
     pub(crate) key: EpochKey,
-    /// The epochs that metaservers have noted.
+    /// The epochs that metaservers have recorded.
     pub(crate) noted: Vec<Epoch>,
-    /// The key of the numbers of clients; none where the iod can have no clients.
+    /// The key of the numbers of clients; `None` if the iod cannot serve clients.
     pub(crate) clients: Option<ClientKey>,
 }
 
 impl Plan {
-    /// What the command line asks for, with the file that it names.
+    /// Plans the server of a command line, with its configuration file.
     pub(crate) fn of(options: &Serve) -> Result<Self, Failure> {
         match (&options.config, &options.directory) {
             (Some(file), _) => Self::read(file, &options.server),
@@ -105,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// What a file asks for, but for what `server` says.
+    /// Plans the server of a file; the options in `server` override the file.
     pub(crate) fn read(path: &Path, server: &Server) -> Result<Self, Failure> {
         let (source, file) = Source::read(path)?;
         let at = |wrong: Wrong| source.at(&wrong);
@@ -142,14 +142,14 @@ impl Plan {
         Ok(Self { iod_directory, ..plan })
     }
 
-    /// The plan of a file, checked as closely as a server checks the file at its start.
+    /// Plans the server of a file, with all checks that a start would run.
     pub(crate) fn checked(path: &Path) -> Result<Self, Failure> {
         let plan = Self::read(path, &Server::default())?;
         conflicts::look(path)?;
         Ok(plan)
     }
 
-    /// What a metaserver is to be.
+    /// Plans a metaserver.
     pub(crate) fn of_meta(options: &Meta) -> Result<Self, Failure> {
         let directory = checks::directory(&options.directory)?;
         let layout = Layout {
@@ -168,8 +168,8 @@ impl Plan {
         };
         let moves = options.copies > 1 || options.rebalance || !options.drain.is_empty();
         if layout.group.is_some() && moves {
-            let text = "with --peer there is one copy of each stripe, and it stays where it is: \
-                        other metaservers would not hear that it moved";
+            let text = "with --peer each stripe has one copy that never moves, because other \
+                        metaservers would not learn of a move";
             return Err(Kind::Options.because(text));
         }
         let name = checks::name(options.name.as_deref(), &options.directory, &directory)?;
@@ -179,8 +179,8 @@ impl Plan {
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
-    /// The plan of an iod. A metaserver of the cluster acts as the user that runs the iod, and no
-    /// other caller does (`Service::as_iod`).
+    /// Plans an iod. Only a metaserver of the cluster acts as the user that runs the iod
+    /// (`Service::as_iod`).
     pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
         let Keeper { directory, cluster_key, server, limits } = Keeper::of(options)?;
         checks::cluster_key(Some(&cluster_key), &directory)?;
@@ -201,11 +201,11 @@ impl Plan {
             rules: rules.collect(),
             secret: Some(key.path()),
         };
-        // It is no server that the file describes, so there is nothing of it to be read again.
+        // The file describes another server than the iod, so the iod has no file to reload.
         Self::new(None, server, limits, vec![export])
     }
 
-    /// What a server of one directory is to be, of which nothing else is said.
+    /// Plans a server of one directory with default options.
     pub(crate) fn of_plain(directory: &Path, server: &Server) -> Result<Self, Failure> {
         let said = directory;
         let directory = checks::directory(said)?;
@@ -250,17 +250,17 @@ impl Plan {
             return wrong("a stable log belongs to one directory: serve one export with it");
         }
         if server.stable_log.is_some() && exports.iter().any(|one| one.layout.is_spread()) {
-            return wrong("a stable log cannot be had with stripes: choose one of both");
+            return wrong("a stable log and stripes exclude each other: choose one");
         }
         if server.stable_log.is_some() && exports.iter().any(|one| one.cross) {
-            return wrong("a stable log cannot be had with `cross`: choose one of both");
+            return wrong("a stable log and `cross` exclude each other: choose one");
         }
         stripes::check(&exports)?;
         for export in &exports {
             stripes::names::check(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
-        // The size is never more than the maximum, as a greater size is a conflict.
+        // A size above the maximum has been rejected as a conflict.
         let transfer_size = limits.transfer_size.and_then(|size| u32::try_from(size.0).ok());
         let transfer_bytes_max = transfer_size.unwrap_or(TRANSFER_BYTES_MAX);
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
@@ -279,7 +279,8 @@ impl Plan {
         })
     }
 
-    /// The key of handles: that of the cluster, where other metaservers take them too.
+    /// Returns the key of handles: the key of the cluster if other metaservers accept the handles
+    /// too.
     pub(crate) fn handle_key(&self, state: &Path) -> Result<HandleKey, Failure> {
         let own = checks::handle_key(state)?;
         let mut layouts = self.exports.iter().map(|export| &export.layout);
@@ -299,7 +300,7 @@ impl Plan {
         }
     }
 
-    /// Where it serves.
+    /// Returns the addresses to serve on.
     pub(crate) fn listen(&self) -> Vec<SocketAddr> {
         match self.server.listen.as_slice() {
             [] => vec![SocketAddr::from(([127, 0, 0, 1], 2049))],
@@ -307,19 +308,20 @@ impl Plan {
         }
     }
 
-    /// Whether it keeps stripes for metaservers.
+    /// Returns true for an iod.
     pub(crate) fn is_iod(&self) -> bool {
         self.exports.iter().any(|export| export.secret.is_some())
     }
 
-    /// The keys and epochs by which an iod judges its callers; none where the server is no iod.
+    /// Returns the keys and epochs by which an iod authenticates its callers; `None` for other
+    /// servers.
     pub(crate) fn callers(&self) -> Result<Option<IodCallers>, Failure> {
         let mut iods = self.exports.iter().filter(|export| export.secret.is_some());
         let Some(Planned { directory, layout, .. }) = iods.next() else { return Ok(None) };
         let Some(key) = &layout.cluster_key else { return Ok(None) };
         let key = Key::of(key)?;
         let noted = noted_epochs(directory, key.of_epochs())?;
-        // An iod that cannot act as other users could give no object to a client's number, and
+        // An iod that cannot act as other users could not give objects to a client's number, and
         // would run every call as its own user.
         let clients = process::can_act_as_others().then(|| key.of_clients());
         Ok(Some(IodCallers { key: key.of_epochs(), noted, clients }))
@@ -329,14 +331,14 @@ impl Plan {
         self.server.durability.unwrap_or_default()
     }
 
-    /// Looks all names of hosts up; says which have no address.
+    /// Resolves the names of hosts; returns the names without an address.
     pub(crate) fn look_up(&mut self) -> Vec<String> {
         self.exports.iter_mut().flat_map(|export| look_up(&mut export.rules)).collect()
     }
 }
 
 impl Server {
-    /// Where our own portmapper is, if there is one.
+    /// Returns the address of the server's own portmapper, if it has one.
     pub(crate) fn portmap(&self) -> Option<Option<SocketAddr>> {
         self.portmap.map(|portmap| match portmap {
             Portmap::Usual => None,
@@ -344,7 +346,7 @@ impl Server {
         })
     }
 
-    /// True if the server answers calls by UDP.
+    /// Returns true if the server serves UDP.
     pub(crate) fn answers_datagrams(&self) -> bool {
         self.udp.unwrap_or(true)
     }
@@ -353,13 +355,13 @@ impl Server {
         self.threads
     }
 
-    /// The loops that serve.
+    /// Returns the number of event loops.
     pub(crate) fn loops(&self) -> NonZeroUsize {
         self.threads.unwrap_or_else(leasehold_shell::usual_loops)
     }
 }
 
-/// What the command line says, and the file where that says nothing.
+/// Merges the options: the command line overrides the file.
 fn merged(said: &Server, file: Server) -> Server {
     let said = said.clone();
     let tells = said.portmap.is_some() || said.register;
@@ -401,7 +403,7 @@ fn planned(export: &Export, listen: &[SocketAddr]) -> Result<Planned, Wrong> {
     let layout = layout(export, listen)?;
     let &Export { read_only, cross, .. } = export;
     if cross && layout.is_spread() {
-        let text = "`cross` cannot be had with stripes or iods: choose one of both";
+        let text = "`cross` and stripes or iods exclude each other: choose one";
         return Err(Wrong::at(place, text.to_owned()));
     }
     Ok(Planned { directory, name, read_only, cross, layout, rules, secret: None })
@@ -466,25 +468,25 @@ fn copies(export: &Export) -> Result<u16, Wrong> {
         return Err(Wrong::at(asked, "must be 1 or 2".to_owned()));
     }
     if copies > 1 && export.peer.is_empty() && used_count(export) < usize::from(copies) {
-        let text = "two copies of a stripe lie on two iods, or in two directories of `stripe`, that \
+        let text = "two copies of a stripe need two iods, or two directories of `stripe`, that \
                     are not drained: name more";
         return Err(Wrong::at(asked, text.to_owned()));
     }
     Ok(copies)
 }
 
-/// The numbers of iods that files are to leave.
+/// Returns the numbers of the iods to empty.
 fn drained(export: &Export) -> Result<Vec<u16>, Wrong> {
     let Some(asked) = &export.drain else { return Ok(Vec::new()) };
     if export.peer.is_empty() && used_count(export) == 0 {
-        let text = "all iods are drained: there is none left that files could move to";
+        let text = "all iods are drained: leave at least one for the files";
         return Err(Wrong::at(asked, text.to_owned()));
     }
     Ok(asked.get_ref().clone())
 }
 
-/// The number of places of an export that take new files. Places are numbered from 0; a lost place
-/// is not named any more, and keeps its number.
+/// Returns the number of places of an export that accept new files. Places are numbered from 0; a
+/// lost place is no longer named, and keeps its number.
 fn used_count(export: &Export) -> usize {
     let places = export.stripe.len() + export.iod.len();
     let numbers = 0..places + export.lost.len();

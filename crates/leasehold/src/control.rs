@@ -1,9 +1,10 @@
-//! The requests of an administrator to a running server by its control socket: an object of JSON a
-//! line, `{"do": "status"}`, answered by `{"ok": ...}` or `{"error": "what, and what to do"}`.
+//! The requests of an administrator to a running server over its control socket. A request is a
+//! JSON object on one line, `{"do": "status"}`; the reply is `{"ok": ...}` or `{"error": "the fault
+//! and its remedy"}`.
 //!
-//! A command is added in two places: a variant of [`Request`], whose fields are what it is given
-//! beside its name, and an arm of [`Desk::answer`], which gets at the running server by the fields
-//! of [`Desk`]. Whoever asks calls [`ask`].
+//! A new command needs a variant of [`Request`], whose fields are the arguments, and an arm of
+//! [`Desk::answer`], which reaches the running server through the fields of [`Desk`]. Callers use
+//! [`ask`].
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -25,55 +26,55 @@ use crate::serving::Serving;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
-    /// Asks for the exports of the server and for counts since its start.
+    /// Returns the exports of the server, and counts since its start.
     Status,
-    /// Asks for the server's account of itself, such as the directories that it serves.
+    /// Returns a description of the server, with the directories that it serves.
     About,
-    /// Its configuration, in words.
+    /// Returns the configuration as text.
     Facts,
-    /// Of a mount: to make safe all that was written.
+    /// Makes all written data of a mount stable.
     Settle,
-    /// To read its file again.
+    /// Reloads the configuration file.
     Reload,
-    /// Asks which program would follow at a restart.
+    /// Returns the program that would follow at a restart.
     Successor,
-    /// Asks for the permissions of a client, with the reasons.
+    /// Explains the rights of a client.
     Why(Question),
-    /// The volumes that lie on iods, and how these are.
+    /// Returns the volumes on iods, and their state.
     Volumes,
-    /// To have the data of a file lie as these words say, or of what is made in a directory.
+    /// Changes the layout of a file, or of new files in a directory.
     Layout {
-        /// Where it is in a directory of names.
+        /// The path in a directory of names.
         path: String,
-        /// The words of the store of stripes.
+        /// The layout as text, in the form of the striped store.
         words: String,
     },
-    /// To find the stripes of a volume that no file has any more.
+    /// Finds the stripes of a volume that belong to no file.
     Repair {
         /// The directory of its names.
         path: String,
-        /// True if the stripes are to be removed.
+        /// True to remove the stripes.
         remove: bool,
-        /// Also where most of all are of no file.
+        /// True to remove them even if most stripes belong to no file.
         even_most: bool,
     },
-    /// Asks the server to use the data of an iod that is older than its metaserver knows it.
+    /// Accepts the data of an iod that was rolled back.
     Believe {
         /// The directory of the names of the volume.
         path: String,
         /// The number of the iod.
         iod: u16,
     },
-    /// Asks for all leases, their holders and the clients that wait for them.
+    /// Returns all leases, their holders and the requests that wait for them.
     Leases,
-    /// To wait no more for a client with leases.
+    /// Stops waiting for a client with leases.
     Forget {
-        /// By its id, the beginning of that, or its name.
+        /// The client: its id, a prefix of the id, or its name.
         client: String,
     },
 }
 
-/// Where requests are answered: what there is to know and to command of a running server.
+/// Executes requests on a running server.
 pub(crate) struct Desk {
     source: Arc<Source>,
     serving: Arc<Serving>,
@@ -84,7 +85,7 @@ impl Desk {
         Self { source, serving }
     }
 
-    /// Does what is asked.
+    /// Executes a request.
     fn answer(&self, request: &Request) -> Result<Value, String> {
         match request {
             Request::Status => {
@@ -100,7 +101,7 @@ impl Desk {
             Request::Facts => {
                 serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())
             }
-            Request::Settle => Err("a server has nothing that is not its own".to_owned()),
+            Request::Settle => Err("this request is for mounts only".to_owned()),
             Request::Volumes => Ok(cluster::volumes(&self.serving)),
             Request::Layout { path, words } => {
                 cluster::lay_out(&self.serving, Path::new(path), words).map(Value::from)
@@ -132,10 +133,10 @@ impl Desk {
         }
     }
 
-    /// A line for a line.
+    /// Executes the request of a line, and returns the line of the reply.
     fn line(&self, line: &str) -> String {
         let answered = serde_json::from_str(line)
-            .map_err(|error| format!("this server does not know the request: {error}"))
+            .map_err(|error| format!("unknown request: {error}"))
             .and_then(|request| self.answer(&request));
         match answered {
             Ok(value) => json!({ "ok": value }).to_string(),
@@ -144,21 +145,21 @@ impl Desk {
     }
 }
 
-/// Has requests answered from now on; without, where the socket cannot be had.
+/// Starts to serve the control socket; returns `None` if the socket is not available.
 pub(crate) fn begin(state: &Path, desk: Desk) -> Option<Control> {
     let answer = move |line: &str| desk.line(line);
     Control::listen(state, Arc::new(answer))
         .inspect_err(|error| match error.kind() == ErrorKind::AddrInUse {
             true => tracing::warn!(
                 state = %state.display(),
-                "another server has this state directory: `status` and such reach that one"
+                "another server uses this state directory: commands such as `status` reach that server"
             ),
-            false => tracing::warn!(%error, "`status` and such cannot reach this server"),
+            false => tracing::warn!(%error, "commands such as `status` cannot reach this server"),
         })
         .ok()
 }
 
-/// Asks the running server that has this state directory.
+/// Sends a request to the running server with this state directory.
 ///
 /// # Errors
 /// The fault and its remedy, as text.
@@ -166,18 +167,18 @@ pub(crate) fn ask(state: &Path, request: &Request) -> Result<Value, String> {
     ask_again(&mut connect(state)?, state, request)
 }
 
-/// Connects to the running server that has this state directory.
+/// Connects to the running server with this state directory.
 ///
 /// # Errors
 /// The fault and its remedy, as text.
 pub(crate) fn connect(state: &Path) -> Result<Asker, String> {
     let place = state.display();
     Asker::connect(state).map_err(|error| {
-        format!("no server answers at {place} ({error}): name its state directory with --state DIR")
+        format!("no server replies at {place} ({error}): name its state directory with --state DIR")
     })
 }
 
-/// The same in a conversation that goes on.
+/// Sends a further request over a connection.
 pub(crate) fn ask_again(
     asker: &mut Asker,
     state: &Path,
@@ -187,9 +188,9 @@ pub(crate) fn ask_again(
     let line = serde_json::to_string(request).map_err(|error| error.to_string())?;
     let answer = asker
         .ask(&line)
-        .map_err(|error| format!("the server at {place} did not answer: {error}"))?;
+        .map_err(|error| format!("the server at {place} did not reply: {error}"))?;
     let mut answer: Value = serde_json::from_str(&answer)
-        .map_err(|error| format!("the server at {place} answered what is no JSON: {error}"))?;
+        .map_err(|error| format!("the reply of the server at {place} is not JSON: {error}"))?;
     match answer["error"].as_str() {
         Some(text) => Err(text.to_owned()),
         None => Ok(answer["ok"].take()),

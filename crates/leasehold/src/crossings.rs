@@ -1,19 +1,19 @@
-//! The numbers of the file systems below exports with `cross = true`, which are part of the handles of
-//! their objects.
+//! The numbers of the file systems below exports with `cross = true`, which are a part of the
+//! handles of their objects.
 //!
 //! Rules, as for the numbers of exports:
-//! 1. A file system gets a number that no other file system of this state ever had. The state notes
-//!    the number, the origin of the export, the path below the export and the origin of the file
-//!    system before a handle has the number.
-//! 2. A file system that is found at another path keeps its number, unless the noted path still leads
-//!    to a file system with this origin: then the other is a copy, or is mounted twice.
-//! 3. Without the UUID of a file system, the path must be the same.
-//! 4. A file system that holds the state directory gets no number: clients must not reach the key of
+//! 1. A file system receives a number that no other file system of this state ever had. The state
+//!    records the number, the origin of the export, the path below the export and the origin of the
+//!    file system before a handle contains the number.
+//! 2. A file system that is found at another path keeps its number, unless the recorded path still
+//!    leads to a file system with this origin: then the other is a copy, or is mounted twice.
+//! 3. Without the UUID of a file system, the path must be equal.
+//! 4. A file system with the state directory receives no number: clients must not reach the key of
 //!    all handles.
 //!
-//! The file `crossings` has a line for each number: the number, the export's UUID or `-`, and its
-//! root object, the file system's UUID or `-`, and its root object, and the path, all in hexadecimal
-//! digits but the number.
+//! The file `crossings` has a line for each number: the number, the export's UUID or `-` and its
+//! root object, the file system's UUID or `-` and its root object, and the path. All but the number
+//! are in hexadecimal digits.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -41,13 +41,14 @@ struct Row {
     path: Vec<u8>,
 }
 
-/// The numbers that a state has noted; none are noted without a state, as for `leasehold why`.
+/// The numbers that a state has recorded; without a state, as for `leasehold why`, they are kept in
+/// memory only.
 pub(crate) struct Noted {
     state: Option<PathBuf>,
     rows: Mutex<Vec<Row>>,
 }
 
-/// The same for one export.
+/// The numbers for one export.
 pub(crate) struct Crossings {
     noted: Arc<Noted>,
     directory: PathBuf,
@@ -64,29 +65,32 @@ impl Noted {
         Ok(Arc::new(Self { state: Some(state.to_path_buf()), rows: Mutex::new(rows) }))
     }
 
-    /// Numbers that end with the program.
+    /// Creates numbers that are not recorded.
     pub(crate) fn nowhere() -> Arc<Self> {
         Arc::new(Self { state: None, rows: Mutex::default() })
     }
 
-    /// The numbers for the file systems below one export.
+    /// Returns the numbers for the file systems below one export.
     pub(crate) fn of(self: &Arc<Self>, directory: &Path) -> io::Result<Crossings> {
         let (noted, export) = (Arc::clone(self), Origin::of(directory)?);
         Ok(Crossings { noted, directory: directory.to_path_buf(), export })
     }
 
     fn rows(&self) -> MutexGuard<'_, Vec<Row>> {
-        // Rows are exchanged in one step.
+        // Rows are replaced in one step.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a file system; on a thread of the server's own.
+    /// Returns the number of a file system; runs on a thread of the server's own work.
     fn number(&self, wanted: &Row, directory: &Path, at: &Path) -> Option<u16> {
         if let Some(state) = &self.state
             && checks::is_reached(state, at).unwrap_or(true)
         {
             let path = String::from_utf8_lossy(&wanted.path).into_owned();
-            tracing::warn!(path, "the state directory lies on this mount, which is not crossed");
+            tracing::warn!(
+                path,
+                "this mount is not crossed, because the state directory lies on it"
+            );
             return None;
         }
         let mut rows = self.rows();
@@ -108,7 +112,7 @@ impl Noted {
             None => {
                 let last = next.iter().map(|row| row.number).max().unwrap_or(0);
                 let Some(number) = last.checked_add(1) else {
-                    tracing::error!("all 65,535 numbers of mounts are given out");
+                    tracing::error!("all 65,535 numbers of mounts are in use");
                     return None;
                 };
                 next.push(Row { number, ..wanted.clone() });
@@ -118,7 +122,7 @@ impl Noted {
         if let Some(state) = &self.state
             && let Err(error) = state::put(state, FILE, &[text(&next).as_bytes()])
         {
-            tracing::error!(%error, "a mount is not crossed, as its number cannot be noted");
+            tracing::error!(%error, "a mount is not crossed, because its number cannot be recorded");
             return None;
         }
         *rows = next;
@@ -137,7 +141,7 @@ impl Row {
 
 impl Numbers for Crossings {
     fn number(&self, path: &[u8], origin: &Origin, at: &Path) -> Option<u16> {
-        // A UUID of zeros is none: many file systems may have it.
+        // A UUID of zeros is not valid: many file systems may have it.
         let volume = origin.volume.filter(|uuid| *uuid != [0; 16]);
         let origin = Origin { volume, ..*origin };
         let wanted = Row { number: 0, export: self.export, origin, path: path.to_vec() };
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_as_they_are_written() {
+    fn rows_are_parsed_as_written() {
         let rows = [
             Row {
                 number: 1,
@@ -223,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A number is of one file system, whatever is mounted where.
+    /// A number belongs to one file system, wherever it is mounted.
     #[test]
     fn each_file_system_keeps_its_number() {
         let home = tempfile::tempdir().expect("there is room");
@@ -240,7 +244,7 @@ mod tests {
         let (one, two) = (origin(Some(7), b"top"), origin(Some(8), b"top"));
         assert_eq!(number("a", one), Some(1));
         assert_eq!(number("a", one), Some(1));
-        assert_eq!(number("a", two), Some(2), "another in its place");
+        assert_eq!(number("a", two), Some(2), "another file system in its place");
         assert_eq!(number("a", one), Some(1), "the first again");
         assert_eq!(number("b", one), Some(1), "it was moved");
         let nameless = origin(None, b"top");

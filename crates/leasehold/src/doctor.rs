@@ -1,6 +1,6 @@
-//! `leasehold doctor`: what on this machine may keep a server or a mount from working well.
+//! `leasehold doctor`: finds faults of this machine that impair a server or a mount.
 //!
-//! What there is is read in [`facts`]; what it means is a function of that, [`findings`].
+//! [`facts`] reads the state of the machine; [`findings`] is a pure function of the facts.
 
 mod facts;
 mod findings;

@@ -1,4 +1,5 @@
-//! What is written from the definition of the options: manual pages, completions and the reference.
+//! The documents generated from the definition of the options: manual pages, completions and the
+//! reference.
 
 mod markdown;
 
@@ -16,7 +17,7 @@ use crate::say::say;
 /// The shells that packages have completions for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
 
-/// Writes what a shell completes commands and options by.
+/// Writes the completions for a shell.
 pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(options.shell, &mut definition(), "leasehold", &mut text);
@@ -43,7 +44,7 @@ fn written(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("commands.md"), markdown::page(&definition))
 }
 
-/// Every command with its options, as the program itself has them.
+/// Returns the definition of all commands and options.
 fn definition() -> Command {
     let mut command = Options::command();
     command.build();

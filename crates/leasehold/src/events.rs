@@ -1,18 +1,18 @@
-//! Events of the service, as lines of the log.
+//! Logs the events of the service.
 
 use std::time::Duration;
 
 use leasehold_serve::{Event, Exports, Observer};
 use leasehold_shell::Rate;
 
-/// The shortest time between two lines about clients that are not believed, about metaservers whose
-/// epoch is over, or about callers of an iod that no metaserver has sent.
+/// The minimum interval between two log lines about rejected credentials, about superseded
+/// metaservers, or about callers of an iod without a token of a metaserver.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The digits of the path of an iod.
+/// The number of digits of the path of an iod.
 const SECRET_CHARACTERS: usize = 32;
 
-/// Writes events to the log; of each kind one a second, or fewer.
+/// Writes events to the log, of each kind at most one line per second.
 pub(crate) struct Log {
     mounts: Rate,
     refusals: Rate,
@@ -44,49 +44,49 @@ impl Observer for Log {
                 let path = unsecret(path);
                 tracing::warn!(
                     client = %from, %path, export, held_back,
-                    "refused a mount: no rule of the export has this client"
+                    "rejected a mount: no rule of the export matches this client"
                 );
             }
             Event::MountRefused { from, path, error, hidden: None, exports } => {
                 let Some(held_back) = self.refusals.pass() else { return };
                 let (path, exports) = (unsecret(path), names(exports));
-                tracing::warn!(client = %from, %path, ?error, ?exports, held_back, "refused a mount");
+                tracing::warn!(client = %from, %path, ?error, ?exports, held_back, "rejected a mount");
             }
             Event::HandleRefused { from, export } => {
                 let Some(held_back) = self.handles.pass() else { return };
-                let what = "refused a handle: no rule of the export has this client";
+                let what = "rejected a handle: no rule of the export matches this client";
                 tracing::warn!(client = %from, export, held_back, "{what}");
             }
             Event::EpochOver { from, epoch, last } => {
                 let Some(held_back) = self.over.pass() else { return };
                 tracing::warn!(
                     metaserver = %from, epoch = epoch.number, last, held_back,
-                    "refused a metaserver: a later one has its place; end the earlier one"
+                    "rejected a superseded metaserver: a later one has replaced it; end the earlier one"
                 );
             }
             Event::Stranger { from } => {
                 let Some(held_back) = self.strangers.pass() else { return };
                 tracing::warn!(
                     %from, held_back,
-                    "refused a call that neither a metaserver of the cluster made nor a client that one \
-                     has sent for it; a metaserver of an earlier version is updated before its iods"
+                    "rejected a call: the caller is neither a metaserver of the cluster nor a client with \
+                     a layout from one; update metaservers before iods"
                 );
             }
             Event::NotBelieved { from, refused } => {
                 let Some(held_back) = self.complaints.pass() else { return };
-                let outcome = if *refused { "it is refused" } else { "it is nobody" };
-                let what = "a client's word about its user is not believed";
+                let outcome = if *refused { "rejected" } else { "mapped to the anonymous user" };
+                let what = "a client's user id is not trusted";
                 let advice = "mount as root from a port below 1024 (option resvport), serve as the \
-                              user that asks, or believe all by `insecure`";
+                              calling user, or trust all ports with `insecure`";
                 tracing::warn!(client = %from, held_back, "{what}, {outcome}: {advice}");
             }
         }
     }
 }
 
-/// Gives a path in the form that the log may show. The path of an iod is derived from the key of
-/// its cluster, and opens the iod to each client that knows the path: a client that asks another
-/// server for the path, or for a path below it, is refused.
+/// Returns a path in the form that the log may show. The path of an iod is derived from the key of
+/// its cluster, and gives access to the iod. A client that sends this path, or a path below it, to
+/// another server is rejected, and the log must not reveal the path.
 fn unsecret(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').find(|part| !part.is_empty()).unwrap_or_default();
     match first.len() == SECRET_CHARACTERS && first.iter().all(u8::is_ascii_hexdigit) {
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// A log that is kept in memory.
+    /// A log in memory.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_path_of_an_iod_is_not_logged() {
+    fn secret_path_of_iod_is_not_logged() {
         let secret = "0123456789abcdef0123456789abcdef";
         for path in [format!("/{secret}"), format!("{secret}/"), format!("//{secret}/below")] {
             assert!(!unsecret(path.as_bytes()).contains(secret), "{path}");
@@ -131,9 +131,9 @@ mod tests {
         }
     }
 
-    /// Each MNT, small and from anybody, brought a line.
+    /// Each MNT wrote a line, and any client can send many of these small calls.
     #[test]
-    fn a_flood_of_mounts_is_no_flood_of_lines() {
+    fn flood_of_mounts_does_not_flood_the_log() {
         let kept = Kept::default();
         let writer = kept.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
@@ -146,7 +146,7 @@ mod tests {
         });
         let bytes = kept.0.lock().expect("no one panicked").clone();
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
-        // The first, and one for each second that this takes on a slow machine.
+        // The first line, and one for each second of the test on a slow machine.
         assert!((1..100).contains(&lines), "{lines} lines");
     }
 }

@@ -1,13 +1,13 @@
-//! What ends the program, and with which exit code.
+//! The errors that end the program, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why the program ends without having done what it was asked.
+/// The reason why the program failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
-    /// What, where, and what to do.
+    /// The fault, its place and the remedy.
     text: String,
 }
 
@@ -22,17 +22,17 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// A failure of this kind.
+    /// Creates a failure of this kind.
     pub(crate) fn because(self, text: impl Into<String>) -> Failure {
         Failure { kind: self, text: text.into() }
     }
 
-    /// A failure that another process of ours has said already.
+    /// Creates a failure that another of our processes has already reported.
     pub(crate) fn silently(self) -> Failure {
         Failure { kind: self, text: String::new() }
     }
 
-    /// What an exit code of ours says.
+    /// Returns the kind of an exit code of this program.
     pub(crate) fn of_exit(code: Option<i32>) -> Self {
         let kinds = [Self::Options, Self::Directory, Self::Address, Self::State];
         kinds.into_iter().find(|kind| code == Some(*kind as i32)).unwrap_or(Self::Running)
@@ -40,7 +40,7 @@ impl Kind {
 }
 
 impl Failure {
-    /// Whether nobody has said yet what is wrong.
+    /// Returns true if no process has reported the failure yet.
     pub(crate) fn is_to_be_said(&self) -> bool {
         !self.text.is_empty()
     }

@@ -1,4 +1,4 @@
-//! `leasehold find`, the names of servers, and how a server is known by its own.
+//! `leasehold find`, the resolution of servers' names, and the announcement of a server.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::options::Find;
 use crate::ready::Exported;
 use crate::say::say;
 
-/// How long a name may take: a server answers a question within a fraction of a second, and is asked
-/// again after one.
+/// The timeout for a name: a server replies within a fraction of a second, and the query is
+/// repeated after a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often one of several servers says how busy it is.
+/// The interval at which one of several servers publishes its load.
 const LOAD_EVERY: Duration = Duration::from_secs(10);
 
-/// What is announced before that is known.
+/// The load that is announced before the first measurement.
 const UNKNOWN: Load = {
     let replica::Load { busy_tenths, connections } = replica::Load::UNKNOWN;
     Load { busy_tenths, connections }
 };
 
-/// Lists the exports that are announced, or the servers that a database has.
+/// Lists the announced exports, or the servers in a database.
 pub(crate) fn run(options: &Find) -> Result<(), Failure> {
     let text = match &options.at {
         Some(database) => binding::listed(database, options.json)?,
@@ -42,11 +42,11 @@ pub(crate) fn run(options: &Find) -> Result<(), Failure> {
 
 fn announced(options: &Find) -> Result<String, Failure> {
     let found = browse(options.wait.0)
-        .map_err(|error| Kind::Running.because(format!("the network cannot be asked: {error}")))?;
+        .map_err(|error| Kind::Running.because(format!("cannot query the network: {error}")))?;
     let mut text: String =
         found.iter().map(|one| if options.json { object(one) } else { line(one) }).collect();
     if text.is_empty() && !options.json {
-        text = "no server is announced: `leasehold serve --announce` does it\n".to_owned();
+        text = "no server is announced: use `leasehold serve --announce`\n".to_owned();
     }
     Ok(text)
 }
@@ -64,8 +64,8 @@ fn object(Found { server, path, addresses, load }: &Found) -> String {
     format!("{object}\n")
 }
 
-/// Where a server is that is asked for by a name and perhaps a port: as it stands where the system
-/// knows the name, and otherwise where a database has it, or where it is announced.
+/// Resolves the name of a server and an optional port. A name that the system can resolve is
+/// returned unchanged; otherwise the address comes from a database or from an announcement.
 pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
     let as_it_stands = (host.to_owned(), port);
     if (host, 0).to_socket_addrs().is_ok_and(|mut addresses| addresses.next().is_some()) {
@@ -74,7 +74,7 @@ pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
     if let Some(address) = binding::lookup(host) {
         return (address.ip().to_string(), port.or(Some(address.port())));
     }
-    // What is wrong is said where the name is looked up again.
+    // The later resolution of the same name reports the error.
     let found = leasehold_discovery::resolve(host, PATIENCE).ok().flatten();
     match found.as_ref().and_then(|found| found.addresses.first()) {
         Some(address) => {
@@ -85,15 +85,15 @@ pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
     }
 }
 
-/// How a server is to be known by its name.
+/// The configured announcement and registration of a server.
 pub(crate) struct Naming {
     announce: bool,
-    /// Whether others serve the same.
+    /// True if other metaservers serve the same file system.
     is_one_of_several: bool,
     bind_at: Option<BindAt>,
 }
 
-/// How a server is known by its name.
+/// The running announcement and registration of a server.
 pub(crate) struct Known {
     announcement: Mutex<Option<Announcement>>,
     binding: Mutex<Option<Binding>>,
@@ -103,12 +103,12 @@ impl Naming {
     pub(crate) fn of(plan: &Plan) -> Self {
         let server = &plan.server;
         let is_one_of_several = plan.exports.iter().any(|export| export.layout.group.is_some());
-        // The path of an iod is for its metaservers only.
+        // The path of an iod is secret.
         let announce = server.announce && !plan.is_iod();
         Self { announce, is_one_of_several, bind_at: server.bind_at.clone() }
     }
 
-    /// Makes a server known as it is asked for; one that cannot be known serves none the less.
+    /// Starts the configured announcement and registration; a failure does not stop the server.
     pub(crate) fn begin(self, state: &Path, exports: &[Exported], served: &[SocketAddr]) -> Known {
         let load = self.is_one_of_several.then_some(UNKNOWN);
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -121,7 +121,8 @@ impl Naming {
 }
 
 impl Known {
-    /// Takes it back; what is bound stays so where the server goes on as another program.
+    /// Ends the announcement. Also removes the registration, unless another program continues the
+    /// server.
     pub(crate) fn end(&self, again: bool) {
         drop(lock(&self.announcement).take());
         if let Some(binding) = lock(&self.binding).take().filter(|_| !again) {
@@ -129,8 +130,8 @@ impl Known {
         }
     }
 
-    /// Notes again and again how busy one of several servers is, for the others to ask, and announces
-    /// it where it is announced at all.
+    /// Periodically records the load of one of several servers for its peers, and updates the
+    /// announcement if there is one.
     pub(crate) fn follow(
         self: &Arc<Self>,
         of: Reporter,
@@ -147,29 +148,29 @@ impl Known {
             if let Some(announcement) = &mut *lock(&known.announcement)
                 && let Err(error) = announcement.is_busy(load)
             {
-                tracing::warn!(%error, "it is not announced how busy this server is");
+                tracing::warn!(%error, "cannot announce the load of this server");
             }
         };
         let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
         Periodic::start("load", LOAD_EVERY, tell).map(Some).map_err(failed)
     }
 
-    /// Announces these exports from now on, where any are announced.
+    /// Changes the announced exports, if any are announced.
     pub(crate) fn exports_are(&self, exports: &[&str]) {
         if let Some(announcement) = &mut *lock(&self.announcement)
             && let Err(error) = announcement.follow(exports)
         {
-            tracing::warn!(%error, "the exports are not announced as they are now");
+            tracing::warn!(%error, "cannot update the announced exports");
         }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each holds one value, whole at any time.
+    // Each mutex holds one value that is always consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How busy a server was between two reports. A loop that has no time to answer is busy.
+/// Computes the load of a server between two reports. A loop that does not report counts as busy.
 fn load(before: &Report, now: &Report) -> Load {
     let slept = |report: &Report| -> Duration { report.loops.iter().map(|one| one.slept).sum() };
     let count = u32::try_from(now.loops.len() + now.silent).unwrap_or(u32::MAX).max(1);
@@ -192,7 +193,7 @@ fn announce(
     let exports: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
     Announcement::new(name, &exports, addresses, load)
         .inspect(|_| tracing::info!(name, "announced"))
-        .inspect_err(|error| tracing::warn!(%error, "the server is not announced"))
+        .inspect_err(|error| tracing::warn!(%error, "cannot announce the server"))
         .ok()
 }
 
@@ -200,9 +201,9 @@ fn announce(
 mod tests {
     use super::*;
 
-    /// Else all who mount meanwhile would go there.
+    /// Otherwise all clients that mount meanwhile would select this server.
     #[test]
-    fn one_that_has_just_started_is_announced_as_busy() {
+    fn new_server_is_announced_as_fully_loaded() {
         assert!(UNKNOWN > Load { busy_tenths: 9, connections: 1000 });
     }
 }

@@ -1,4 +1,4 @@
-//! Probes whether iods take changes, and logs which iods do not.
+//! Probes if iods accept changes, and logs the iods that do not.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use leasehold_shell::client::block_on;
 use crate::cluster::words_of;
 use crate::serving::Serving;
 
-/// The time from one probe of all iods to the next, where all changes succeed.
+/// The interval between probes of all iods while all changes succeed.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// The time from one probe of all iods to the next, where changes fail.
+/// The interval between probes of all iods while changes fail.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The iods that refuse changes, as the log has them.
+/// The iods that reject changes, as reported in the log.
 #[derive(Default)]
 pub(crate) struct Healths {
     said: BTreeMap<(String, u16), FsError>,
@@ -23,7 +23,7 @@ pub(crate) struct Healths {
 }
 
 impl Healths {
-    /// Probes the iods of all volumes when a probe is due, and logs the changes.
+    /// Probes the iods of all volumes when a probe is due, and logs state changes.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let volumes = serving.volumes();
         let is_asked = volumes.iter().any(|(_, volume)| volume.striped.is_probe_due());
@@ -42,13 +42,13 @@ impl Healths {
                 if !self.said.contains_key(&place) {
                     let label = volume.members.get(usize::from(number)).map(|it| &it.label);
                     let (iod, error) = (label.map_or("", |it| it.as_str()), words_of(error));
-                    tracing::warn!(name, number, iod, error, "an iod answers and refuses changes");
+                    tracing::warn!(name, number, iod, error, "an iod replies but rejects changes");
                 }
                 refusing.insert(place, error);
             }
         }
         for (name, number) in self.said.keys().filter(|place| !refusing.contains_key(*place)) {
-            tracing::info!(name, number, "the iod takes changes again");
+            tracing::info!(name, number, "the iod accepts changes again");
         }
         self.said = refusing;
     }

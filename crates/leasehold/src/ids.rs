@@ -1,5 +1,5 @@
-//! The numbers of exports, which are part of every handle: a directory keeps its number for good,
-//! and no other directory ever gets the number.
+//! The numbers of exports, which are a part of every handle: a directory keeps its number
+//! permanently, and no other directory ever receives it.
 //!
 //! A handle is sealed with its export's number, so the number ties the handle to the rules of one
 //! export. Rules:
@@ -37,35 +37,36 @@ const ORIGINS: &str = "origins";
 /// The number of a server's first export.
 const FIRST: ExportId = ExportId(1);
 
-/// The names and origins that the state has noted of numbers.
+/// The names and origins that the state records for each number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Numbers {
     names: BTreeMap<PathBuf, ExportId>,
     origins: BTreeMap<ExportId, Origin>,
 }
 
-/// The number of an export that several metaservers serve, with the same handles at all of them.
-/// The name alone gives the number, since the directories of the metaservers differ.
+/// Returns the number of an export that several metaservers serve, with equal handles at all of
+/// them. The name alone determines the number, because the directories of the metaservers differ.
 pub(crate) fn of_group(state: &Path, directory: &Path) -> Result<ExportId, Failure> {
     let names = read_names(state).map_err(|error| unusable(state, &error))?;
     Ok(names.get(directory).copied().unwrap_or(FIRST))
 }
 
-/// Gives the numbers of directories; the state notes each new number.
+/// Returns the numbers of directories; the state records each new number.
 pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, Failure> {
     let before = Numbers::read(state).map_err(|error| unusable(state, &error))?;
     let mut numbers = before.clone();
     let found = numbers.number(directories, &|path| Origin::of(path).ok());
     let found =
-        found.ok_or_else(|| Kind::State.because("all 65,535 numbers of exports are given out"))?;
-    // A number is out of use before a name leads to the next number: origins go first.
+        found.ok_or_else(|| Kind::State.because("all 65,535 numbers of exports are in use"))?;
+    // The origins are written first: a number is never reused before its name points to the next
+    // one.
     if numbers.origins != before.origins
         && let Err(error) = state::put(state, ORIGINS, &[numbers.origins_text().as_bytes()])
     {
         if numbers.names != before.names {
             return Err(unusable(state, &error));
         }
-        tracing::warn!(%error, "the origins of exports are not noted: names alone tell them apart");
+        tracing::warn!(%error, "cannot record the origins of exports: only names distinguish them");
     }
     if numbers.names != before.names {
         let put = state::put(state, NAMES, &[&numbers.names_text()]);
@@ -74,7 +75,7 @@ pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, F
     Ok(found)
 }
 
-/// The names of directories that have a number.
+/// Returns the names of directories that have a number.
 pub(crate) fn names(state: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(read_names(state)?.into_keys().collect())
 }
@@ -85,7 +86,7 @@ fn unusable(state: &Path, error: &io::Error) -> Failure {
 }
 
 impl Numbers {
-    /// The numbers of directories, where there are enough.
+    /// Returns the numbers of directories; `None` if no number is left.
     fn number(
         &mut self,
         directories: &[&Path],
@@ -114,20 +115,20 @@ impl Numbers {
         Some(directories.iter().map(|directory| found[directory]).collect())
     }
 
-    /// The number of a name, if the name leads to the same directory as before.
+    /// Returns the number of a name, if the name leads to the same directory as before.
     fn named(&mut self, directory: &Path, now: Option<&Origin>) -> Option<ExportId> {
         let id = *self.names.get(directory)?;
         let noted = self.origins.get(&id);
-        // Rule 4, or a file system whose UUID the kernel does not tell.
+        // Rule 4, or the kernel does not report the UUID of the file system.
         if noted.zip(now).is_none_or(|(noted, now)| noted.may_be(now)) {
             return Some(id);
         }
-        // Rule 3. The number stays with its origin, and is not given out again.
+        // Rule 3. The number stays with its origin, and is never assigned again.
         self.names.remove(directory);
         None
     }
 
-    /// The number that a directory had under another name; the state forgets that name. Rule 2.
+    /// Returns the number that a directory had under another name, and removes that name. Rule 2.
     fn renamed(
         &mut self,
         now: &Origin,
@@ -149,14 +150,14 @@ impl Numbers {
 
     fn note(&mut self, id: ExportId, now: Option<Origin>) {
         let noted = self.origins.get(&id);
-        // The UUID that the kernel once told is kept when the kernel does not tell it.
+        // A recorded UUID is kept when the kernel does not report one.
         let is_known = noted.is_some_and(|noted| noted.volume.is_some());
         if let Some(now) = now.filter(|now| now.volume.is_some() || !is_known) {
             self.origins.insert(id, now);
         }
     }
 
-    /// A number that was never given out.
+    /// Returns a number that was never assigned.
     fn next(&self) -> Option<ExportId> {
         let last = self.names.values().chain(self.origins.keys()).max();
         last.map_or(Some(FIRST), |last| last.0.checked_add(1).map(ExportId))
@@ -187,7 +188,7 @@ impl Numbers {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -202,7 +203,7 @@ pub(crate) fn damaged(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("{name} is damaged"))
 }
 
-/// A file of the state; empty where there is no such file.
+/// Reads a file of the state; empty if the file does not exist.
 pub(crate) fn read(state: &Path, name: &str) -> io::Result<Vec<u8>> {
     let path = state.join(name);
     match private::read(&path, Secrecy::Readable) {
@@ -219,7 +220,7 @@ fn read_names(state: &Path) -> io::Result<BTreeMap<PathBuf, ExportId>> {
         let number = std::str::from_utf8(&line[..blank]).ok()?.parse().ok()?;
         Some((PathBuf::from(OsStr::from_bytes(&line[blank + 1..])), ExportId(number)))
     };
-    // A path may hold every byte but NUL.
+    // A path may contain every byte but NUL.
     let lines = text.split(|byte| *byte == 0).filter(|text| !text.is_empty());
     lines.map(|text| line(text).ok_or_else(|| damaged(NAMES))).collect()
 }

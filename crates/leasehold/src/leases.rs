@@ -1,4 +1,4 @@
-//! `leasehold leases` and `leasehold forget`, and what a server keeps of leases.
+//! `leasehold leases` and `leasehold forget`, and the lease records of a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use crate::failure::{Failure, Kind};
 use crate::options::{Forget, Leases};
 use crate::say::say;
 
-/// So many leases are told of at most: what a person reads.
+/// The maximum number of leases in a report for people.
 const TOLD_MAX: usize = 1000;
 
-/// Has a service serve leases, and wait for those that clients may still hold from before.
+/// Enables leases on a service, which waits for clients that may still hold earlier leases.
 pub(crate) fn begin(service: Service, state: &Path) -> Result<Service, Failure> {
     let pool = Pool::own()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     let opened = LeaseLedger::open(state, Arc::new(pool));
     let (ledger, remembered) = opened.map_err(|error| {
         Kind::State.because(format!(
-            "{error}: clients may hold leases that nobody would know of; remove it when this \
+            "{error}: the server would not know clients that may hold leases; remove the file if this \
              server was down for two minutes"
         ))
     })?;
     if !remembered.list.is_empty() {
         let clients = remembered.list.len();
-        tracing::info!(clients, "waiting for clients with leases from before");
+        tracing::info!(clients, "waiting for clients with leases from before the restart");
     }
     Ok(service.with_leases(remembered, Arc::new(ledger), clock::now()))
 }
 
-/// Who holds which lease, and who waits for whom.
+/// The leases, their holders, and the requests that wait for them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Told {
     epoch: u64,
-    /// How many leases there are; of so many only the first are told.
+    /// The number of all leases; the report lists only the first.
     count: usize,
     granted: u64,
     renewed: u64,
@@ -54,7 +54,7 @@ struct Client {
     id: String,
     name: String,
     connected: bool,
-    /// Whether the server waits for it since it was started.
+    /// True if the server has waited for it since the start.
     waited_for: bool,
 }
 
@@ -62,22 +62,23 @@ struct Client {
 struct Lease {
     client: String,
     export: Option<String>,
-    /// The path below the export, where the server can tell one.
+    /// The path below the export, if the server can determine it.
     path: Option<String>,
     file: u64,
     kind: String,
     cachable: bool,
     evicted: bool,
     rest_ms: u64,
-    /// How many calls wait for it to end.
+    /// The number of calls that wait for it to end.
     waiting: usize,
     waiters: Vec<Waiter>,
 }
 
-/// Who waits for a lease to end.
+/// A group of requests that wait for a lease.
 #[derive(Debug, Serialize, Deserialize)]
 struct Waiter {
-    /// "client", "plain" for clients without leases, "program" for those of the server's machine.
+    /// "client", "plain" for clients without leases, "program" for programs on the server's
+    /// machine.
     who: String,
     client: Option<String>,
     calls: usize,
@@ -137,7 +138,7 @@ impl Told {
         )];
         for client in &self.clients {
             let state = match (client.waited_for, client.connected) {
-                (true, _) => "waited for since the start",
+                (true, _) => "not returned since the start",
                 (false, true) => "connected",
                 (false, false) => "not connected",
             };
@@ -154,15 +155,15 @@ impl Told {
         lines.join("\n") + "\n"
     }
 
-    /// A lease and its holder.
+    /// Formats a lease and its holder.
     fn line(&self, lease: &Lease) -> String {
         let Lease { client, kind, rest_ms, cachable, evicted, .. } = lease;
         let seconds = Duration::from_millis(*rest_ms).as_secs_f64();
         let (what, holder) = (lease.what(), self.called(client));
         let mut line = format!("{kind} lease on {what} for {seconds:.1} s: {holder}");
         for (says, word) in [
-            (!cachable, ", who may not cache, as others share the file with a writer"),
-            (*evicted, ", from whom it is wanted back"),
+            (!cachable, ", which may not cache because others share the file with a writer"),
+            (*evicted, ", recalled"),
         ] {
             if says {
                 line += word;
@@ -171,7 +172,7 @@ impl Told {
         line
     }
 
-    /// Who waits for it.
+    /// Formats a group of waiting requests.
     fn wait(&self, waiter: &Waiter) -> String {
         let Waiter { who, client, calls } = waiter;
         let (noun, verb) = match (who.as_str(), calls) {
@@ -188,7 +189,7 @@ impl Told {
         format!("    {calls} {noun} of {whose} {verb} for it")
     }
 
-    /// What a client calls itself; its id, where that is not known.
+    /// Returns the name of a client, or its id if the name is unknown.
     fn called(&self, id: &str) -> String {
         let known = self.clients.iter().find(|client| client.id == id && !client.name.is_empty());
         known.map_or(format!("client {id}"), |client| format!("{:?}", client.name))
@@ -196,7 +197,7 @@ impl Told {
 }
 
 impl Lease {
-    /// What it is on: by its path, else by its number.
+    /// Returns the leased object, by its path if known, otherwise by its number.
     fn what(&self) -> String {
         let Self { export, path, file, .. } = self;
         match (export, path.as_deref()) {
@@ -221,20 +222,20 @@ impl Waiter {
     }
 }
 
-/// Waits no more for a client, which is named by its id, the beginning of that, or its name.
+/// Stops waiting for a client: `client` is its id, a prefix of the id, or its name.
 pub(crate) fn forget(service: &Service, client: &str) -> Result<String, String> {
     let told = Told::of(service);
     let is_meant = |one: &&Client| one.name == client || one.id.starts_with(client);
     let mut meant = told.clients.iter().filter(is_meant);
     let (Some(one), None) = (meant.next(), meant.next()) else {
         return Err(format!(
-            "there is no client {client:?} with leases, or more than one: `leasehold leases` \
-             lists them"
+            "no client {client:?} with leases, or more than one: `leasehold leases` lists the \
+             clients"
         ));
     };
     let id = u128::from_str_radix(&one.id, 16).map_err(|error| error.to_string())?;
     if service.forget_lease_holder(id.to_be_bytes()) {
-        tracing::warn!(client = one.id, name = one.name, "forgotten, with all leases");
+        tracing::warn!(client = one.id, name = one.name, "ended all leases of a client");
     }
     Ok(one.id.clone())
 }
@@ -253,15 +254,15 @@ pub(crate) fn run(options: &Leases) -> Result<(), Failure> {
     say(told.page())
 }
 
-/// Ends a wait.
+/// Ends the wait for a client.
 pub(crate) fn end_wait(options: &Forget) -> Result<(), Failure> {
     let state = options.which.state()?;
     let request = Request::Forget { client: options.client.clone() };
     let told = control::ask(&state, &request).map_err(|text| Kind::Running.because(text))?;
-    say(format!("forgot {}\n", told.as_str().unwrap_or_default()))
+    say(format!("ended the leases of {}\n", told.as_str().unwrap_or_default()))
 }
 
-/// A path as text: where it is none, what is not ASCII is written out.
+/// Formats a path as text: if it is not UTF-8, bytes outside ASCII are escaped.
 fn text(path: Vec<u8>) -> String {
     String::from_utf8(path).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
 }

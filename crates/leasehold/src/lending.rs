@@ -1,4 +1,4 @@
-//! What a metaserver among others asks of who grants its clients leases.
+//! The recall of client leases on behalf of a metaserver of a group.
 
 use std::sync::Weak;
 
@@ -6,7 +6,7 @@ use leasehold_fs::{ExportId, ObjectId};
 use leasehold_serve::Service;
 use leasehold_store_replica::{Later, Lender};
 
-/// The clients of an export. The service has the metaserver, so it is not held by this.
+/// The clients of an export. The service owns the metaserver, so this holds only a weak reference.
 pub(crate) struct Clients {
     pub(crate) service: Weak<Service>,
     pub(crate) export: ExportId,
@@ -22,7 +22,7 @@ impl Lender for Clients {
         Box::pin(async move {
             match service {
                 Some(service) => service.vacate(export, object).await,
-                // It has ended, and its clients may not know.
+                // The service has ended, and its clients may not know.
                 None => false,
             }
         })

@@ -1,4 +1,4 @@
-//! What a running server shows of itself: to the control socket, and to browsers and scrapers.
+//! The data that a running server shows on the control socket, to browsers and to scrapers.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use crate::options::Durability;
 use crate::serving::Serving;
 use crate::volumes::Volumes;
 
-/// Where what is shown of a server comes from.
+/// Builds the source of all shown data.
 pub(crate) fn source(
     running: &Running,
     service: &Arc<Service>,
@@ -48,13 +48,13 @@ pub(crate) fn source(
     })
 }
 
-/// What a metaserver is among the others.
+/// Returns the state of a metaserver in its group.
 fn among(metaserver: &Metaserver) -> MetaserverView {
     let (number, of) = metaserver.number();
     MetaserverView { number, of, serves: metaserver.is_open(), calls: metaserver.messages() }
 }
 
-/// The syncs of all stores together.
+/// Returns the sum of the syncs of all stores.
 fn syncs(stores: &[Arc<DirStore>]) -> SyncView {
     let sum = |of: fn(&leasehold_store_dir::SyncCounts) -> &AtomicU64| {
         stores.iter().map(|store| of(store.syncs()).load(Ordering::Relaxed)).sum::<u64>()
@@ -64,14 +64,14 @@ fn syncs(stores: &[Arc<DirStore>]) -> SyncView {
     SyncView { done: sum(|counts| &counts.done), failed: sum(|counts| &counts.failed), time_s }
 }
 
-/// A server for browsers and scrapers that has its address and does not answer yet.
+/// A bound server for browsers and scrapers that does not serve yet.
 pub(crate) struct Http {
     server: Server,
     address: SocketAddr,
 }
 
 impl Http {
-    /// Takes the address, where one is asked for.
+    /// Binds the address, if one is configured.
     pub(crate) fn bind(
         asked: Option<SocketAddr>,
         names: &[String],
@@ -89,33 +89,35 @@ impl Http {
             Ok(Some(Self { server, address }))
         });
         bound.map_err(|error| {
-            let text = format!("cannot have {asked} for --http: {error}; choose another port");
+            let text = format!("cannot bind {asked} for --http: {error}; choose another port");
             Kind::Address.because(text)
         })
     }
 
-    /// Where it answers.
+    /// Returns the bound address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The socket once more, for a server that goes on with it; none where there is no room.
+    /// Duplicates the socket for a successor of this server; `None` without a free descriptor.
     pub(crate) fn socket(&self) -> Option<OwnedFd> {
         self.server.socket().ok()
     }
 
-    /// Answers from now on, until the process ends.
+    /// Serves until the process ends.
     pub(crate) fn start(self, source: Arc<Source>) -> Result<(), Failure> {
         if !self.address.ip().is_loopback() {
             tracing::warn!(
                 address = %self.address,
-                "whoever reaches this address can read the names of exports and clients"
+                "all programs that reach this address can read the names of exports and clients"
             );
         }
         let pages = move |path: &str| page(&source, path);
         let server = self.server;
         let started = own::spawn("http", move || server.run(&Arc::new(pages)));
-        started.map(drop).map_err(|error| Kind::Running.because(format!("no thread: {error}")))
+        started
+            .map(drop)
+            .map_err(|error| Kind::Running.because(format!("cannot start a thread: {error}")))
     }
 }
 

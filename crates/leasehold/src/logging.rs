@@ -1,4 +1,4 @@
-//! The log of a command that runs for long.
+//! The log of a long-running command.
 
 use leasehold_shell::log::{self, Target};
 use tracing_subscriber::filter::LevelFilter;
@@ -6,15 +6,15 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::failure::{Failure, Kind};
 use crate::options::LogFormat;
 
-/// Starts the log. A line that cannot be written is lost, and no command waits for the line.
+/// Starts the log. A line that cannot be written is lost; no command waits for the log.
 pub(crate) fn start(target: Target, level: LevelFilter, format: LogFormat) -> Result<(), Failure> {
     let lines = log::start(target)
-        .map_err(|error| Kind::Running.because(format!("no thread can be started: {error}")))?;
+        .map_err(|error| Kind::Running.because(format!("cannot start a thread: {error}")))?;
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(move || lines.clone())
-        // Else the log would report a failure on standard error, and panic where standard error
-        // takes no line.
+        // Otherwise the log would report a failure on standard error, and panic if standard error
+        // accepts no line.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(false);

@@ -1,4 +1,4 @@
-//! The command line: parsing and wiring; and files on servers without a mount.
+//! The command line: parsing and wiring, and access to files on servers without a mount.
 
 mod answering;
 mod below;
@@ -61,7 +61,7 @@ use crate::cluster::options::Cluster;
 use crate::failure::Kind;
 use crate::options::{Command, Config, Options};
 
-/// A tenth of the instructions of a small READ were the C library's allocator.
+/// The C library's allocator used a tenth of the instructions of a small READ.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -125,15 +125,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tests a server; where the process is asked to end, what the test has made goes first.
+/// Runs the conformance test of a server. If the process is asked to end, the test first removes
+/// its files.
 fn conform(options: &leasehold_conform::Options) -> ExitCode {
     static STOP: AtomicBool = AtomicBool::new(false);
     let termination = Termination::prepare();
     let waiting = thread::Builder::new().spawn(|| {
         termination.wait();
-        complain("stopping: what the test has made is removed; once more leaves it behind");
+        complain("stopping: removing the test's files; a second signal skips this");
         STOP.store(true, Ordering::Relaxed);
-        // It may have to end at once, which only a thread that lets signals through sees to.
+        // A second signal must end the process at once, which requires a thread that does not block
+        // signals.
         loop {
             thread::park();
         }
@@ -141,16 +143,16 @@ fn conform(options: &leasehold_conform::Options) -> ExitCode {
     match waiting {
         Ok(_) => leasehold_conform::run(options, &STOP),
         Err(error) => {
-            complain(&format!("no thread can be started: {error}"));
+            complain(&format!("cannot start a thread: {error}"));
             Kind::Running.into()
         }
     }
 }
 
-/// Prints help where it was asked for, and what is wrong with the options otherwise.
+/// Prints help if the user requested it, otherwise the error in the options.
 fn explain(usage: &clap::Error) -> ExitCode {
     if !usage.use_stderr() {
-        // Where stdout is closed nobody reads the help.
+        // If stdout is closed, the error has no reader.
         let _ = usage.print();
         return ExitCode::SUCCESS;
     }
@@ -164,6 +166,6 @@ fn explain(usage: &clap::Error) -> ExitCode {
 }
 
 fn complain(text: &str) {
-    // Where stderr is closed nobody wants to know.
+    // If stderr is closed, the error has no reader.
     let _ = writeln!(std::io::stderr(), "leasehold: {}", shown(text));
 }

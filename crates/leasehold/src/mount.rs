@@ -36,22 +36,23 @@ use crate::failure::{Failure, Kind};
 
 pub(crate) use self::told::{ask, page};
 
-/// How long what is under way may take when the mount is gone.
+/// The time that running calls may take after the mount has ended.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether that has ended.
+/// The interval at which the process checks if they have ended.
 const GLANCE: Duration = Duration::from_millis(5);
-/// How long an iod may take to answer before the metaserver is asked.
+/// The timeout of an iod, after which the client calls the metaserver instead.
 const IOD_PATIENCE: Duration = Duration::from_secs(5);
-/// How often files that are open are looked at; the server is asked when trust has run out.
+/// The interval at which open files are checked; a check calls the server after the attribute
+/// timeout.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Mounts; returns when the mount stands, or in the foreground when it is gone.
+/// Mounts; returns when the mount is complete, or in the foreground when it has ended.
 pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
     let lists = options.options.iter().map(String::as_str);
     let mut words = Words::read(lists).map_err(|text| Kind::Options.because(text))?;
     words.mount.source.clone_from(&options.source.text);
     words.mount.read_only |= options.read_only;
-    // Whoever may log in on the machine may use what root mounts, as its mode bits say.
+    // All users of the machine may use a mount of root, subject to permissions.
     words.mount.allow_other |= rustix::process::geteuid().is_root();
     let directory = fs::canonicalize(&options.directory).map_err(|error| {
         let place = options.directory.display();
@@ -69,42 +70,42 @@ pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
     serve(options, &words, &directory)
 }
 
-/// Ends a mount, and waits until all that was written is safe; of one that may be in use for long it
-/// does not wait for the end.
+/// Ends a mount, and waits until all written data is stable. A lazy unmount does not wait.
 pub(crate) fn end(options: &Umount) -> Result<(), Failure> {
     let place = options.directory.display();
     let settled = if options.lazy { None } else { told::settle(&options.directory) };
     unmount(&options.directory, options.lazy)
         .map_err(|error| Kind::Running.because(format!("cannot unmount {place}: {error}")))?;
     let Some((mount, is_safe)) = settled else { return Ok(()) };
-    // What was written meanwhile is made safe at its end.
+    // The mount makes later writes stable at its end.
     mount.outlast();
     is_safe.then_some(()).ok_or_else(refused)
 }
 
-/// Says in the mount's own log why data was refused: who ends it is told only that it was.
+/// Logs the reason why the server rejected data, since the user who ends the mount sees only that
+/// it was rejected.
 fn say_refused(files: &Files) {
     let why = files.client().why_refused();
-    let why = why.map_or_else(|| "it does not say why".to_owned(), |error| error.to_string());
-    tracing::error!(%why, "the server refused written data");
+    let why = why.map_or_else(|| "unknown reason".to_owned(), |error| error.to_string());
+    tracing::error!(%why, "the server rejected written data");
 }
 
 fn refused() -> Failure {
-    Kind::Running.because("the server refused written data")
+    Kind::Running.because("the server rejected written data")
 }
 
-/// Mounts, and answers the kernel until the mount is gone.
+/// Mounts, and serves the kernel until the mount ends.
 fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure> {
     let termination = Termination::prepare_program();
     background::log(options)?;
     for (word, reason) in &words.ignored {
-        tracing::warn!("the option {word} changes nothing here: {reason}");
+        tracing::warn!("the option {word} has no effect here: {reason}");
     }
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let who = Credential::system(&machine, user.as_raw(), group.as_raw(), &[]);
     let runtime = Runtime::start()
-        .map_err(|error| Kind::Running.because(format!("no thread can be started: {error}")))?;
+        .map_err(|error| Kind::Running.because(format!("cannot start a thread: {error}")))?;
     let target = target(options, words);
     let source = &options.source.text;
     let no = |text: String| Kind::Running.because(format!("cannot mount {source}: {text}"));
@@ -131,11 +132,11 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     });
     let (Ok(session), Some(files)) = (session, files) else {
         let _ = unmount(directory, true);
-        return Err(no("the kernel does not speak FUSE as it should".to_owned()));
+        return Err(no("the kernel violates the FUSE protocol".to_owned()));
     };
     let session = Arc::new(session);
     if let Err(error) = set_read_ahead(directory, TRANSFER_BYTES_MAX) {
-        tracing::debug!(%error, "the kernel reads ahead as little as it likes");
+        tracing::debug!(%error, "cannot set the kernel's read-ahead");
     }
     let told = told::begin(directory, options, &found, &session, &files);
     end_when_asked(termination, directory.to_path_buf(), Arc::clone(&files))?;
@@ -152,7 +153,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     is_safe.then_some(()).ok_or_else(refused)
 }
 
-/// Reaches the iods of a metaserver.
+/// Connects to the iods of a metaserver.
 struct Directly {
     runtime: Runtime,
     source: SourcePort,
@@ -160,14 +161,14 @@ struct Directly {
 
 impl Servers for Directly {
     fn at(&self, address: SocketAddr) -> Option<Nfs> {
-        // What one does not answer in time is asked of the metaserver.
+        // If an iod does not reply in time, the client calls the metaserver instead.
         let options = Calling::stream().impatient(IOD_PATIENCE);
         let session = self.runtime.session(address, options, self.source).ok()?;
         Some(Nfs::new(session, Version::V3))
     }
 }
 
-/// Has the client keep and report written data that the server refuses.
+/// Makes the client keep and report written data that the server rejects.
 fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Result<(), Failure> {
     let said = words.rescue.as_ref().map(std::path::absolute).transpose();
     let said = said.map_err(|error| Kind::Options.because(format!("rescue: {error}")))?;
@@ -178,13 +179,16 @@ fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Res
         Some(place) if !is_on(directory, &place) => Some(place),
         Some(_) => {
             tracing::warn!(
-                "what the server refuses cannot be kept in a home directory that lies on the \
-                 mount itself: rescue=DIR"
+                "cannot keep data that the server rejects: the home directory lies on the mount \
+                 itself; name another directory with rescue=DIR"
             );
             None
         }
         None => {
-            tracing::warn!("there is no home directory for what the server refuses: rescue=DIR");
+            tracing::warn!(
+                "cannot keep data that the server rejects: there is no home directory; name a \
+                 directory with rescue=DIR"
+            );
             None
         }
     };
@@ -192,14 +196,15 @@ fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Res
     Ok(())
 }
 
-/// Whether a place lies on a mount. This process keeps nothing there: to write it, it would wait for
+/// Returns true if a path lies on the mount. This process stores nothing there: it would wait for
 /// itself.
 fn is_on(directory: &Path, place: &Path) -> bool {
     let above = place.ancestors().find_map(|above| fs::canonicalize(above).ok());
     above.is_some_and(|above| above.starts_with(directory))
 }
 
-/// Goes by the lease program where that is wanted and the server has it; says so where it has not.
+/// Uses the lease program if the options request it and the server has it; otherwise logs the
+/// reason.
 fn with_leases(
     found: Mounted,
     words: &Words,
@@ -216,9 +221,11 @@ fn with_leases(
     let nfs = nfs.map_err(|error| error.to_string())?;
     match nfs.leases() {
         Some(leases) if leases.leases_names() => {}
-        Some(_) => tracing::info!("the server leases files alone: names are kept by time"),
+        Some(_) => {
+            tracing::info!("the server grants leases on files only: cached names expire by time")
+        }
         None => {
-            let text = "the server grants no leases here: this mount is close-to-open";
+            let text = "the server grants no leases: this mount is close-to-open";
             if words.caching.names_leases() {
                 tracing::warn!("{text}");
             } else {
@@ -229,7 +236,7 @@ fn with_leases(
     Ok(Mounted { nfs, ..found })
 }
 
-/// Waits for calls that nobody waits for: names of files that were removed while open go.
+/// Waits for background calls, such as the removal of silly names.
 fn end_calls(found: &Mounted) {
     let start = Instant::now();
     while found.nfs.session().open_calls() > 0 && start.elapsed() < PATIENCE {
@@ -237,7 +244,7 @@ fn end_calls(found: &Mounted) {
     }
 }
 
-/// Has the files that stay open looked at again, from time to time, for changes made elsewhere.
+/// Starts the periodic check of open files for changes by other clients.
 fn look_again(files: Weak<Files>) -> Result<(), Failure> {
     start(move || {
         while let Some(files) = files.upgrade() {
@@ -248,7 +255,7 @@ fn look_again(files: Weak<Files>) -> Result<(), Failure> {
     })
 }
 
-/// Chooses the judge of each user's permissions on the mount: the kernel or the server.
+/// Chooses the judge of permissions on the mount: the kernel or the server.
 const fn judge(options: &MountOptions) -> Judge {
     match (options.decides_itself, options.allow_other) {
         (false, _) => Judge::Kernel,
@@ -257,7 +264,7 @@ const fn judge(options: &MountOptions) -> Judge {
     }
 }
 
-/// The mount itself.
+/// Mounts the directory.
 fn mount(directory: &Path, options: &MountOptions) -> Result<std::os::fd::OwnedFd, Failure> {
     leasehold_fuse::mount(directory, options).map_err(|error| {
         let place = directory.display();
@@ -265,7 +272,7 @@ fn mount(directory: &Path, options: &MountOptions) -> Result<std::os::fd::OwnedF
     })
 }
 
-/// Where the server is, and how it is called.
+/// Returns the server's address and the options of calls.
 fn target(options: &Mount, words: &Words) -> Target {
     let source = &options.source;
     let (host, port) = crate::find::resolve(&source.host, source.port.or(words.port));
@@ -278,7 +285,7 @@ fn target(options: &Mount, words: &Words) -> Target {
     }
 }
 
-/// The directory that was asked for, below what MOUNT gave.
+/// Looks up the requested directory below the handle that MOUNT returned.
 async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
     let mut root = found.root;
     let mut before = None;
@@ -302,13 +309,13 @@ async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
         | FileType::BlockDevice
         | FileType::CharacterDevice
         | FileType::Socket
-        | FileType::Fifo => Err("the path names no directory".to_owned()),
+        | FileType::Fifo => Err("the path does not name a directory".to_owned()),
     }
 }
 
 /// Reports the target of a symbolic link that was to be mounted. The mount does not follow the
-/// link: the client's machine reads a link, which may lead anywhere there, and the source in the
-/// table of mounts would differ from the mounted directory.
+/// link: links are resolved on the client's machine, where the target may be anything, and the
+/// source in the table of mounts would differ from the mounted directory.
 async fn leads_elsewhere(
     found: &Mounted,
     who: &Credential,
@@ -320,12 +327,12 @@ async fn leads_elsewhere(
         |_| "elsewhere".to_owned(),
         |read| format!("to {}", read.target.escape_ascii()),
     );
-    format!("{name} is a symbolic link that leads {target}: mount the directory itself")
+    format!("{name} is a symbolic link {target}: mount the directory itself")
 }
 
-/// Has the mount end when the process is asked to: at once where nobody uses it, else when all
-/// written data is safe. Where the directory is no longer the mount no user can do anything for the
-/// mount, and the process waits for a silent server only for `PATIENCE`.
+/// Ends the mount when a signal ends the process: at once if the mount is unused, otherwise after
+/// all written data is stable. If the directory is no longer the mount, no user can end the mount,
+/// and the process waits for a silent server only for `PATIENCE`.
 fn end_when_asked(
     termination: Termination,
     directory: std::path::PathBuf,
@@ -334,8 +341,8 @@ fn end_when_asked(
     let device = leasehold_fuse::device(&directory);
     let wait = move || {
         let why = termination.wait_told();
-        tracing::warn!(%why, "the mount is asked to end");
-        // Another mount may have taken the place of this mount.
+        tracing::warn!(%why, "a signal ends the mount");
+        // Another mount may have replaced this mount.
         let is_there =
             || device.as_ref().is_some_and(|device| leasehold_fuse::is_mounted(&directory, device));
         if is_there() && unmount(&directory, false).is_ok() {
@@ -358,20 +365,20 @@ fn end_when_asked(
     start(wait)
 }
 
-/// Ends the process after `PATIENCE`, since a server that has not taken the written data by then is
-/// taken to be gone, and logs the number of lost bytes.
+/// Ends the process after `PATIENCE`, because a server that has not accepted the written data until
+/// then is considered gone. Logs the number of lost bytes.
 fn give_up(files: &Files) {
     thread::sleep(PATIENCE);
     let (_, unsaved_bytes) = files.client().cached_bytes();
-    tracing::error!(unsaved_bytes, "the server does not answer: what was written is lost");
+    tracing::error!(unsaved_bytes, "the server does not reply: written data is lost");
     log::flush();
     std::process::exit(1);
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a detached thread.
 fn start(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     thread::Builder::new()
         .spawn(work)
         .map(drop)
-        .map_err(|error| Kind::Running.because(format!("no thread can be started: {error}")))
+        .map_err(|error| Kind::Running.because(format!("cannot start a thread: {error}")))
 }

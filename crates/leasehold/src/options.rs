@@ -1,4 +1,4 @@
-//! What can be said on the command line: one definition gives parsing, help and errors.
+//! The options of the command line: one definition yields parsing, help and errors.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -33,10 +33,10 @@ pub(crate) struct Options {
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0  ended as asked        2  wrong options                   4  an address cannot be had
-  1  failed while running  3  the directory cannot be served  5  the state cannot be kept";
+  0  ended as requested    2  invalid options                 4  an address is not available
+  1  failed while running  3  the directory cannot be served  5  the state is not usable";
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve a directory to NFS clients, versions 3 and 2
@@ -50,26 +50,26 @@ pub(crate) enum Command {
     Umount(crate::mount::options::Umount),
     #[command(subcommand)]
     Rescue(crate::rescue::Rescue),
-    /// Say what a running server serves, and what it did
+    /// Report the exports and the activity of a running server
     Status(Status),
-    /// Show what a running server does, live
+    /// Show the activity of a running server, live
     Top(Top),
     Ls(remote::List),
     Cat(remote::Cat),
     Stat(remote::Stat),
     Cp(remote::Copy),
-    /// Say what a configuration means, without starting anything
+    /// Explain the effect of a configuration, without starting a server
     Check(Check),
-    /// Explain what a client may do, by the code that serves
+    /// Explain the rights of a client, as computed by the code of the server
     Why(Why),
-    /// Have a running server read its configuration file again
+    /// Make a running server read its configuration file again
     Reload(Reload),
     Restart(Restart),
-    /// Show which clients hold leases, and who waits for whom
+    /// Show the clients that hold leases, and the requests that wait for them
     Leases(Leases),
-    /// Wait no more for a client with leases that will not return
+    /// Stop waiting for a client with leases that will not return
     Forget(Forget),
-    /// Look for what keeps a server or a mount on this machine from working well
+    /// Find faults of this machine that impair a server or a mount
     Doctor(Doctor),
     /// Write a configuration file
     #[command(subcommand)]
@@ -84,14 +84,15 @@ pub(crate) enum Command {
     Lab(leasehold_lab_cli::Lab),
 }
 
-pub(crate) const WHAT: &str = "What is served";
-pub(crate) const WHERE: &str = "To whom";
-pub(crate) const HOW: &str = "How it runs";
+pub(crate) const WHAT: &str = "Served files";
+pub(crate) const WHERE: &str = "Network and clients";
+pub(crate) const HOW: &str = "Operation";
 
 /// Serve a directory to NFS clients, versions 3 and 2
 ///
-/// Prints the commands that mount it as soon as it can be mounted, and serves until it gets
-/// SIGINT (Ctrl-C) or SIGTERM. With a file, SIGHUP has it read again.
+/// Prints the commands that mount the directory as soon as clients can mount it, and serves until
+/// it receives SIGINT (Ctrl-C) or SIGTERM. With a configuration file, SIGHUP makes the server read
+/// the file again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Serve {
@@ -99,10 +100,10 @@ pub(crate) struct Serve {
     #[arg(value_name = "DIR", required_unless_present = "config")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// A file with exports, rules for clients, and all else; instead of DIR
+    /// A configuration file with exports, rules for clients and all other options; instead of DIR
     ///
-    /// `leasehold config init` writes one with all options in comments. What is said on the command
-    /// line too counts before the file.
+    /// `leasehold config init` writes a file with all options in comments. An option on the command
+    /// line overrides the file.
     #[arg(
         long,
         value_name = "FILE",
@@ -111,9 +112,9 @@ pub(crate) struct Serve {
     )]
     pub(crate) config: Option<PathBuf>,
 
-    /// The name to mount it by [default: the last part of DIR]
+    /// The name under which clients mount the directory [default: the last part of DIR]
     ///
-    /// Clients mount /NAME; with a single export, / does as well.
+    /// Clients mount /NAME; with a single export, / works as well.
     #[arg(long, help_heading = WHAT)]
     pub(crate) name: Option<String>,
 
@@ -121,11 +122,11 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = WHAT)]
     pub(crate) read_only: bool,
 
-    /// Let clients enter the file systems that are mounted below, and subvolumes of btrfs
+    /// Let clients enter file systems that are mounted below, and subvolumes of btrfs
     ///
-    /// Each is a file system of its own to clients, and its handles last over a restart and over the
-    /// next mount. Otherwise clients see an empty directory there. A file system in use
-    /// within the last seconds needs `umount --lazy`.
+    /// Clients see each of them as a separate file system, and its handles stay valid over a
+    /// restart and over the next mount. Without this option clients see an empty directory there.
+    /// To unmount a file system that clients used within the last seconds, run `umount --lazy`.
     #[arg(
         long,
         conflicts_with_all = ["stripe", "stable_log"],
@@ -136,9 +137,9 @@ pub(crate) struct Serve {
 
     /// Spread the data of files over these directories, and keep only names in DIR
     ///
-    /// To be given once for each, best on disks of their own; there is one copy of everything, so
-    /// a directory that is lost takes a part of every large file along. DIR must be empty at first,
-    /// and all directories must be named at each start.
+    /// Give this option once for each directory, best on separate disks. Each stripe has one copy,
+    /// so the loss of a directory loses a part of every large file. DIR must be empty at the first
+    /// start, and each start must name all directories.
     #[arg(long, value_name = "DIR", conflicts_with = "stable_log", help_heading = WHAT)]
     pub(crate) stripe: Vec<PathBuf>,
 
@@ -154,7 +155,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) stripe_unit: u32,
 
-    /// The largest file that is kept whole in DIR, in KiB
+    /// The largest file that is stored whole in DIR, in KiB
     #[arg(
         long,
         value_name = "KIB",
@@ -166,75 +167,77 @@ pub(crate) struct Serve {
     )]
     pub(crate) stripe_inline: u32,
 
-    /// Believe every client's word about its user
+    /// Trust the user ids that every client sends
     ///
-    /// Without it, a client on another machine is believed when it asks from a port below 1024,
-    /// which takes privilege there, and is nobody otherwise. Over UDP
-    /// a client on this machine is believed only from such a port, also with this option.
+    /// Without this option, the server trusts a client on another machine only if its requests come
+    /// from a port below 1024, which requires privilege there; otherwise it maps the client's users
+    /// to the anonymous user. Over UDP the server trusts a client on this machine only from such a
+    /// port, also with this option.
     #[arg(long, help_heading = WHERE)]
     pub(crate) insecure: bool,
 
     #[command(flatten)]
     pub(crate) server: Server,
 
-    /// Say where it serves as one line of JSON
+    /// Print the addresses and exports as one line of JSON
     #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
 }
 
-/// Say what a running server serves, and what it did
+/// Report the exports and the activity of a running server
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
-    /// Ask the mount on this directory instead of a server
+    /// Query the mount on this directory instead of a server
     #[arg(long, value_name = "DIR", conflicts_with_all = ["state", "served"])]
     pub(crate) mount: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) which: Which,
 
-    /// Say it as one line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Show what a running server does, live
+/// Show the activity of a running server, live
 ///
-/// Who asks what, how long it takes, which limits are met, and who keeps whom waiting. Keys: `c`
-/// clients, `e` exports, `o` operations, `s` sorts by the next column, `/` shows only lines that
-/// hold what is typed, `p` pauses, `q` ends.
+/// Shows the requests of each client, their latency, the limits that were reached, and the leases
+/// that delay requests. Keys: `c` clients, `e` exports, `o` operations, `s` sorts by the next
+/// column, `/` filters the lines by a typed text, `p` pauses, `q` quits.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) which: Which,
 
-    /// Look at a mount, by its directory, instead of a server
+    /// Show a mount, named by its directory, instead of a server
     #[arg(long, value_name = "DIR", conflicts_with_all = ["state", "served"])]
     pub(crate) mount: Option<PathBuf>,
 
-    /// How often to look anew, in seconds: 0.1 to 3600
+    /// The interval between samples, in seconds: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: Interval,
 
-    /// Say what happened in each interval as a line of JSON
+    /// Print the activity of each interval as a line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// End after so many lines of JSON
+    /// Stop after this number of lines of JSON
     #[arg(long, value_name = "N", requires = "json")]
     pub(crate) count: Option<u64>,
 }
 
-/// Find servers: announced on the network (DNS-SD), or bound in a database
+/// Find servers: announced on the network (DNS-SD), or registered in a database
 ///
-/// Ours with `leasehold serve --announce`, and others that announce `_nfs._tcp`: the server's name,
-/// a URL for `ls`, `cat`, `stat` and `cp`, and where it is. `leasehold mount NAME DIR` takes the name
-/// too, or the name of a volume, of whose metaservers it takes the least busy. An announcement is
-/// anybody's word. With --at, the servers that a database of `leasehold names` has. Commands that
-/// take a name look there too where the variable LEASEHOLD_NAMES says `HOST[:PORT]`: behind what the
-/// system knows, and before what is announced.
+/// Lists servers started with `leasehold serve --announce`, and others that announce `_nfs._tcp`:
+/// the server's name, a URL for `ls`, `cat`, `stat` and `cp`, and the address. `leasehold mount
+/// NAME DIR` accepts such a name as well, or the name of a volume, and then selects the least
+/// loaded of its metaservers. Announcements are not authenticated. With --at, the command lists the
+/// servers that are registered in a database of `leasehold names`. If the variable LEASEHOLD_NAMES
+/// has the form `HOST[:PORT]`, commands that accept a name also query the database there: after the
+/// system's resolver and before the announcements.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Find {
-    /// Ask the database there instead of the network [default port: 20490]
+    /// Query the database at this address instead of the network [default port: 20490]
     #[arg(
         long,
         value_name = "HOST[:PORT]",
@@ -243,41 +246,42 @@ pub(crate) struct Find {
     )]
     pub(crate) at: Option<Database>,
 
-    /// How long to listen, in seconds: 0.1 to 3600
+    /// The time to listen, in seconds: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
     pub(crate) wait: Interval,
 
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Keep a database of where servers are, by their names
+/// Run a database that maps the names of servers to their addresses
 ///
-/// Servers with `--bind-at` register there when they start, and again every 20 seconds; a name is
-/// bound for a minute. `leasehold find --at` lists them. Everybody may ask. To register takes this
-/// machine's root or the user that runs this, or a port below 1024 of another machine, which takes
-/// privilege there; a name is bound to the address that it is registered from, and to no other. All
-/// is kept in memory: after a restart it is known again within 20 seconds. It answers by TCP only.
+/// Servers with `--bind-at` register when they start, and again every 20 seconds; an entry expires
+/// after a minute. `leasehold find --at` lists the entries. Every client may query the database.
+/// Registration requires root or the database's own user on this machine, or a port below 1024 on
+/// another machine, which requires privilege there. The database binds a name only to the address
+/// from which the name was registered. It stores entries in memory only; after a restart the
+/// servers register again within 20 seconds. The database serves TCP only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Names {
     /// Address to serve on; may be given several times [default: 127.0.0.1:20490]
     ///
-    /// Port 0 has the system pick one. For other machines, give an address of this one, or
-    /// 0.0.0.0:20490 for all. What is registered by the loopback is told on the loopback only.
+    /// With port 0 the system chooses a port. To serve other machines, give an address of this
+    /// machine, or 0.0.0.0:20490 for all addresses. An entry that was registered over the loopback
+    /// is visible on the loopback only.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
 
-    /// Let every program of every machine register its own address
+    /// Let every program on every machine register its own address
     #[arg(long)]
     pub(crate) insecure: bool,
 }
 
-/// Print what a shell completes commands and options by
+/// Print the completions of commands and options for a shell
 ///
-/// The package has them installed already. Example, for bash:
-/// `source <(leasehold completions bash)`
+/// The package installs them. Example, for bash: `source <(leasehold completions bash)`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Completions {
     /// The shell
@@ -289,16 +293,16 @@ pub(crate) struct Completions {
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(crate) struct Documents {
-    /// Where to
+    /// The directory for the output
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }
 
-/// How often to look anew.
+/// The interval between samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval(pub(crate) Duration);
 
-/// Reads an address with or without the brackets that an address with a port has.
+/// Parses an address with or without the brackets of an address with a port.
 fn client_address(text: &str) -> Result<IpAddr, String> {
     let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     plain.parse().map_err(|_| "give the client's address, such as 192.0.2.7 or ::1".to_owned())
@@ -320,32 +324,32 @@ pub(crate) enum Config {
 /// Write a configuration file with all options in comments
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
-    /// Where to write it; what is there is left alone [default: stdout]
+    /// The file to write; an existing file is not changed [default: stdout]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Say what a configuration means: who may do what, what is risky, what would change
+/// Explain the effect of a configuration: rights of clients, risks, and changes
 ///
-/// Nothing is started. Where a server runs with the same state directory, what would change there
-/// is said too.
+/// The command starts no server. If a server runs with the same state directory, the command also
+/// lists the changes that the configuration would cause there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Check {
-    /// The file
+    /// The configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
 
-    /// Say it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Show which clients hold leases, and who waits for whom
+/// Show the clients that hold leases, and the requests that wait for them
 ///
-/// A client with a lease has in its cache what nobody else may change meanwhile. Calls of others
-/// wait until it has vacated, for the rest of its term at the longest. A file is told by its number
-/// within its export: `find DIR -inum NUMBER` finds it there.
+/// A lease lets a client cache data that other clients cannot change meanwhile. Conflicting calls
+/// of other clients wait until the holder returns the lease, at most for the rest of its term.
+/// Files are listed by inode number within their export: `find DIR -inum NUMBER` finds the path.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Leases {
@@ -357,15 +361,15 @@ pub(crate) struct Leases {
     pub(crate) json: bool,
 }
 
-/// Wait no more for a client with leases that will not return
+/// Stop waiting for a client with leases that will not return
 ///
-/// Its leases end at once. Do so only when its machine is off for good: a client that is only cut
-/// off still reads in its cache what others change from now on, until its leases run out, and what
-/// it has not written yet may be refused.
+/// The client's leases end at once. Use this command only if the client's machine is off for good:
+/// a client that only lost its connection continues to read stale data from its cache until its
+/// leases expire, and the server may refuse its unwritten data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Forget {
-    /// The client, by its id, the beginning of that, or its name
+    /// The client: its id, a prefix of the id, or its name
     #[arg(value_name = "CLIENT")]
     pub(crate) client: String,
 
@@ -373,68 +377,69 @@ pub(crate) struct Forget {
     pub(crate) which: Which,
 }
 
-/// Have a running server read its configuration file again
+/// Make a running server read its configuration file again
 ///
-/// All of it or nothing: a file with a mistake changes nothing. Clients do not notice.
+/// The server applies the whole file or nothing: a file with an error changes nothing. Clients stay
+/// connected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Reload {
     #[command(flatten)]
     pub(crate) which: Which,
 
-    /// Say what changed as JSON
+    /// Print the changes as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Have a running server go on as the program that is installed by now
+/// Replace a running server by the installed program, without closing its sockets
 ///
-/// Its sockets stay open and what it remembers is kept: clients wait for a moment, and nothing is
-/// done twice. The program and the configuration file are checked before the server is touched.
-/// SIGUSR2 does the same.
+/// The sockets stay open, and the new process takes over the server's state: clients wait for a
+/// moment, and no call runs twice. The command checks the program and the configuration file first.
+/// SIGUSR2 has the same effect.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Restart {
     #[command(flatten)]
     pub(crate) which: Which,
 
-    /// Say how it went as one line of JSON
+    /// Print the result as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Look for what keeps a server or a mount on this machine from working well
+/// Find faults of this machine that impair a server or a mount
 ///
-/// Ports, the portmapper, the firewall, the clock, powers, the file systems of what is to be served,
-/// and the options of what is mounted here from NFS servers. Nothing is changed. Run it as the user
-/// who runs the server. The exit code is 1 where something is bad.
+/// Checks ports, the portmapper, the firewall, the clock, capabilities, the file systems of the
+/// directories to serve, and the options of mounts from NFS servers. The command changes nothing.
+/// Run it as the user who runs the server. The exit code is 1 if it finds a serious fault.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Doctor {
-    /// A directory that is to be served
+    /// A directory to serve
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// A file that a server is to be started with
+    /// The configuration file of a server
     #[arg(long, value_name = "FILE", conflicts_with = "directory")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The state directory of the server [default: that of the server of DIR or FILE]
+    /// The state directory of the server [default: the state of the server of DIR or FILE]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 
-    /// Say it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Explain what a client may do, by the code that serves
+/// Explain the rights of a client, as computed by the code of the server
 ///
-/// It asks the running server, or takes the rules from a file.
+/// The command queries the running server, or reads the rules from a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Why {
-    /// Answer as a server would that is started with this file
+    /// Answer for a server that is started with this file
     #[arg(long, value_name = "FILE", conflicts_with = "state")]
     pub(crate) config: Option<PathBuf>,
 
@@ -442,7 +447,7 @@ pub(crate) struct Why {
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 
-    /// Say it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -450,49 +455,49 @@ pub(crate) struct Why {
     pub(crate) question: Question,
 }
 
-/// Who wants to do what.
+/// The caller and the operation to explain.
 #[derive(Clone, Debug, Serialize, Deserialize, clap::Args)]
 pub(crate) struct Question {
     /// The client's address
     #[arg(long, value_name = "ADDR", value_parser = client_address)]
     pub(crate) client: IpAddr,
 
-    /// The user over there
+    /// The user id on the client
     #[arg(long, value_name = "NUMBER")]
     pub(crate) uid: u32,
 
-    /// The user's group over there [default: as the user]
+    /// The group id on the client [default: the user id]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) gid: Option<u32>,
 
-    /// Further groups over there
+    /// Further group ids on the client
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     pub(crate) groups: Vec<u32>,
 
-    /// As if it asked from a port that takes no privilege
+    /// Assume that the request comes from an unprivileged port
     #[arg(long)]
     pub(crate) high_port: bool,
 
-    /// What is to be done: mount, read, write, execute, list, lookup, create or remove
+    /// The operation: mount, read, write, execute, list, lookup, create or remove
     #[arg(value_name = "OP", value_enum, hide_possible_values = true)]
     pub(crate) operation: Operation,
 
-    /// On what: a path on this machine, or as clients mount it
+    /// The object: a path on this machine, or the path that clients mount
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 }
 
-/// What may be done.
+/// The operations that `why` explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
-    /// Make a name in the directory of the path.
+    /// Create a name in the directory of the path.
     Create,
     /// Run a file.
     Execute,
     /// List a directory.
     List,
-    /// Find a name in the directory of the path.
+    /// Look up a name in the directory of the path.
     Lookup,
     /// Mount a directory.
     Mount,

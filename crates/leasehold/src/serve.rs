@@ -45,35 +45,35 @@ use crate::stable_log::{self, StableLog};
 use crate::tending::Tending;
 use crate::verifier;
 
-/// How often files that nobody writes any more are closed for writing, so that programs on this
-/// machine can be run from them.
+/// The interval at which the server closes idle files that are open for writing, so that programs
+/// on this machine can execute them.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// The least time between two lines of the log on a lack of descriptors.
+/// The minimum interval between two log lines on a lack of descriptors.
 const LACK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Descriptors for connections to the control socket, scrapers and running operations.
 const DESCRIPTORS_AHEAD: usize = 24;
 
-/// How often hosts that rules name are looked up again.
+/// The interval at which the server resolves the hosts of rules again.
 const LOOK_UP: Duration = Duration::from_secs(60);
 
-/// Serves until it is asked to end.
+/// Serves until a signal ends the process.
 pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     serve(|| Plan::of(options), &options.server, options.json)
 }
 
-/// Serves names over iods until it is asked to end.
+/// Serves names over iods until a signal ends the process.
 pub(crate) fn meta(options: &Meta) -> Result<(), Failure> {
     serve(|| Plan::of_meta(options), &options.server, options.json)
 }
 
-/// Keeps stripes until it is asked to end.
+/// Serves stripes until a signal ends the process.
 pub(crate) fn iod(options: &Iod) -> Result<(), Failure> {
     serve(|| Plan::of_iod(options), &options.server, options.json)
 }
 
-/// Serves what is planned; `said` is what the command line said, also when a file is read again.
+/// Serves the planned exports; `said` has the options of the command line, also for a later reload.
 fn serve(
     plan: impl FnOnce() -> Result<Plan, Failure>,
     said: &Said,
@@ -81,7 +81,7 @@ fn serve(
 ) -> Result<(), Failure> {
     let (mut given, lock) = (given()?, GivenLock::take());
     let mut plan = plan()?;
-    // Without a file there is nothing to read again, and a terminal that hangs up ends it.
+    // Without a file there is nothing to reload, and a hangup of the terminal ends the server.
     let termination = Termination::prepare_server(plan.file.is_some());
     start_own_work(&plan)?;
     let descriptors = process::prepare();
@@ -145,14 +145,15 @@ fn serve(
         .end(again)
 }
 
-/// Gives the rules the addresses of their hosts.
+/// Resolves the hosts of the rules.
 fn look_up_hosts(plan: &mut Plan) {
     for unknown in plan.look_up() {
-        tracing::warn!("a rule names a host without an address: {unknown}");
+        tracing::warn!("a rule names a host that has no address: {unknown}");
     }
 }
 
-/// The service of all exports; the service of an iod judges its callers by `callers`.
+/// Creates the service of all exports; the service of an iod authenticates its callers by
+/// `callers`.
 fn service(
     serving: &Serving,
     key: HandleKey,
@@ -166,7 +167,7 @@ fn service(
     })
 }
 
-/// What is to be ended in order.
+/// The parts of a running server that end in order.
 struct Live {
     owned: Ownership,
     serving: Arc<Serving>,
@@ -181,15 +182,15 @@ struct Live {
 }
 
 impl Live {
-    /// Ends the server, or goes on as the next one.
+    /// Ends the server, or hands over to the next process.
     fn end(self, again: bool) -> Result<(), Failure> {
         systemd::tell(if again { State::Restarting } else { State::Stopping });
         if again {
-            // While clients are still served: little is left to do when they wait.
+            // Clients are still served now: less work remains while they wait.
             self.log.iter().for_each(StableLog::checkpoint);
             verifier::prepare(&self.serving.stores());
         } else {
-            tracing::info!("asked to end");
+            tracing::info!("a signal ends the server");
         }
         self.known.end(again);
         drop(self.tending);
@@ -198,7 +199,7 @@ impl Live {
         sockets.keep(Purpose::Http, self.http_socket);
         self.telling.end(&mut sockets);
         sockets.end(Purpose::Nfs, self.running);
-        // No call removes a file any more.
+        // From here on no call removes a file.
         let volumes = self.serving.volumes();
         volumes.iter().for_each(|(_, volume)| block_on(volume.striped.end_removals()));
         notes::end(self.notebook);
@@ -210,8 +211,8 @@ impl Live {
     }
 }
 
-/// Takes the state directory for this server alone, before the server reads any file of it: another
-/// server may still change a file that is read earlier.
+/// Locks the state directory for this server before the server reads any file in it: another server
+/// may still change a file that is read earlier.
 fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
     place::take_over(plan)?;
     Ownership::take(&plan.state, lock, &plan.served()).map_err(|error| {
@@ -223,23 +224,23 @@ fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
     })
 }
 
-/// Sockets that the process had when it was started.
+/// Takes the sockets that the process inherited.
 fn given() -> Result<Given, Failure> {
     Given::take().map_err(|error| Kind::Address.because(format!("cannot serve: {error}")))
 }
 
-/// Says that it can be mounted, unless its clients never knew that it could not.
+/// Reports that clients can mount, unless the server continues one that they have mounted.
 fn say(ready: &Ready, is_handed_over: bool, json: bool) {
     systemd::tell(State::Ready);
     if is_handed_over {
-        tracing::info!("goes on with the sockets of the server before");
+        tracing::info!("continues with the sockets of the previous server");
     } else if let Err(error) = ready.announce(json) {
         // The server serves even if no process reads its ready message.
         tracing::warn!(%error, "cannot write to stdout that the server is ready");
     }
 }
 
-/// Tells systemd again and again that all loops are alive, where it wants to hear.
+/// Notifies systemd's watchdog periodically while all loops run, if systemd requests it.
 fn watched(running: &Running) -> Result<Option<Periodic>, Failure> {
     let Some(interval) = systemd::watchdog_interval() else { return Ok(None) };
     let reporter = running.reporter();
@@ -253,7 +254,7 @@ fn watched(running: &Running) -> Result<Option<Periodic>, Failure> {
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))
 }
 
-/// Has a log of so many MiB answer in place of the only directory, where one is asked for.
+/// Puts a write-ahead log of this size in MiB before the only directory, if one is configured.
 fn log_before(
     serving: &Serving,
     log: Option<(&Path, u32)>,
@@ -276,18 +277,18 @@ fn must_suffice(descriptors: usize, loops: NonZeroUsize) -> Result<(), Failure> 
         if descriptors < 4 * needed {
             tracing::warn!(
                 descriptors,
-                "this process may have few files open, so few clients find room: raise its limit"
+                "the limit on open files is low, so only few clients can connect: raise it"
             );
         }
         return Ok(());
     }
     Err(Kind::Running.because(format!(
-        "this process may have {descriptors} files open, and needs {needed} to serve: raise its \
+        "this process may open {descriptors} files, and needs {needed} to serve: raise its \
          limit (`ulimit -n {needed}`, LimitNOFILE={needed} of its unit)"
     )))
 }
 
-/// Has done what is to be done again and again.
+/// Starts the periodic work.
 fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
     let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
     let (idle, named) = (Arc::clone(serving), Arc::clone(serving));
@@ -298,8 +299,8 @@ fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
         if lacked != told && rate.pass().is_some() {
             tracing::warn!(
                 calls = lacked - told,
-                "the server answers calls with \"try later\": it has as many files open as its \
-                 limit permits; raise its limit (`ulimit -n`, LimitNOFILE= of its unit)"
+                "the server replies \"try later\": the limit on open files is reached; raise it \
+                 (`ulimit -n`, LimitNOFILE= of its unit)"
             );
             told = lacked;
         }
@@ -322,14 +323,14 @@ fn tell_replaced(serving: &Serving, told: &mut Vec<PathBuf>) {
     *told = replaced;
 }
 
-/// How the server is to be, where it may have so many descriptors.
+/// Returns the options of the server for this limit on descriptors.
 fn server_options(plan: &Plan, given: &Given, descriptors: usize) -> shell::Options {
     let policy = Policy {
         privileged: process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),
         reserved_ports_end: shell::reserved_ports_end(),
     };
-    // Sockets that are given say where, unless it is said otherwise.
+    // Inherited sockets determine the addresses, unless an option does.
     let listen = match plan.server.listen.is_empty() {
         true => Some(given.addresses(Purpose::Nfs)).filter(|addresses| !addresses.is_empty()),
         false => None,
@@ -356,7 +357,7 @@ fn exported(plan: &Plan) -> Vec<Exported> {
 }
 
 /// Starts the threads of the server's own work, and its log, before any thread acts as a caller:
-/// the threads of that work have the identity of this thread.
+/// these threads inherit the identity of this thread.
 fn start_own_work(plan: &Plan) -> Result<(), Failure> {
     own::begin()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;

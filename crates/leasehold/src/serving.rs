@@ -1,4 +1,4 @@
-//! What a running server serves, and how it becomes something else without a restart.
+//! The state of a running server, and its changes without a restart.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -29,12 +29,12 @@ use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
 use crate::{checks, ids, lending, place};
 
-/// The stores of a server, and what it offers of them.
+/// The stores of a server, and the exports that it offers.
 pub(crate) struct Serving {
     service: Mutex<Option<Arc<Service>>>,
-    /// Where it is known by its name.
+    /// The places where the server is announced under its name.
     known: OnceLock<Arc<Known>>,
-    /// What the command line said, which counts before the file also when that is read again.
+    /// The options of the command line, which override the file also after a reload.
     said: Server,
     how: How,
     /// The numbers of the file systems that are mounted below exports.
@@ -48,35 +48,36 @@ struct State {
     stores: BTreeMap<PathBuf, Opened>,
 }
 
-/// How directories are opened.
+/// The properties that all directories are opened with.
 #[derive(Clone, Copy)]
 struct How {
     durability: dir::Durability,
-    /// The loops that answer.
+    /// The number of event loops.
     loops: NonZeroUsize,
-    /// Descriptors that all stores together may keep.
+    /// The limit on the descriptors of all stores together.
     descriptors_max: usize,
-    /// Whether programs of this machine are kept apart from clients that hold leases.
+    /// True if the server enforces client leases against programs of this machine.
     heeds_programs: bool,
 }
 
-/// A directory that is served.
+/// A served directory.
 #[derive(Clone)]
 struct Opened {
     directory: Arc<DirStore>,
-    /// Those with the data of its files, where that lies elsewhere.
+    /// The directories with the data of its files, if the data lies elsewhere.
     disks: Vec<Arc<DirStore>>,
-    /// How it was opened.
+    /// The layout that it was opened with.
     layout: Layout,
     /// The origin of the directory that was opened, whatever directory has its name later.
     origin: Option<Origin>,
     /// The directory with the file systems that are mounted below, where clients enter them.
     crossing: Option<Arc<Crossing>>,
-    /// What answers for it: itself, a log before it, or all its directories joined.
+    /// The store that serves it: the directory itself, a write-ahead log before it, or all its
+    /// directories joined.
     store: Arc<dyn Store>,
-    /// The same, where directories or iods are joined.
+    /// The same store, if it joins directories or iods.
     volume: Option<Volume>,
-    /// What keeps its names with other metaservers, where it is one of several.
+    /// The metaserver that shares its names with other metaservers, if there are several.
     metaserver: Option<Metaserver>,
     /// The locks that keep other processes from the names and stripes of a volume.
     _claims: Arc<[OwnedFd]>,
@@ -88,7 +89,7 @@ const BELOW_SHARES: usize = 8;
 /// With fewer descriptors a store opens files all the time.
 const DESCRIPTORS_FEW: usize = 64;
 
-/// The store that answers for a directory that has its files itself.
+/// Returns the store that serves a directory without stripes.
 fn answering(crossing: Option<&Arc<Crossing>>, directory: &Arc<DirStore>) -> Arc<dyn Store> {
     match crossing {
         Some(crossing) => Arc::<Crossing>::clone(crossing),
@@ -96,11 +97,11 @@ fn answering(crossing: Option<&Arc<Crossing>>, directory: &Arc<DirStore>) -> Arc
     }
 }
 
-/// How many directories may share the descriptors that a server has, before each gets less.
+/// The number of directories that the server's descriptors are divided among.
 const SHARES: usize = 4;
 
 impl Serving {
-    /// Opens what a plan names.
+    /// Opens the directories of a plan.
     pub(crate) fn open(
         plan: Plan,
         said: Server,
@@ -128,12 +129,12 @@ impl Serving {
         Ok(Self { service, known, said, how, noted, state })
     }
 
-    /// How many loops answer.
+    /// Returns the number of event loops.
     pub(crate) fn loops(&self) -> NonZeroUsize {
         self.how.loops
     }
 
-    /// The only directory, where there is one, and its store.
+    /// Returns the only directory and its store, if the server has exactly one.
     pub(crate) fn only(&self) -> Option<(PathBuf, Arc<DirStore>)> {
         let state = self.lock();
         let mut all = state.stores.iter().map(|(path, one)| (path, &one.directory));
@@ -141,23 +142,23 @@ impl Serving {
         Some((path.clone(), Arc::clone(store)))
     }
 
-    /// Has a store answer in place of the only one.
+    /// Replaces the only store by another.
     pub(crate) fn answer_by(&self, store: &Arc<dyn Store>) {
         self.lock().stores.values_mut().for_each(|opened| opened.store = Arc::clone(store));
     }
 
-    /// The metaserver that is one of several, where this is one.
+    /// Returns the metaserver, if this server is one of several.
     pub(crate) fn metaserver(&self) -> Option<Metaserver> {
         self.lock().stores.values().find_map(|opened| opened.metaserver.clone())
     }
 
-    /// What is offered now, with the numbers that it has for ever.
+    /// Returns the current exports, with their permanent numbers.
     pub(crate) fn offers(&self) -> Result<Vec<Offer>, Failure> {
         let state = self.lock();
         offers(&state.plan, &state.stores, &state.plan.state)
     }
 
-    /// Has a service follow what is offered from now on.
+    /// Connects a service, which receives each later change of the exports.
     pub(crate) fn followed_by(&self, service: Arc<Service>) -> Result<(), Failure> {
         let state = self.lock();
         let offers = offers(&state.plan, &state.stores, &state.plan.state)?;
@@ -167,18 +168,18 @@ impl Serving {
         Ok(())
     }
 
-    /// Has those who know it by its name follow what is offered from now on.
+    /// Connects the announcements, which receive each later change of the exports.
     pub(crate) fn known_by(&self, known: Arc<Known>) {
-        // It becomes known once.
+        // The caller connects the announcements once.
         drop(self.known.set(known));
     }
 
-    /// The configuration file, where there is one.
+    /// Returns the configuration file, if there is one.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         self.lock().plan.file.clone()
     }
 
-    /// Every directory that is served.
+    /// Returns the store of every served directory.
     pub(crate) fn stores(&self) -> Vec<Arc<DirStore>> {
         let state = self.lock();
         let all = |opened: &Opened| {
@@ -189,14 +190,14 @@ impl Serving {
         state.stores.values().flat_map(all).collect()
     }
 
-    /// The number of file systems below exports that are open.
+    /// Returns the number of open file systems below exports.
     pub(crate) fn crossed(&self) -> usize {
         let state = self.lock();
         let crossings = state.stores.values().filter_map(|opened| opened.crossing.as_ref());
         crossings.map(|crossing| crossing.stores().len()).sum()
     }
 
-    /// Closes what was not used lately. See [`DirStore::close_idle`] and [`Crossing::close_idle`].
+    /// Closes idle files. See [`DirStore::close_idle`] and [`Crossing::close_idle`].
     pub(crate) fn close_idle(&self) {
         let (own, crossings) = {
             let state = self.lock();
@@ -209,7 +210,7 @@ impl Serving {
         crossings.iter().for_each(|crossing| crossing.close_idle());
     }
 
-    /// Every volume that is served: by what clients mount it, and its store.
+    /// Returns every served volume: the name that clients mount, and its store.
     pub(crate) fn volumes(&self) -> Vec<(String, Volume)> {
         let state = self.lock();
         let of = |export: &Planned| {
@@ -219,8 +220,8 @@ impl Serving {
         state.plan.exports.iter().filter_map(of).collect()
     }
 
-    /// Every volume that is served, with its directory of names, and how many seconds its stripes of
-    /// no file are kept.
+    /// Returns every served volume with its directory of names, and the number of seconds for which
+    /// it keeps stripes that belong to no file.
     pub(crate) fn homes(&self) -> Vec<(PathBuf, u32, Volume)> {
         let state = self.lock();
         let of = |(directory, opened): (&PathBuf, &Opened)| {
@@ -230,7 +231,7 @@ impl Serving {
         state.stores.iter().filter_map(of).collect()
     }
 
-    /// The volume that has a file in its directory of names, and that directory.
+    /// Returns the volume that has a file in its directory of names, and that directory.
     pub(crate) fn volume_of(&self, path: &Path) -> Option<(PathBuf, Volume)> {
         let state = self.lock();
         let mut above = path.ancestors();
@@ -240,7 +241,7 @@ impl Serving {
         })
     }
 
-    /// The server's account of itself, such as the directories that it serves.
+    /// Returns a description of the server, with the directories that it serves.
     pub(crate) fn about(&self) -> About {
         let replaced = self.replaced();
         let state = self.lock();
@@ -254,7 +255,7 @@ impl Serving {
         }
     }
 
-    /// The directories that were removed or replaced since they were opened.
+    /// Returns the directories that were removed or replaced after they were opened.
     pub(crate) fn replaced(&self) -> Vec<PathBuf> {
         let opened: Vec<_> = {
             let state = self.lock();
@@ -265,15 +266,15 @@ impl Serving {
         replaced.map(|(path, _)| path).collect()
     }
 
-    /// What is served, in words.
+    /// Returns the current configuration as text.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().facts.clone()
     }
 
-    /// Whether a client may do something by what is served now, and why.
+    /// Explains if a client may run an operation under the current configuration.
     ///
     /// # Errors
-    /// A path that lies in no export.
+    /// A path outside all exports.
     pub(crate) fn why(&self, question: &Question) -> Result<Answer, Failure> {
         let (exports, stores, answers_datagrams) = {
             let state = self.lock();
@@ -288,11 +289,11 @@ impl Serving {
         Ok(told.with_carriers(answers_datagrams))
     }
 
-    /// Reads the file again and does as it says: all of it or nothing. Calls that run, connections
-    /// and handles stay as they are.
+    /// Reloads the file and applies all of it or nothing. Running calls, connections and handles
+    /// are unaffected.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed then.
+    /// The fault in the file; the server is unchanged then.
     pub(crate) fn reload(&self) -> Result<Difference, Failure> {
         let file = self.lock().plan.file.clone();
         let file = file.ok_or_else(|| {
@@ -301,11 +302,11 @@ impl Serving {
         })?;
         let mut plan = Plan::read(&file, &self.said)?;
         for unknown in plan.look_up() {
-            tracing::warn!("a rule names a host without an address: {unknown}");
+            tracing::warn!("a rule names a host that has no address: {unknown}");
         }
         let mut state = self.lock();
         let difference = state.facts.difference(&Facts::of(&plan));
-        // What only a restart changes stays as it is, the place of the state among it.
+        // Settings that require a restart stay unchanged, including the state directory.
         let directories: Vec<_> = plan.exports.iter().map(|one| one.directory.as_path()).collect();
         checks::state(Some(state.plan.state.clone()), &directories)?;
         let place = state.plan.state.clone();
@@ -313,7 +314,7 @@ impl Serving {
         if self.how.durability == dir::Durability::Log
             && directories.iter().any(|directory| !state.stores.contains_key(*directory))
         {
-            let text = "a directory with a stable log cannot be exchanged without a restart";
+            let text = "replacing a directory with a stable log requires a restart";
             return Err(Kind::Options.because(text));
         }
         let mut stores = BTreeMap::new();
@@ -333,10 +334,11 @@ impl Serving {
                 }
                 Some(_) => {
                     let name = &export.name;
-                    let text = format!("{name}: stripes cannot be changed without a restart");
+                    let text = format!("{name}: a change of stripes requires a restart");
                     return Err(Kind::Options.because(text));
                 }
-                // What it called written before is not known here: clients write again.
+                // Earlier unstable writes to it are unknown here: the new verifier makes clients
+                // send them again.
                 None => {
                     let at = (&*place, &self.noted);
                     self.how.open(export, random_verifier()?, SHARES, at)?
@@ -362,7 +364,7 @@ impl Serving {
         Ok(difference)
     }
 
-    /// Looks the hosts up again that rules name; does nothing where none is.
+    /// Resolves the hosts of rules again; does nothing if no rule names a host.
     pub(crate) fn look_up_again(&self) {
         let exports = {
             let state = self.lock();
@@ -379,7 +381,7 @@ impl Serving {
         }
         let mut found = exports.clone();
         for rules in &mut found {
-            // What cannot be looked up now stays as it was.
+            // A host that cannot be resolved now keeps its addresses.
             let _ = crate::config::look_up(rules);
         }
         let mut state = self.lock();
@@ -393,19 +395,19 @@ impl Serving {
         let offered = offers(&state.plan, &state.stores, &state.plan.state);
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let (Ok(offers), Some(service)) = (offered, service) {
-            tracing::info!("hosts that rules name have other addresses now");
+            tracing::info!("the addresses of hosts in rules have changed");
             service.offer(offers);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A plan and its stores are exchanged in one step.
+        // The plan and its stores are replaced in one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Refuses what would have a server become one of several metaservers, or be none any more: what its
-/// handles are made with, and who answers the others, is settled at the start.
+/// Rejects a change that would make the server join or leave a group of metaservers: the start
+/// fixes the key of its handles and the program that serves its peers.
 fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
     let grouped = |plan: &Plan| {
         let grouped = plan.exports.iter().filter(|export| export.layout.group.is_some());
@@ -414,13 +416,13 @@ fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
     if grouped(served) == grouped(next) {
         return Ok(());
     }
-    let text = "what several metaservers serve cannot be changed without a restart";
+    let text = "changing the exports of several metaservers requires a restart";
     Err(Kind::Options.because(text))
 }
 
-/// The directories of an export that one process at a time uses: names of a volume, and stripes,
-/// here and at an iod. Two processes that place objects there would take each other's objects for
-/// their own.
+/// Returns the directories of an export that only one process at a time may use: the names of a
+/// volume, and stripes, here and at an iod. Two processes that place objects there would mistake
+/// each other's objects for their own.
 fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
     let layout = &export.layout;
     let is_claimed = layout.is_spread() || export.secret.is_some();
@@ -428,7 +430,7 @@ fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
     is_claimed.then_some(export.directory.as_path()).into_iter().chain(stripes)
 }
 
-/// Returns true if another directory, or none, has the path of the directory that was opened.
+/// Returns true if the path of an opened directory now leads to another directory or to none.
 fn is_replaced(path: &Path, opened: Option<&Origin>) -> bool {
     let Some(opened) = opened else { return false };
     match Origin::of(path) {
@@ -459,7 +461,7 @@ impl How {
                 (Some(opened.0), opened.1)
             }
             [] => {
-                // No other store builds on this one.
+                // No other store wraps this one.
                 directory.hand_over_waits();
                 (None, None)
             }
@@ -489,7 +491,7 @@ impl How {
         })
     }
 
-    /// A directory with the file systems that are mounted below, where the export crosses.
+    /// Returns the directory with the file systems mounted below it, if the export crosses.
     fn crossing(
         self,
         export: &Planned,
@@ -514,7 +516,8 @@ impl How {
         Ok(Some(Arc::new(Crossing::new(Arc::clone(directory), below))))
     }
 
-    /// Has a service heed programs that use directories which hold their files themselves.
+    /// Connects a service with its metaservers and with the watches for local programs. Only
+    /// directories without stripes are watched.
     fn heed<'a>(
         self,
         service: &Arc<Service>,
@@ -547,11 +550,11 @@ impl How {
                     service.used_by_program(clock::now(), export, object, disturbance);
                 };
                 if let Err(error) = directory.watch(&tell) {
-                    tracing::warn!(%error, "programs of this machine are not kept from leases");
+                    tracing::warn!(%error, "cannot enforce client leases against local programs");
                 }
             };
             if let Err(error) = own::spawn("programs", watch) {
-                tracing::warn!(%error, "programs of this machine are not kept from leases");
+                tracing::warn!(%error, "cannot enforce client leases against local programs");
             }
         }
     }
@@ -570,11 +573,11 @@ impl How {
     }
 }
 
-/// The shortest time between two lines about refused guards.
+/// The minimum interval between two log lines about rejected guards.
 const SHORT_INTERVAL: Duration = Duration::from_mins(1);
 
-const SHORT: &str = "leases were granted that may not be cached: more files are leased than can be \
-                     guarded against programs of this machine; raise the limit of open files \
+const SHORT: &str = "granted leases that clients may not cache under: more files are leased than can \
+                     be guarded against programs of this machine; raise the limit of open files \
                      (ulimit -n, LimitNOFILE) or fs.inotify.max_user_watches";
 
 fn offers(
@@ -606,6 +609,6 @@ fn offers(
 
 fn random_verifier() -> Result<Verifier, Failure> {
     state::random().map(Verifier).map_err(|error| {
-        Kind::Running.because(format!("the system gives no random numbers: {error}"))
+        Kind::Running.because(format!("the system returns no random numbers: {error}"))
     })
 }

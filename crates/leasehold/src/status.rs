@@ -12,7 +12,7 @@ use crate::options::Status;
 use crate::running::{self, REPLACED};
 use crate::say::say;
 
-/// Says what a running server serves, and what it did.
+/// Prints the exports and the activity of a running server.
 pub(crate) fn run(options: &Status) -> Result<(), Failure> {
     let failed = |text: String| Kind::Running.because(text);
     let (told, state) = match &options.mount {
@@ -29,7 +29,7 @@ pub(crate) fn run(options: &Status) -> Result<(), Failure> {
     })
 }
 
-/// The page on a server.
+/// Formats the report on a server.
 fn page(told: Value) -> Result<String, Failure> {
     let told = serde_json::from_value(told).map_err(|error| {
         Kind::Running.because(format!("the server is of another version: {error}; use --json"))
@@ -37,7 +37,7 @@ fn page(told: Value) -> Result<String, Failure> {
     Ok(status::page(&told))
 }
 
-/// A line for each directory that was replaced under its server.
+/// Formats a line for each directory that was replaced under its server.
 fn replaced(state: &Path) -> String {
     let line = |path: &PathBuf| format!("{}: {REPLACED}\n", path.display());
     running::replaced(state).iter().map(line).collect()

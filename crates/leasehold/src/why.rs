@@ -1,4 +1,4 @@
-//! `leasehold why`: what a client may do and why, by the code that serves, called dry.
+//! `leasehold why`: explains the rights of a client, by running the server's own code.
 
 mod answer;
 mod list;
@@ -27,7 +27,7 @@ use crate::options::{Operation, Question, Why};
 use crate::running;
 use crate::say::say;
 
-/// Whether something is allowed, and why.
+/// The decision, and the steps that led to it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
     allowed: bool,
@@ -38,13 +38,13 @@ impl Answer {
     /// Adds a step about UDP, if the server answers no datagrams.
     pub(crate) fn with_carriers(mut self, answers_datagrams: bool) -> Self {
         if !answers_datagrams {
-            self.steps.push("calls come by TCP: the server answers none by UDP".to_owned());
+            self.steps.push("the server accepts calls over TCP only, and none over UDP".to_owned());
         }
         self
     }
 }
 
-/// Explains. Ends with success also where the client may not.
+/// Prints the explanation. Succeeds also if the operation is denied.
 pub(crate) fn run(options: &Why) -> Result<(), Failure> {
     let answer = match &options.config {
         Some(file) => by_file(file, &options.question)?,
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Why) -> Result<(), Failure> {
     say(text)
 }
 
-/// As a server would answer that is started with a file.
+/// Answers as a server that is started with a file.
 fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
     let mut plan = Plan::read(file, &Server::default())?;
     plan.look_up();
@@ -68,7 +68,7 @@ fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
     Ok(told.with_carriers(plan.server.answers_datagrams()))
 }
 
-/// As the running server answers.
+/// Answers as the running server.
 fn by_server(options: &Why) -> Result<Answer, Failure> {
     let state = running::state_of_path(options.state.as_deref(), &options.question.path)?;
     let request = control::Request::Why(options.question.clone());
@@ -76,13 +76,13 @@ fn by_server(options: &Why) -> Result<Answer, Failure> {
         Kind::Running.because(format!("{text}, or the file of one with --config FILE"))
     })?;
     serde_json::from_value(told)
-        .map_err(|error| Kind::Running.because(format!("the answer is strange: {error}")))
+        .map_err(|error| Kind::Running.because(format!("invalid reply: {error}")))
 }
 
-/// Answers a question about these exports, each reached by its store.
+/// Answers a question about these exports, each accessed through its store.
 ///
 /// # Errors
-/// A path that lies in none, and a store that cannot be had.
+/// A path outside all exports, or a store that cannot be opened.
 pub(crate) fn answer(
     exports: &[Planned],
     question: &Question,
@@ -108,7 +108,7 @@ pub(crate) fn answer(
     Ok(Answer { allowed, steps })
 }
 
-/// The export that a path lies in, and the path below it.
+/// Returns the export that contains a path, and the path below it.
 fn meant<'a>(exports: &'a [Planned], path: &Path) -> Result<(&'a Planned, PathBuf), Failure> {
     let below = |export: &'a Planned| {
         let by_name = path.strip_prefix(&export.name);
@@ -123,7 +123,8 @@ fn meant<'a>(exports: &'a [Planned], path: &Path) -> Result<(&'a Planned, PathBu
     })
 }
 
-/// Who the caller is in the export, and whether it may only read; none where it is refused.
+/// Returns the caller's identity in the export, and true if the caller may only read; `None` if the
+/// export rejects the caller.
 fn believed(
     export: &Planned,
     question: &Question,
@@ -134,16 +135,20 @@ fn believed(
     let place = access.place(client);
     let Some((place, rule)) = place.and_then(|place| Some((place, access.rules().get(place)?)))
     else {
-        steps.push(format!("no rule of {name} has {client}: the export is hidden from it"));
+        steps.push(format!("no rule of {name} matches {client}: the export is hidden from it"));
         return None;
     };
     let whom: Vec<&str> = rule.clients.iter().map(|one| &*one.text).collect();
     let what = grant(rule, export.read_only);
-    steps.push(format!("rule {} of {name} has {client}: {} {what}", place + 1, whom.join(", ")));
+    steps.push(format!(
+        "rule {} of {name} matches {client}: {} {what}",
+        place + 1,
+        whom.join(", ")
+    ));
     Some((caller(question, rule, steps)?, export.read_only || rule.read_only))
 }
 
-/// Who the caller is in the export.
+/// Returns the caller's identity in the export.
 fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<Caller> {
     let (uid, gid) = (question.uid, question.gid.unwrap_or(question.uid));
     let sent = &question.groups[..question.groups.len().min(GROUPS_MAX)];
@@ -156,8 +161,8 @@ fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<C
     };
     let trust = policy.supposed(question.client, uid, !question.high_port);
     let Ok(decided) = rule.decide(Some(&claimed), trust) else {
-        let text = "a server that is not root serves its own user and root only";
-        steps.push(format!("the word of user {uid} is not believed, and refused: {text}"));
+        let text = "an unprivileged server serves only its own user and root";
+        steps.push(format!("the credential of user {uid} is rejected: {text}"));
         return None;
     };
     let mut caller = decided.caller;
@@ -167,13 +172,13 @@ fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<C
         caller = block_on(users::ServerGroups::default().with_groups(caller));
     }
     let why = match decided.because {
-        Because::Claimed => "as it says",
+        Because::Claimed => "as claimed",
         Because::Mapped => "by squash and maps of the rule",
-        Because::NoCredential => "as it says nothing of itself",
-        Because::NotBelieved => "as nothing vouches for its word: it asks from a high port",
-        Because::Pinned => "as the kernel says who owns its socket",
-        Because::SquashedAll => "as the rule makes everybody anonymous",
-        Because::SquashedRoot => "as the rule makes root anonymous",
+        Because::NoCredential => "because the call has no credential",
+        Because::NotBelieved => "because the call comes from an unprivileged port",
+        Because::Pinned => "the owner of its socket",
+        Because::SquashedAll => "because the rule squashes all users",
+        Because::SquashedRoot => "because the rule squashes root",
     };
     let groups = caller.groups.as_slice();
     let groups = if groups.is_empty() { "no further groups".to_owned() } else { list(groups) };
@@ -182,9 +187,10 @@ fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<C
         "user {uid} group {gid} is user {to} group {to_group} with {groups} here, {why}"
     ));
     if by_server {
-        steps.push("the groups are those of this machine's list".to_owned());
+        steps.push("the groups come from this machine's list".to_owned());
     } else if !cut.is_empty() {
-        steps.push(format!("a credential has room for {GROUPS_MAX} groups: {} are cut", list(cut)));
+        let cut = list(cut);
+        steps.push(format!("a credential has room for {GROUPS_MAX} groups: it omits {cut}"));
     }
     Some(caller)
 }
@@ -194,11 +200,11 @@ fn list(groups: &[u32]) -> String {
     format!("groups {}", groups.join(", "))
 }
 
-/// The store of an export, to look at and not to change.
+/// Opens the store of an export for inspection only.
 fn open(export: &Planned) -> Result<Arc<dyn Store>, Failure> {
     let directory = &export.directory;
     let failed = |error: String| {
-        Kind::Directory.because(format!("cannot look at {}: {error}", directory.display()))
+        Kind::Directory.because(format!("cannot open {}: {error}", directory.display()))
     };
     let store = checks::opened_to_look(directory).map_err(|error| failed(error.to_string()))?;
     let store = Arc::new(store);
@@ -217,12 +223,12 @@ fn open(export: &Planned) -> Result<Arc<dyn Store>, Failure> {
 }
 
 impl Operation {
-    /// Whether it is about a name in the directory of the path.
+    /// Returns true for an operation on a name in the directory of the path.
     fn is_about_name(self) -> bool {
         matches!(self, Self::Create | Self::Remove)
     }
 
-    /// Whether it changes anything.
+    /// Returns true for an operation that changes files.
     fn changes(self) -> bool {
         matches!(self, Self::Create | Self::Remove | Self::Write)
     }

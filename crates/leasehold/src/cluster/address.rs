@@ -1,4 +1,4 @@
-//! Where an iod is.
+//! The address of an iod.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use crate::remote::Address;
 
-/// The port of one that says none.
+/// The default port.
 const PORT: u16 = 2049;
 
-/// Where an iod is: `HOST:PORT` of one that `leasehold iod` runs, or `nfs://HOST[:PORT]/EXPORT` of
-/// any NFS server.
+/// The address of an iod: `HOST:PORT` of a `leasehold iod`, or `nfs://HOST[:PORT]/EXPORT` of any
+/// NFS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IodAddress {
     /// An iod of the cluster, which is mounted by the cluster's key.
@@ -51,14 +51,14 @@ impl fmt::Display for IodAddress {
 }
 
 impl IodAddress {
-    /// The server, and the path of what it exports there.
+    /// Returns the server, and the path of its export.
     pub(crate) fn server(&self) -> &Address {
         match self {
             Self::OfCluster(address) | Self::Export(address) => address,
         }
     }
 
-    /// Where it is, of all that is known now; nothing where its name has no address. May take long.
+    /// Resolves the addresses; empty if the host has no address. May take long.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let server = self.server();
         let port = server.port.map_or(PORT, Into::into);

@@ -1,4 +1,4 @@
-//! Iods on other machines, which are mounted as soon as they are there.
+//! Iods on other machines, which are mounted as soon as they are reachable.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, SocketAddr};
@@ -24,31 +24,31 @@ use super::group::Place;
 use super::{Group, IodAddress, Key};
 use crate::failure::{Failure, Kind};
 
-/// How long an iod that is away is waited for at the start.
+/// The time that the start waits for an unreachable iod.
 const AT_START: Duration = Duration::from_secs(5);
 
-/// How long a call waits before its client is told to come again: a Linux client then sleeps.
+/// The time that a call waits before the server replies "retry later"; a Linux client then sleeps.
 const LATER: Duration = Duration::from_secs(2);
 
-/// How long until what is not there yet is looked for again.
+/// The interval between attempts to reach an unreachable iod.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// How names are to be kept, and how many loops ask for them.
+/// The properties of a metaserver's names, and its number of event loops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// Whether what is answered is on stable storage.
+    /// True if a reply implies that the change is on stable storage.
     pub(crate) sync: bool,
     pub(crate) verifier: Verifier,
     pub(crate) loops: NonZeroUsize,
 }
 
-/// How iods on other machines are reached.
+/// The connection to iods on other machines.
 pub(crate) struct Cluster {
     runtime: Runtime,
     /// The credential of calls to iods of other clusters.
     pub(super) who: Credential,
-    /// The credential of calls to iods of the cluster before an epoch has begun. The credential
-    /// carries a word that no other server may receive.
+    /// The credential of calls to iods of the cluster before an epoch has begun. It carries a
+    /// secret that no other server may receive.
     member: Option<Credential>,
     pub(super) key: Option<Key>,
     pub(super) epoch: Arc<OwnEpoch>,
@@ -56,25 +56,25 @@ pub(crate) struct Cluster {
     pace: Arc<Pace>,
 }
 
-/// Who asks iods.
+/// The kind of program that calls iods.
 #[derive(Clone, Copy)]
 pub(crate) enum Asker<'a> {
     /// A command.
     Command,
-    /// A metaserver with so many loops, and its group where it is one of several.
+    /// A metaserver with its number of event loops, and its group if it is one of several.
     Server(NonZeroUsize, Option<&'a Group>),
 }
 
-/// An iod, as it is found at the start.
+/// An iod, as found at the start.
 pub(crate) struct Part<F> {
-    /// What people know it by.
+    /// The name of the iod in messages.
     pub(crate) label: String,
-    /// Its files; none while it is away.
+    /// Its files; `None` while it is unreachable.
     pub(crate) files: Option<F>,
 }
 
 impl Cluster {
-    /// Starts what calls iods.
+    /// Starts the client side of calls to iods.
     pub(crate) fn start(
         key: Option<&Path>,
         give_up: Duration,
@@ -108,7 +108,7 @@ impl Cluster {
         Ok(Self { runtime, who, member, key, epoch, patience, pace })
     }
 
-    /// Has a metaserver join its group.
+    /// Makes a metaserver join its group.
     pub(crate) fn join(
         &self,
         group: &Group,
@@ -118,27 +118,27 @@ impl Cluster {
     ) -> Result<Metaserver, Failure> {
         let key = self.key.ok_or_else(|| {
             Kind::Options
-                .because("metaservers know each other by a key: name it with --cluster-key")
+                .because("metaservers authenticate each other by a key: name it with --cluster-key")
         })?;
         let &Names { sync, verifier, .. } = names;
         let (runtime, give_up) = (&self.runtime, self.patience.give_up);
         group.join(Place { runtime, key, directory, sync, verifier, give_up, laid_out })
     }
 
-    /// Waits a moment.
+    /// Waits for `AGAIN`.
     pub(crate) async fn pause(&self) -> Result<(), Failure> {
         clock(&self.runtime)?.sleep(AGAIN).await;
         Ok(())
     }
 
-    /// What an iod has, if it is there now.
+    /// Mounts an iod, if it is reachable now.
     pub(crate) async fn find(&self, address: &IodAddress) -> Result<Part<Remote>, Failure> {
         let target = self.target(address)?;
         let target = Target { options: target.options.impatient(AT_START), ..target };
         let label = address.to_string();
         let who = self.asks(address);
         match mount(&self.runtime, &target, who).await {
-            // Its session is to wait, which this one does not.
+            // The session of the iod must retry, unlike this one.
             Ok(_) => {
                 let mounted = mount(&self.runtime, &self.target(address)?, who).await;
                 let epoch = self.epoch_said_to(address);
@@ -148,20 +148,21 @@ impl Cluster {
             Err(leasehold_shell::client::NotFound::Refused(..)) => {
                 let advice = match address {
                     IodAddress::OfCluster(_) => {
-                        "it has another cluster key: give both the same with --cluster-key FILE"
+                        "it has another cluster key: use the same key for both with --cluster-key FILE"
                     }
                     IodAddress::Export(_) => "it does not export that directory to this machine",
                 };
-                Err(Kind::Directory.because(format!("the iod {label} refuses: {advice}")))
+                Err(Kind::Directory
+                    .because(format!("the iod {label} rejects this machine: {advice}")))
             }
             Err(error) => {
-                tracing::warn!(iod = label, %error, "an iod is away");
+                tracing::warn!(iod = label, %error, "an iod is unreachable");
                 Ok(Part { label, files: None })
             }
         }
     }
 
-    /// An iod that is waited for, there or not.
+    /// Returns an iod, reachable or not, whose calls wait and retry.
     pub(crate) fn iod(
         &self,
         address: &IodAddress,
@@ -180,13 +181,13 @@ impl Cluster {
             mounting: Turnstile::default(),
             before: AtomicU64::new(0),
         };
-        let judged = Arc::new(VerifiedIod::new(Arc::new(distant), number, Arc::clone(turns)));
-        // Whose turn is yet to come waits for no iod.
-        let patient = RetryingIod::new(judged, clock(&self.runtime)?, self.patience);
-        Ok(Arc::new(FlowControlledIod::new(patient, Arc::clone(&self.pace))))
+        let judged = Arc::new(Judged::new(Arc::new(distant), number, Arc::clone(turns)));
+        // A call waits for its turn in `Paced` before it waits for the iod.
+        let patient = Patient::new(judged, clock(&self.runtime)?, self.patience);
+        Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
     }
 
-    /// The credential of calls to an iod before an epoch has begun.
+    /// Returns the credential of calls to an iod before an epoch has begun.
     fn asks(&self, address: &IodAddress) -> &Credential {
         match (address, &self.member) {
             (IodAddress::OfCluster(_), Some(member)) => member,
@@ -194,12 +195,13 @@ impl Cluster {
         }
     }
 
-    /// The key of the numbers by which clients use objects; none where there is no key of a cluster.
+    /// Returns the key of the numbers under which clients use objects; `None` without a cluster
+    /// key.
     pub(crate) fn client_key(&self) -> Option<ClientKey> {
         self.key.map(Key::of_clients)
     }
 
-    /// What an iod is told of epochs: other servers are told nothing.
+    /// Returns the epoch that calls to an iod carry: calls to other servers carry none.
     fn epoch_said_to(&self, address: &IodAddress) -> Arc<OwnEpoch> {
         match address {
             IodAddress::OfCluster(_) => Arc::clone(&self.epoch),
@@ -213,7 +215,7 @@ impl Cluster {
             (IodAddress::Export(_), _) => [b"/", &server.path[..]].concat(),
             (IodAddress::OfCluster(_), Some(key)) => key.path().into_bytes(),
             (IodAddress::OfCluster(_), None) => {
-                let text = "iods of a cluster are reached by its key: name it with \
+                let text = "iods of a cluster require its key: name it with \
                             --cluster-key FILE";
                 return Err(Kind::Options.because(text));
             }
@@ -223,7 +225,7 @@ impl Cluster {
             IodAddress::Export(_) => None,
         });
         let version = Some(Version::V3);
-        // An iod tells of each path that it refuses, so it is not asked for others.
+        // An iod logs each path that it rejects, so no other path is tried.
         let only_whole = matches!(address, IodAddress::OfCluster(_));
         let found = Target::new(&server.host, &path, Calling::stream());
         Ok(Target { port, version, only_whole, ..found })
@@ -231,13 +233,13 @@ impl Cluster {
 }
 
 fn clock(runtime: &Runtime) -> Result<Session, Failure> {
-    // No call is made by this session: it is there for its clock.
+    // This session makes no calls; it only provides the clock.
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
     let clock = runtime.session(nowhere, Calling::stream(), SourcePort::Any);
     clock.map_err(|error| Kind::Running.because(format!("cannot start to call iods: {error}")))
 }
 
-/// The files of a server, where the whole path is its export.
+/// Returns the files of a server, if the whole path is its export.
 fn remote(mounted: Mounted, who: &Credential, epoch: &OwnEpoch) -> Option<Remote> {
     let machine = machine(mounted.server.ip());
     let Mounted { nfs, server, root, bounds, rest, .. } = mounted;
@@ -245,15 +247,15 @@ fn remote(mounted: Mounted, who: &Credential, epoch: &OwnEpoch) -> Option<Remote
     rest.is_empty().then(|| epoch.said_to(remote()))
 }
 
-/// One number for all servers at an address.
+/// Returns one number for all servers at an address.
 fn machine(address: IpAddr) -> u64 {
     let mut hasher = DefaultHasher::new();
     address.hash(&mut hasher);
     hasher.finish()
 }
 
-/// An iod that the metaserver mounts when the iod is there, and mounts again when the iod has
-/// another directory.
+/// An iod that the metaserver mounts when the iod becomes reachable, and mounts again when the iod
+/// serves another directory.
 struct Distant {
     runtime: Runtime,
     who: Credential,
@@ -301,7 +303,7 @@ impl Distant {
                 self.epoch.note(&files).await?;
                 FileIod::open(files, &self.mark).await
             }
-            // Something else is there now.
+            // Another directory is exported there now.
             Ok(_) | Err(_) => Err(FsError::Io),
         }
     }

@@ -1,12 +1,15 @@
-//! The epoch of a metaserver, as the iods of its cluster know it: by it they refuse one that is over.
+//! The epoch of a metaserver at the iods of its cluster: iods reject a superseded metaserver by it.
 //!
 //! Rules:
-//! 1. A metaserver says its epoch in each call to an iod of its cluster. See `leasehold_serve::Epoch`.
-//! 2. Before it serves, and before it uses an iod that was away, it has the epoch noted there on
-//!    stable storage, beside the objects. That is a call, so the iod refuses all earlier epochs before.
-//! 3. An iod that starts knows what is noted there.
-//! 4. One of several has its epoch from its metafiles. One that is alone has none: it takes the next
-//!    to what is noted, so whoever was started last is the one.
+//! 1. A metaserver sends its epoch in each call to an iod of its cluster. See
+//!    `leasehold_serve::Epoch`.
+//! 2. Before it serves, and before it uses an iod that was unreachable, it records the epoch there
+//!    on stable storage, beside the objects. Recording is a call, so the iod rejects all earlier
+//!    epochs from then on.
+//! 3. An iod reads the recorded epochs when it starts.
+//! 4. One of several metaservers takes its epoch from its metafiles. A single metaserver has no
+//!    such epoch: it takes the successor of the recorded number, so the metaserver that started
+//!    last prevails.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -24,24 +27,24 @@ use leasehold_store_striped::{Files, Remote};
 use super::Cluster;
 use crate::failure::{Failure, Kind};
 
-/// What the names of notes begin with.
+/// The prefix of the names of notes.
 const NAME: &str = "leasehold-epoch-";
 
-/// More than a note has.
+/// An upper bound of the size of a note.
 const NOTE_BYTES_MAX: u32 = 128;
 
-/// How often the log tells at most that iods refuse this metaserver.
+/// The minimum interval between log lines about iods that reject this metaserver.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The epoch of a metaserver, from when it has begun.
+/// The epoch of a metaserver, once it has begun.
 pub(super) struct OwnEpoch {
-    /// The key of words at iods of the cluster; none for other servers.
+    /// The key of tokens at iods of the cluster; `None` for other servers.
     key: Option<EpochKey>,
-    /// The name of its note, and the word in it; none where iods know a later one.
+    /// The name of its note, and the token in it; unset if iods have a later epoch.
     note: OnceLock<[String; 2]>,
-    /// Who says it.
+    /// The credential with the epoch.
     pub(super) who: Arc<OnceLock<Credential>>,
-    /// Writes to the log that it is over.
+    /// Logs that the metaserver is superseded.
     complain: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -52,7 +55,7 @@ impl Default for OwnEpoch {
             let Some(held_back) = rate.pass() else { return };
             tracing::error!(
                 held_back,
-                "iods refuse this metaserver, since a later one has its place: end this one"
+                "iods reject this metaserver, because a later one has replaced it: end this one"
             );
         };
         let complain = Arc::new(complain);
@@ -61,13 +64,13 @@ impl Default for OwnEpoch {
 }
 
 impl OwnEpoch {
-    /// An epoch that iods of the cluster with this key hear of.
+    /// Creates an epoch for the iods of the cluster with this key.
     pub(super) fn of(key: Option<EpochKey>) -> Self {
         Self { key, ..Self::default() }
     }
 
-    /// Files of an iod. The iod hears of the epoch in each call once the epoch has begun, and lets
-    /// clients in when the metaserver has judged the iod.
+    /// Wraps the files of an iod. Each call to the iod carries the epoch once the epoch has begun,
+    /// and the iod admits clients after the metaserver has verified the iod.
     pub(super) fn said_to(&self, iod: Remote) -> Remote {
         let iod = iod.later_as(Arc::clone(&self.who), Arc::clone(&self.complain));
         match self.key {
@@ -76,16 +79,16 @@ impl OwnEpoch {
         }
     }
 
-    /// Has the epoch noted at an iod, if it has begun.
+    /// Records the epoch at an iod, if it has begun.
     pub(super) async fn note(&self, files: &impl Files) -> Result<(), FsError> {
         let Some([name, word]) = self.note.get() else { return Ok(()) };
         match files.put_note(name, word).await {
             Err(error @ (FsError::NoSpace | FsError::QuotaExceeded | FsError::ReadOnly)) => {
-                // It was told, and what is there can be read.
+                // The iod has received the epoch, and its data is readable.
                 tracing::warn!(
                     %error,
-                    "an iod has no room for the epoch of this metaserver: when it is started again it \
-                     may not refuse one that is over"
+                    "an iod has no space to record the epoch of this metaserver: after a restart the \
+                     iod may accept a superseded metaserver"
                 );
                 Ok(())
             }
@@ -99,8 +102,8 @@ fn name_of(metaserver: u32) -> String {
 }
 
 impl Cluster {
-    /// Begins an epoch of the metaserver of a volume: those of its iods that are there are told, each
-    /// by its label and files, and others as soon as they are.
+    /// Begins an epoch of the metaserver of a volume. The reachable iods, each given by its label
+    /// and files, receive the epoch now, the others as soon as they are reachable.
     pub(crate) async fn begin<F: Files>(
         &self,
         volume: u64,
@@ -121,20 +124,20 @@ impl Cluster {
         }
         let number = match joined {
             Some(joined) => joined.epoch(),
-            // The clock is for iods that are away, and may know of a later one.
+            // The clock covers unreachable iods that may have recorded a later epoch.
             None => known.saturating_add(1).max(u64::from(clock::seconds_since_1970())),
         };
         let word = Epoch { volume, metaserver, number }.word(key);
         let who = Credential::system(&word, self.who.uid(), self.who.gid(), &[]);
-        // It is begun once: a volume is opened once.
+        // A volume is opened once, so the epoch begins once.
         drop(self.epoch.who.set(who));
         if number < known {
             tracing::error!(
                 known_epoch = known,
                 this_epoch = number,
-                "iods know a later epoch of this metaserver, as when its home was moved, or the \
-                 metafiles are those of an old backup: they refuse it. If these are what is to be \
-                 served, remove {name} from the directories of all iods, and start those again"
+                "iods have a later epoch of this metaserver, for example because its home was moved, \
+                 or because the metafiles come from an old backup: they reject it. To serve these \
+                 metafiles, remove {name} from the directories of all iods, and restart the iods"
             );
             return Ok(());
         }
@@ -146,7 +149,7 @@ impl Cluster {
     }
 }
 
-/// The epochs that metaservers have noted in the directory of an iod.
+/// Reads the epochs that metaservers have recorded in the directory of an iod.
 pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failure> {
     let failed = |error| {
         let shown = directory.display();
@@ -159,7 +162,8 @@ pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failu
             continue;
         }
         match read(&entry.path()) {
-            // What says nothing was not written whole, or with another key: nobody goes by it.
+            // An invalid note was not written completely, or was written with another key: it has
+            // no effect.
             Ok(word) => noted.extend(Epoch::of_word(word.trim_ascii(), key)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
@@ -168,7 +172,7 @@ pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failu
     Ok(noted)
 }
 
-/// What stands in a note, or the beginning of what is none.
+/// Reads a note, or at most the first bytes of another file.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut word = Vec::new();
     File::open(path)?.take(NOTE_BYTES_MAX.into()).read_to_end(&mut word)?;
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_iod_reads_what_was_noted() {
+    fn iod_reads_recorded_epochs() {
         let folder = tempfile::tempdir().expect("there is room");
         let key = EpochKey([5; 16]);
         let put = |metaserver, text: &str| {

@@ -1,4 +1,4 @@
-//! The metaservers of one file system: where they are, and how this one is one of them.
+//! The metaservers of one file system: their addresses, and the part of this one in the group.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -35,47 +35,47 @@ use crate::failure::{Failure, Kind};
 /// The file in the metaserver's directory that holds all metafiles.
 pub(crate) const NAME: &str = "leasehold-metafiles";
 
-/// Its name when all of it is on its way to another directory, and for good.
+/// The name of the file after all metafiles were moved to another directory, permanently.
 pub(crate) const MOVED: &str = "leasehold-metafiles.moved";
 
-/// Its name where it has come from another directory, and is still to be served elsewhere.
+/// The name of the file after it was copied from another directory, before it may be served here.
 pub(crate) const COMING: &str = "leasehold-metafiles.coming";
 
 /// The version of the replica program.
 const VERSION: u32 = leasehold_wire::replica::VERSION;
 
-/// How long a copy is good unless configured, and what that may be, in seconds.
+/// The default and the range of the time for which a cached copy is valid, in seconds.
 pub(crate) const WINDOW_S: u32 = 3;
 pub(crate) const WINDOWS_S: RangeInclusive<i64> = 1..=60;
 
-/// This metaserver among all of one file system.
+/// This metaserver and its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// All of them, in the order of their numbers.
+    /// All metaservers, in the order of their numbers.
     pub(crate) peers: Vec<IodAddress>,
-    /// The number of this one.
+    /// The number of this metaserver.
     pub(crate) me: u32,
-    /// Those that are not waited for.
+    /// The peers that the start does not wait for.
     pub(crate) without: Vec<u32>,
-    /// Whether copies are had by leases.
+    /// True if leases protect cached copies.
     pub(crate) strict: bool,
-    /// Whom is asked for a name that is not here.
+    /// The order in which peers are queried for a missing name.
     pub(crate) search: Search,
-    /// How long a copy is good, in seconds.
+    /// The time for which a cached copy is valid, in seconds.
     pub(crate) window_s: u32,
 }
 
-/// Whom is asked for a name that is not here
+/// The metaservers to query for a name that this one does not have
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Search {
-    /// The directory's home, then the object's: at most 2 messages
+    /// The home of the directory, then the home of the object: at most 2 messages
     Constant,
     /// One after the other, by number
     Sequential,
-    /// One after the other, who answers soonest first
+    /// One after the other, the fastest first
     Nearest,
-    /// Two at once, each with half of the others behind it
+    /// Two in parallel, each responsible for half of the others
     Tree,
 }
 
@@ -90,13 +90,14 @@ impl Search {
     }
 }
 
-/// Whether a directory holds the metafiles of one among several metaservers.
+/// Returns true if a directory contains the metafiles of one of several metaservers.
 pub(crate) fn is_one_of_several(directory: &Path) -> bool {
     [NAME, MOVED].iter().any(|name| directory.join(name).exists())
 }
 
 impl Group {
-    /// The group that was named, if one was, for a server that listens there.
+    /// Builds the group from the command line, for a server that listens at `listen`; `None`
+    /// without peers.
     pub(crate) fn of(
         options: &super::options::Peers,
         listen: &[SocketAddr],
@@ -108,30 +109,30 @@ impl Group {
             return Ok(None);
         }
         if peer.iter().any(|peer| matches!(peer, IodAddress::Export(_))) {
-            return wrong("a --peer is HOST:PORT of a metaserver");
+            return wrong("--peer must be HOST:PORT of a metaserver");
         }
         if (0..peer.len()).any(|at| peer[..at].contains(&peer[at])) {
-            return wrong("a --peer is named twice: each metaserver has one place");
+            return wrong("--peer names a metaserver twice");
         }
         let me = match *number {
             Some(me) => me,
             None => config::own_number(peer, listen).map_err(|text| {
-                let say = "or say with --number which --peer this one is";
+                let say = "or give the index of this server in --peer with --number";
                 Kind::Options.because(format!("{text}; {say}"))
             })?,
         };
         if me >= count {
-            return wrong("--number must be that of a --peer, from 0 on");
+            return wrong("--number must be the index of a --peer, from 0");
         }
         if without.iter().any(|other| *other >= count || *other == me) {
-            return wrong("--without must be the number of another --peer");
+            return wrong("--without must be the index of another --peer");
         }
         let (peers, without) = (peer.clone(), without.clone());
         let (strict, search, window_s) = (*strict, *search, *lazy_window);
         Ok(Some(Self { peers, me, without, strict, search, window_s }))
     }
 
-    /// What it is, in words.
+    /// Describes the group.
     pub(crate) fn words(&self) -> String {
         let Self { peers, me, without, strict, search, window_s } = self;
         let peers: Vec<_> = peers.iter().map(ToString::to_string).collect();
@@ -144,7 +145,7 @@ impl Group {
         format!("metaserver {me} of {peers}, {how}, window {window_s} s{without}")
     }
 
-    /// Where each of them is, as far as that is known.
+    /// Returns the address of each metaserver, if its name resolves.
     pub(crate) fn addresses(&self) -> Vec<Option<SocketAddr>> {
         self.peers.iter().map(|peer| resolved(peer).ok()).collect()
     }
@@ -154,7 +155,7 @@ impl Group {
         Bounds { window, ..Bounds::DEFAULT }
     }
 
-    /// Begins to be one of them.
+    /// Opens the metafiles and joins the group.
     pub(crate) fn join(&self, place: Place<'_>) -> Result<Metaserver, Failure> {
         let Place { runtime, key, directory, sync, verifier, give_up, laid_out } = place;
         let failed = |error: &dyn std::fmt::Display| {
@@ -168,8 +169,8 @@ impl Group {
         let path: PathBuf = directory.join(NAME);
         if directory.join(MOVED).exists() {
             return Err(failed(&format!(
-                "they were moved to another directory, to be served from there; what was here is \
-                 kept as {MOVED}"
+                "they were moved to another directory and must be served there; {MOVED} keeps the \
+                 old file"
             )));
         }
         let (records, found) =
@@ -203,30 +204,32 @@ impl Group {
         Metaserver::open(options, &found, Arc::new(world), random).map_err(|error| match error {
             OpenError::Damaged => failed(&"a record cannot be read"),
             OpenError::OfAnother(Some(other)) => {
-                failed(&format!("they are those of the metaserver with --number {other}"))
+                failed(&format!("they belong to the metaserver with --number {other}"))
             }
-            OpenError::OfAnother(None) => failed(&"they are those of one that is no --peer"),
+            OpenError::OfAnother(None) => {
+                failed(&"they belong to a metaserver that is not a --peer")
+            }
         })
     }
 }
 
-/// What a metaserver of a group is made of.
+/// The parts from which a metaserver of a group is made.
 pub(crate) struct Place<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) key: Key,
     pub(crate) directory: &'a Path,
     pub(crate) sync: bool,
     pub(crate) verifier: Verifier,
-    /// How long a home may be silent.
+    /// The time after which operations that need a silent home fail.
     pub(crate) give_up: Duration,
     pub(crate) laid_out: striped::Options,
 }
 
-/// The world as a metaserver has it.
+/// The environment of a metaserver: clock, network and stable storage.
 struct World {
-    /// The sessions with all peers; none with this one itself.
+    /// The sessions with all peers; `None` for this metaserver itself.
     sessions: Vec<Option<Session>>,
-    /// No call is made by this session: it is there for its clock.
+    /// This session makes no calls; it only provides the clock.
     clock: Session,
     who: Credential,
     records: Records,
@@ -234,7 +237,7 @@ struct World {
 
 impl World {
     fn of(group: &Group, runtime: &Runtime, key: Key, records: Records) -> Result<Self, Failure> {
-        // Less than a window, so that no answer of a call outlives one.
+        // Less than a window, so that no reply outlives a window.
         let patience = group.bounds().window * 5 / 6;
         let session = |to: SocketAddr| {
             let options = Calling::stream().impatient(patience);
@@ -260,7 +263,7 @@ fn resolved(peer: &IodAddress) -> Result<SocketAddr, Failure> {
     found.ok_or_else(|| Kind::Options.because(format!("the metaserver {peer} has no address")))
 }
 
-/// What an error says of the peer: one that refuses a call is there.
+/// Classifies a failed call: a peer that rejects a call is reachable.
 const fn no_results(error: &Error) -> NoResults {
     match error {
         Error::Denied(_) | Error::Garbled(_) | Error::Failed(_) => NoResults::Refused,
@@ -268,7 +271,7 @@ const fn no_results(error: &Error) -> NoResults {
     }
 }
 
-/// Arguments that are encoded already.
+/// Arguments in encoded form.
 struct Encoded(Bytes);
 
 impl Encode for Encoded {
@@ -314,20 +317,20 @@ impl Outside for World {
 
     fn notice(&self, notice: &Notice) {
         match notice {
-            Notice::Open => tracing::info!("all metaservers have answered: this one serves"),
+            Notice::Open => tracing::info!("all metaservers have replied: this one serves"),
             Notice::Over { peer, known, this } => tracing::error!(
                 peer,
                 known_epoch = known,
                 this_epoch = this,
-                "another has taken the place of this metaserver, as when its home was moved: \
-                 nothing is served any more"
+                "another metaserver has replaced this one, for example because its home was moved: \
+                 this one serves nothing from now on"
             ),
             Notice::Unlike { peer, strict } => {
                 let (this, other) = if *strict { ("with", "without") } else { ("without", "with") };
                 tracing::error!(
                     peer,
-                    "this metaserver was started {this} --strict, and another {other}: nothing is \
-                     served; start all in one way"
+                    "this metaserver was started {this} --strict, and another {other}: neither \
+                     serves; start all with the same option"
                 );
             }
             Notice::Older { peer, known, stored } => tracing::error!(
@@ -336,8 +339,8 @@ impl Outside for World {
                 known_stamp = known.1,
                 stored_epoch = stored.0,
                 stored_stamp = stored.1,
-                "the metafiles here are older than another metaserver knows them, as those of an \
-                 old backup are: nothing is served"
+                "the metafiles here are older than the version that another metaserver knows, like \
+                 those of an old backup: this metaserver does not serve"
             ),
         }
     }
@@ -350,9 +353,9 @@ mod tests {
 
     use super::*;
 
-    /// Else one that was upgraded before the others, or has another key, would count as away.
+    /// Otherwise a peer with an earlier upgrade or another key would count as unreachable.
     #[test]
-    fn one_that_refuses_calls_is_there() {
+    fn peer_that_rejects_calls_counts_as_reachable() {
         let statuses = [
             ReplyStatus::ProgramMismatch(Versions { low: 3, high: 3 }),
             ReplyStatus::AuthError(AuthStatus::RejectedCredential),

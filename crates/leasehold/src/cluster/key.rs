@@ -1,4 +1,4 @@
-//! The key of a cluster, by which its iods know their metaserver.
+//! The key of a cluster, by which its iods authenticate their metaserver.
 
 use std::fs::OpenOptions;
 use std::hash::Hasher as _;
@@ -19,7 +19,7 @@ use crate::failure::{Failure, Kind};
 pub(crate) struct Key(u128);
 
 impl Key {
-    /// The key in a file; one that is not there is made.
+    /// Reads the key from a file; creates a missing file.
     pub(crate) fn of(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let failed = |error| Kind::State.because(format!("cannot use the key {shown}: {error}"));
@@ -40,31 +40,32 @@ impl Key {
         let digits = text.trim();
         let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
         key.map(Self).ok_or_else(|| {
-            Kind::State.because(format!("{shown} is no key: it must hold 32 hexadecimal digits"))
+            Kind::State
+                .because(format!("{shown} is not a key: it must contain 32 hexadecimal digits"))
         })
     }
 
-    /// The path that an iod of the cluster is mounted by. Who learns it does not learn the key.
+    /// Returns the path that mounts an iod of the cluster. The path does not reveal the key.
     pub(crate) fn path(self) -> String {
         format!("/{:032x}", self.derived(b"leasehold iod"))
     }
 
-    /// By which metaservers of the cluster know each other.
+    /// Returns the secret by which metaservers of the cluster authenticate each other.
     pub(crate) fn peers_word(self) -> String {
         format!("{:032x}", self.derived(b"leasehold metaserver"))
     }
 
-    /// The key of handles that all metaservers of the cluster take.
+    /// Returns the key of handles that all metaservers of the cluster accept.
     pub(crate) fn of_handles(self) -> HandleKey {
         HandleKey(self.derived(b"leasehold handles").to_be_bytes())
     }
 
-    /// The key of what metaservers say of their epochs to iods.
+    /// Returns the key of the authentication tokens that metaservers send to iods.
     pub(crate) fn of_epochs(self) -> EpochKey {
         EpochKey(self.derived(b"leasehold epochs").to_be_bytes())
     }
 
-    /// The key of the numbers by which clients use objects of iods.
+    /// Returns the key of the numbers under which clients use objects of iods.
     pub(crate) fn of_clients(self) -> ClientKey {
         ClientKey(self.derived(b"leasehold clients").to_be_bytes())
     }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_says_nothing_of_itself() {
+    fn key_is_created_once_and_not_revealed() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("key");
         let key = Key::of(&path).unwrap_or_else(|error| panic!("{error}"));

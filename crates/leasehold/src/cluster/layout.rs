@@ -1,4 +1,4 @@
-//! Where the data of a file lies, and where an administrator wants it.
+//! The layout of a file, and requests for another layout.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,13 +18,13 @@ use crate::running;
 use crate::say::say;
 use crate::serving::Serving;
 
-/// Says where the data of a file lies, or has it lie elsewhere.
+/// Prints the layout of a file, or requests another one.
 pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
     let shown = options.file.display();
     let failed = |error: &dyn std::fmt::Display| Kind::Running.because(format!("{shown}: {error}"));
     if options.says_something() {
         let path = options.file.canonicalize().map_err(|error| failed(&error))?;
-        let path = path.to_str().ok_or_else(|| failed(&"its name is no text"))?.to_owned();
+        let path = path.to_str().ok_or_else(|| failed(&"its name is not UTF-8"))?.to_owned();
         let words = options.shape().text();
         let state = running::state_of_path(options.state.as_deref(), Path::new(&path))?;
         let done = control::ask(&state, &Request::Layout { path, words });
@@ -38,9 +38,8 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
     let length = about.len();
     let mut head = Vec::new();
     file.take(512).read_to_end(&mut head).map_err(|error| failed(&error))?;
-    let placed = Placed::read(&head).map_err(|Damaged| {
-        failed(&"this is no metafile: name one in the metaserver's directory")
-    })?;
+    let placed = Placed::read(&head)
+        .map_err(|Damaged| failed(&"not a metafile: name a file in the metaserver's directory"))?;
     if options.json {
         let line = placed.map(|Placed { volume, object, unit, iods, copies, is_behind }| {
             json!({ "volume": format!("{volume:016x}"), "object": object.text(), "unit": unit,
@@ -49,9 +48,9 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
         return say(format!("{}\n", json!(line)));
     }
     let text = match placed {
-        None => "nothing was written to it yet".to_owned(),
+        None => "the file has no data yet".to_owned(),
         Some(Placed { iods, .. }) if iods.is_empty() => {
-            format!("{} bytes in the metafile itself", length.saturating_sub(512))
+            format!("{} bytes, stored in the metafile", length.saturating_sub(512))
         }
         Some(placed) => on_iods(&placed),
     };
@@ -64,23 +63,23 @@ fn on_iods(placed: &Placed) -> String {
     let files: Vec<_> = files.iter().map(|name| format!("{}/{name}", &name[..2])).collect();
     let copies = match (placed.copies, placed.is_behind) {
         (1, _) => "one copy",
-        (_, false) => "two copies, the second on the next",
-        (_, true) => "two copies, the second on the next, and one lacks something",
+        (_, false) => "two copies, the second on the next iod",
+        (_, true) => "two copies, the second on the next iod, and one is out of date",
     };
     format!(
-        "volume {:016x}, stripes of {} bytes, {copies}, in turn on the iods {}\n\
+        "volume {:016x}, stripes of {} bytes, {copies}, round robin on the iods {}\n\
          on each in the file {}",
         placed.volume,
         placed.unit,
         iods.join(", "),
-        files.join(", and of second copies in "),
+        files.join(", and the second copies in "),
     )
 }
 
-/// What files that are made in a directory get.
+/// Describes the layout of new files in a directory.
 fn of_directory(directory: &File, in_json: bool) -> String {
     let mut words = [0; 1024];
-    // Where nothing was said, nothing is there.
+    // A directory without a layout of its own has no attribute.
     let length = fgetxattr(directory, LAYOUT, &mut words[..]).unwrap_or_default();
     let shape = LayoutPolicy::parse(&words[..length]).unwrap_or_default();
     if in_json {
@@ -91,35 +90,35 @@ fn of_directory(directory: &File, in_json: bool) -> String {
     }
     let words = shape.text();
     match words.is_empty() {
-        true => "files that are made here lie as the volume's do".to_owned(),
-        false => format!("files that are made here: {}", words.trim_end().replace('\n', ", ")),
+        true => "new files here have the layout of the volume".to_owned(),
+        false => format!("new files here: {}", words.trim_end().replace('\n', ", ")),
     }
 }
 
-/// Has a file of a running server lie as is said, or what is made in a directory from now on.
+/// Changes the layout of a file of a running server, or of new files in a directory.
 ///
 /// # Errors
-/// What is wrong and what to do, as text.
+/// The fault and its remedy, as text.
 pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(), String> {
     let shown = path.display();
-    let shape =
-        LayoutPolicy::parse(words.as_bytes()).ok_or("this server does not know that layout")?;
+    let shape = Shape::parse(words.as_bytes()).ok_or("this server does not support that layout")?;
     let (directory, volume) = serving
         .volume_of(path)
-        .ok_or_else(|| format!("{shown} is in no directory of names that this server has"))?;
+        .ok_or_else(|| format!("{shown} is not in a directory of names of this server"))?;
     let used = &volume.striped.options().used;
     let unknown = shape.iods.iter().chain(&shape.first).find(|iod| !used.contains(iod));
     if let Some(iod) = unknown {
-        return Err(format!("iod {iod} is none that is used: see `leasehold cluster status`"));
+        return Err(format!("iod {iod} is not in use: see `leasehold cluster status`"));
     }
     if shape.copies.is_some_and(|copies| usize::from(copies) > used.len()) {
-        return Err("two copies of a stripe lie on two iods: there is one".to_owned());
+        return Err("two copies of a stripe need two iods: there is one".to_owned());
     }
     let rest = path.strip_prefix(&directory).map_err(|error| error.to_string())?;
     let done = block_on(laid_out(&volume.striped, rest, &shape));
     let Err(error) = done else { return Ok(()) };
     Err(if error == FsError::NotSupported {
-        "with several metaservers, or on a file system without user attributes, all files lie alike"
+        "with several metaservers, or on a file system without user attributes, all files have the \
+         same layout"
             .to_owned()
     } else if error == FsError::Invalid {
         format!("{shown} is neither a file nor a directory")
@@ -128,8 +127,8 @@ pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(),
     })
 }
 
-/// Goes to the object at the end of a path.
-async fn laid_out(volume: &Striped, path: &Path, shape: &LayoutPolicy) -> Result<(), FsError> {
+/// Looks up the object at the end of a path and changes its layout.
+async fn laid_out(volume: &Striped, path: &Path, shape: &Shape) -> Result<(), FsError> {
     let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
     let mut object = volume.root();
     for name in path.iter() {

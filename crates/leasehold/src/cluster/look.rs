@@ -1,4 +1,4 @@
-//! What there is of a cluster: its iods.
+//! The state of the iods of a cluster.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{Asker, Cluster, IodAddress, Part};
 use crate::failure::{Failure, Kind};
 use crate::say::say;
 
-/// Longer than anybody looks.
+/// The timeout of calls: a user stops waiting earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says which iods are there; fails unless all are.
+/// Prints the state of each iod; fails unless all are usable.
 pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     let (iods, key) = options.iods.found(None)?;
     let cluster = Cluster::start(key.as_deref(), PATIENCE, Asker::Command)?;
@@ -27,11 +27,11 @@ pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     }
     match away {
         0 => Ok(()),
-        _ => Err(Kind::Running.because(format!("{away} of {} are no use now", iods.len()))),
+        _ => Err(Kind::Running.because(format!("{away} of {} are unusable", iods.len()))),
     }
 }
 
-/// What was found at an address.
+/// The state of the iod at an address.
 struct Found {
     address: String,
     what: &'static str,
@@ -56,15 +56,17 @@ async fn look(cluster: &Cluster, address: &IodAddress) -> Found {
     let free_bytes = files.space().await.ok().map(|room| room.space.available_bytes);
     match Mark::of(&files).await {
         Ok(None) => Found { what: "new", free_bytes, ..none },
-        // An iod refuses all but its metaserver, so other errors say nothing of the disk.
+        // An iod rejects all callers but its metaserver, so other errors do not concern the disk.
         Ok(Some(mark)) => match probe(&files).await {
             Err(error @ FsError::ReadOnly) => {
-                let why = Some(format!("it refuses changes: {}", super::words_of(error)));
+                let why = Some(format!("rejects changes: {}", super::words_of(error)));
                 Found { what: "read-only", why, mark: Some(mark), free_bytes, ..none }
             }
             Ok(()) | Err(_) => Found { what: "iod", mark: Some(mark), free_bytes, ..none },
         },
-        Err(_) => Found { what: "other", why: Some("it holds no stripes".to_owned()), ..none },
+        Err(_) => {
+            Found { what: "other", why: Some("not a directory for stripes".to_owned()), ..none }
+        }
     }
 }
 

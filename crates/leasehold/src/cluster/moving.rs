@@ -1,12 +1,12 @@
-//! Moving a home: what a metaserver alone has goes to another directory, to be served from there.
+//! Moving a home: the metafiles of a metaserver move to another directory, to be served there.
 //!
 //! Rules:
-//! 1. Whoever has it does not run: its metafiles are locked meanwhile.
-//! 2. They are on stable storage in the new directory before they get a name in the old one by which
-//!    nothing serves them; and only then the one in the new directory by which they are served. So a
-//!    crash leaves them to be served from one of both, or from none until the same is asked again.
-//! 3. The next epoch of those in the new directory is later than any of a copy of the old, and peers
-//!    take no call of that any more.
+//! 1. No metaserver runs on the old directory: its metafiles are locked during the move.
+//! 2. First the new directory has the metafiles on stable storage. Then the old file is renamed so
+//!    that it cannot be served, and then the new file receives the name under which it is served. A
+//!    crash leaves one directory that can be served, or none until the command runs again.
+//! 3. The next epoch of the new directory is later than the epoch of any copy of the old one, so
+//!    peers reject calls of such a copy.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -31,23 +31,23 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     let to = checks::directory(&options.to)?;
     let wrong = |text: String| Err(Kind::Directory.because(text));
     if to.join(NAME).exists() {
-        return wrong(format!("{} has a home already: name another directory", to.display()));
+        return wrong(format!("{} already has a home: name another directory", to.display()));
     }
     let own = [COMING, MOVED];
     if let Some(name) = others(&to, &own).map_err(|error| failed(&to, &error))? {
         let to = to.display();
         return wrong(format!(
-            "{to} has {name} in it, which would be hidden: name an empty directory"
+            "{to} contains {name}, which would be hidden: name an empty directory"
         ));
     }
     let (goes, comes) = (from.join(NAME).exists(), to.join(COMING).exists());
-    // Held to the end: nobody serves it meanwhile.
+    // The lock is held until the end, so that no metaserver serves the old directory meanwhile.
     let _old = match goes {
         true => Some(copy(&from, &to)?),
         false if comes && from.join(MOVED).exists() => None,
         false => {
             let here = from.display();
-            return wrong(format!("{here} has no home of one among several metaservers"));
+            return wrong(format!("{here} is not the directory of one of several metaservers"));
         }
     };
     if goes {
@@ -55,28 +55,27 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     }
     match fs::remove_file(to.join(MOVED)) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&to, &error)),
-        // It was there before, and comes back.
+        // The home was in this directory before, and returns.
         Ok(()) | Err(_) => {}
     }
     rename(&to, COMING, NAME)?;
     say(format!(
-        "The home is in {} now, and nothing serves it from {} any more.\nServe it with the number \
-         that it had; where it has another address, name that with --peer in place of the old one \
-         at all metaservers, and start them again.\nWhere its clients may hold leases (--strict), \
-         serve it with the state directory that it had, or two minutes after its end: which clients \
-         those are stands there alone.\n",
+        "The home is now in {}, and cannot be served from {} any longer.\nServe it with its old \
+         number; if its address differs, replace the old address in --peer at all metaservers, and \
+         restart them.\nIf its clients may hold leases (--strict), serve it with its old state \
+         directory, which records these clients, or start it two minutes after its end.\n",
         to.display(),
         from.display()
     ))
 }
 
-/// Copies metafiles to where they are not served yet; gives those that are locked meanwhile.
+/// Copies the metafiles to a name that is not served; returns the locked old metafiles.
 fn copy(from: &Path, to: &Path) -> Result<Records, Failure> {
     let unread = |_| io::Error::new(ErrorKind::InvalidData, "a record cannot be read");
     let compact = |found: Vec<Bytes>| compacted(&found).map_err(unread);
     let (old, found) = Records::open(&from.join(NAME), true, None, compact).map_err(|error| {
         if error.kind() == ErrorKind::AddrInUse {
-            let text = format!("{} is being served: end its metaserver first", from.display());
+            let text = format!("{} is in use: end its metaserver first", from.display());
             return Kind::Directory.because(text);
         }
         failed(from, &error)
@@ -85,7 +84,7 @@ fn copy(from: &Path, to: &Path) -> Result<Records, Failure> {
     let moved = |_| moved(&found).map_err(unread);
     let new = Records::open(&coming, true, None, moved).map_err(|error| failed(to, &error))?;
     drop(new);
-    // It is to be read by whom the directory is, whoever moves it.
+    // The owner of the directory must be able to read the files, whichever user moves them.
     let owner = fs::metadata(to).map_err(|error| failed(to, &error))?;
     for file in [coming.with_extension("lock"), coming] {
         let own = fs::metadata(&file).map_err(|error| failed(to, &error))?;

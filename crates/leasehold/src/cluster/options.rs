@@ -1,4 +1,4 @@
-//! What can be said to the roles of a cluster.
+//! The options of the commands of a cluster.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
 use crate::running::Which;
 use crate::stripes;
 
-const IODS: &str = "Where the data lies";
+const IODS: &str = "Placement of data";
 const PEERS: &str = "Other metaservers";
 
-/// Try, and look at, clusters of a metaserver and its iods
+/// Try and inspect clusters of a metaserver and its iods
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
     Try(Try),
@@ -30,38 +30,38 @@ pub(crate) enum Cluster {
     MoveHome(MoveHome),
 }
 
-/// Run a whole cluster on this machine, to see what it is like
+/// Run a whole cluster on this machine, as a trial
 ///
-/// Starts iods and metaservers, each a process over a directory of its own below DIR, prints how to
-/// mount them, and ends them when it is asked to end. What is written stays in DIR.
+/// Starts iods and metaservers, each as a process with its own directory below DIR, prints the
+/// commands that mount them, and ends them on SIGINT or SIGTERM. The written data stays in DIR.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Try {
-    /// The directory for all; made if need be
+    /// The directory for all data; created if missing
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// How many iods
+    /// The number of iods
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=48))]
     pub(crate) iods: u16,
 
-    /// How many metaservers, of one file system
+    /// The number of metaservers, of one file system
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) metaservers: u16,
 
-    /// Where the metaserver listens, or the first of them
+    /// The address of the metaserver, or of the first metaserver
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     pub(crate) listen: SocketAddr,
 
-    /// Mount it on this machine as well, by FUSE
+    /// Mount the file system on this machine as well, by FUSE
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
 }
 
-/// The iods that a command is about.
+/// The iods of a command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Iods {
-    /// An iod, as `meta` is told of it; to be given once for each
+    /// An iod, in the form that `meta` accepts; give this option once for each
     #[arg(long, value_name = "IOD")]
     iod: Vec<IodAddress>,
 
@@ -69,21 +69,21 @@ pub(crate) struct Iods {
     #[arg(long, value_name = "FILE")]
     cluster_key: Option<PathBuf>,
 
-    /// The configuration file that has them, of `leasehold serve --config`
+    /// The configuration file with the iods, of `leasehold serve --config`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["iod", "cluster_key"])]
     config: Option<PathBuf>,
 }
 
 impl Iods {
-    /// The iods, and the file with their key; of a configuration those of the export that has this
-    /// directory, or of the first with any.
+    /// Returns the iods and the file with their key. From a configuration, it takes the export with
+    /// this directory, or the first export with iods.
     pub(crate) fn found(
         &self,
         directory: Option<&Path>,
     ) -> Result<(Vec<IodAddress>, Option<PathBuf>), Failure> {
         let Some(config) = &self.config else {
             if self.iod.is_empty() {
-                let text = "say which iods: --iod once for each, or --config FILE that has them";
+                let text = "name the iods: --iod once for each, or --config FILE with the iods";
                 return Err(Kind::Options.because(text));
             }
             return Ok((self.iod.clone(), self.cluster_key.clone()));
@@ -94,45 +94,45 @@ impl Iods {
             .filter(|export| directory.as_ref().is_none_or(|asked| *asked == export.directory))
             .map(|export| export.layout);
         let layout = layouts.find(|layout| !layout.iods.is_empty()).ok_or_else(|| {
-            let text = format!("{} has no iods for that", config.display());
+            let text = format!("{} names no iods for this directory", config.display());
             Kind::Options.because(text)
         })?;
         Ok((layout.iods, layout.cluster_key))
     }
 }
 
-/// Say which iods are there, what each is, and what room it has
+/// Report which iods reply, their versions and identities, and their free space
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) iods: Iods,
 
-    /// Say it as a line of JSON for each iod
+    /// Print a line of JSON for each iod
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Say how the iods of a running metaserver are, and whether files are still to be moved
+/// Report the state of a running metaserver's iods, and the number of files to move
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Status {
     #[command(flatten)]
     pub(crate) which: Which,
 
-    /// Say it as one line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Find stripes that no file has any more, and remove them
+/// Find stripes that belong to no file, and remove them
 ///
-/// A crash in the midst of removing a file leaves its stripes behind: they take room, and do no
-/// other harm. The metaserver that serves DIR looks for them while clients use the files; where
-/// none does, this command does so itself, and has to know the iods. Nothing is removed where
-/// anything in DIR cannot be read, and what an iod has that is away is left. Where nothing in DIR
-/// has stripes, or most objects are of no file, DIR is hardly the whole directory of the volume:
-/// that needs another word.
+/// A crash during the removal of a file leaves its stripes behind: they occupy space and do no
+/// other harm. The metaserver that serves DIR searches for them while clients use the files; if
+/// none runs, this command searches itself and needs the iods. It removes nothing if any part of
+/// DIR is unreadable, and it skips unreachable iods. If no file in DIR has stripes, or most stripes
+/// belong to no file, DIR is probably not the whole directory of the volume: the removal then needs
+/// a further option.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Repair {
@@ -143,26 +143,26 @@ pub(crate) struct Repair {
     #[command(flatten)]
     pub(crate) iods: Iods,
 
-    /// Remove what was found, rather than only say it
+    /// Remove the stripes that were found, instead of only listing them
     #[arg(long)]
     pub(crate) remove: bool,
 
-    /// Remove it even where most of all objects are of no file
+    /// Remove them even if most of all stripes belong to no file
     #[arg(long, requires = "remove")]
     pub(crate) even_most: bool,
 
-    /// The directory with the metaserver's state, where one runs [default: that of the server of DIR]
+    /// The directory of a running metaserver's state [default: the state of the server of DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
 
-/// Use the data of an iod that is older than its metaserver knows it
+/// Accept the data of an iod that was rolled back
 ///
-/// The metaserver uses no data of an iod that was restored from a backup: files with a second copy
-/// are made whole again, and other files of the iod fail with EIO. This command has the metaserver
-/// that serves DIR use the data all the same: files then have old bytes or zeros in the place of
-/// data that the backup lacks. To have no old bytes, put the present data of the iod back instead,
-/// or remove the files.
+/// A metaserver rejects the data of an iod that was restored from a backup: it rebuilds files with
+/// a second copy, and other files of the iod fail with EIO. This command makes the metaserver that
+/// serves DIR accept the data: files then contain old bytes or zeros in place of data that the
+/// backup lacks. To avoid old bytes, restore the latest data of the iod instead, or remove the
+/// files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Believe {
@@ -170,7 +170,7 @@ pub(crate) struct Believe {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// The number of the iod, as `leasehold cluster status` says it
+    /// The number of the iod, as shown by `leasehold cluster status`
     #[arg(value_name = "IOD")]
     pub(crate) iod: u16,
 
@@ -179,12 +179,13 @@ pub(crate) struct Believe {
     pub(crate) state: Option<PathBuf>,
 }
 
-/// Move what one of several metaservers is the home of to another directory, to be served there
+/// Move the home role of one of several metaservers to another directory
 ///
-/// Its metaserver must not run: that is what keeps two from being the home of the same. DIR is not
-/// served any more afterwards, and peers refuse what is started from a copy of it. Data stays on the
-/// iods. TO may be copied to another machine, as it is, before it is first served: once, to one. Which
-/// clients hold leases stands in the state directory: where that does not go along, wait two minutes.
+/// Stop its metaserver first, so that no two metaservers are the home of one object. DIR cannot be
+/// served afterwards, and peers refuse a metaserver that is started from a copy of it. The data
+/// stays on the iods. You may copy TO unchanged to another machine before its first start, but only
+/// once and to one machine. The state directory records the clients that hold leases: if you do not
+/// move it too, wait two minutes before the start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct MoveHome {
@@ -197,11 +198,12 @@ pub(crate) struct MoveHome {
     pub(crate) to: PathBuf,
 }
 
-/// Say where the data of a file lies, or where it is to lie
+/// Show the layout of a file, or set the layout of a file or directory
 ///
-/// Without options it reads the metafile alone. With one, the running metaserver moves the file to
-/// where it is to lie, in the background; what is said of a directory is for files and directories
-/// that are made in it from then on, and below. What is not said is as for the whole volume.
+/// Without options the command only reads the metafile. With options, the running metaserver moves
+/// the file to the new layout in the background. The layout of a directory applies to files and
+/// directories that are created in it afterwards, and below them. Each property without an option
+/// follows the volume.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Layout {
@@ -218,11 +220,11 @@ pub(crate) struct Layout {
     )]
     unit: Option<u32>,
 
-    /// Over how many iods a file is spread
+    /// The number of iods over which a file is spread
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=48), help_heading = IODS)]
     width: Option<u16>,
 
-    /// The number of the iod with the first stripe: else it is another for each file
+    /// The number of the iod with the first stripe [default: another one for each file]
     #[arg(long, value_name = "NUMBER", help_heading = IODS)]
     first: Option<u16>,
 
@@ -230,7 +232,7 @@ pub(crate) struct Layout {
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',', help_heading = IODS)]
     iods: Vec<u16>,
 
-    /// How many iods have each stripe
+    /// The number of iods that store each stripe
     #[arg(
         long,
         value_name = "N",
@@ -239,7 +241,7 @@ pub(crate) struct Layout {
     )]
     copies: Option<u16>,
 
-    /// Take back what was said: as for the whole volume
+    /// Reset the layout: use the defaults of the volume
     #[arg(
         long,
         conflicts_with_all = ["unit", "width", "first", "iods", "copies"],
@@ -251,19 +253,19 @@ pub(crate) struct Layout {
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(crate) state: Option<PathBuf>,
 
-    /// Say it as one line of JSON
+    /// Print one line of JSON
     #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
 }
 
 impl Layout {
-    /// Whether something is to lie otherwise.
+    /// Returns true if the options request another layout.
     pub(crate) fn says_something(&self) -> bool {
         self.as_volume || self.shape() != LayoutPolicy::default()
     }
 
-    /// What is said, all else being as for the volume.
-    pub(crate) fn shape(&self) -> LayoutPolicy {
+    /// Returns the requested layout; each missing property follows the volume.
+    pub(crate) fn shape(&self) -> Shape {
         let Self { unit, width, first, copies, .. } = *self;
         LayoutPolicy {
             unit: unit.map(|kib| kib << 10),
@@ -277,10 +279,10 @@ impl Layout {
 
 /// Serve names from a directory, and data from I/O daemons (iods)
 ///
-/// A metaserver: to its clients a server like any other. Owners, modes, times and names lie in DIR,
-/// as plain files that say where the data is; the data of all but small files is spread over the
-/// iods. With one copy an iod that is lost takes a part of every large file along, and while one is
-/// away, clients wait for what lies there. With `--copies 2` they do not notice.
+/// A metaserver: clients use it like any other server. Owners, modes, times and names lie in DIR,
+/// as plain files that record the location of the data; the data of all but small files is spread
+/// over the iods. With one copy, the loss of an iod loses a part of every large file, and while an
+/// iod is unreachable, clients wait for its data. With `--copies 2` clients do not notice either.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Meta {
@@ -290,20 +292,22 @@ pub(crate) struct Meta {
 
     /// An iod: HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server
     ///
-    /// To be given once for each, and all at each start; one that is new is used for new files.
-    /// Another server's export must let this machine's user change it, and nobody else.
+    /// Give this option once for each iod, and all iods at each start; the metaserver uses an
+    /// additional iod for new files. The export of another server must allow changes by this
+    /// machine's user, and by no other.
     #[arg(long, value_name = "IOD", required = true, help_heading = IODS)]
     pub(crate) iod: Vec<IodAddress>,
 
-    /// The file with the key of the cluster: the same for all its iods
+    /// The file with the key of the cluster, shared with all its iods
     ///
-    /// One that is not there is made.
+    /// The metaserver creates a missing file.
     #[arg(long, value_name = "FILE", help_heading = IODS)]
     pub(crate) cluster_key: Option<PathBuf>,
 
-    /// Seconds that an iod, or another metaserver, may be silent before what needs it fails
+    /// Seconds without a reply of an iod or a metaserver until operations that need it fail
     ///
-    /// Until then clients of version 3 are told every 2 seconds to come again.
+    /// Until then the server replies NFS3ERR_JUKEBOX to clients of version 3, which retry every 2
+    /// seconds.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -313,11 +317,11 @@ pub(crate) struct Meta {
     )]
     pub(crate) iod_timeout: u32,
 
-    /// Seconds that stripes of no file are kept before they are removed; 0 keeps them
+    /// Seconds until the metaserver removes stripes that belong to no file; 0 keeps them
     ///
-    /// A crash in the midst of a removal leaves such stripes. The metaserver looks for them after a
-    /// crash, and removes those that two searches so far apart have found. With 0 it only counts
-    /// them, for `leasehold cluster repair`. Several metaservers do not look.
+    /// A crash during a removal leaves such stripes. The metaserver searches for them after a
+    /// crash, and removes stripes that two searches at this distance have found. With 0 it only
+    /// counts them, for `leasehold cluster repair`. Several metaservers do not search.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -328,9 +332,10 @@ pub(crate) struct Meta {
     )]
     pub(crate) scrub_after: u32,
 
-    /// How many iods have each stripe: 1, or 2 so that one may be lost
+    /// The number of iods that store each stripe: 1, or 2 to survive the loss of one
     ///
-    /// What lies otherwise is moved in the background, also what an iod missed while it was away.
+    /// The metaserver moves files with another number of copies in the background, and brings
+    /// copies up to date that missed changes.
     #[arg(
         long,
         value_name = "N",
@@ -340,20 +345,20 @@ pub(crate) struct Meta {
     )]
     pub(crate) copies: u16,
 
-    /// The number of an iod to be left: its files are moved in the background
+    /// The number of an iod to empty: the metaserver moves its files in the background
     ///
-    /// It must be there meanwhile. `leasehold cluster status` says when all is done: then it can be
-    /// given up with `--lost`.
+    /// The iod must run meanwhile. `leasehold cluster status` reports when all files are moved:
+    /// then give the iod up with `--lost`.
     #[arg(long, value_name = "NUMBER", help_heading = IODS)]
     pub(crate) drain: Vec<u16>,
 
-    /// Move files that lie on fewer iods than there are
+    /// Move files that are spread over fewer iods than there are
     #[arg(long, help_heading = IODS)]
     pub(crate) rebalance: bool,
 
-    /// The number of an iod that is gone for good, with what only it had
+    /// The number of an iod that is lost for good, with all data that only it had
     ///
-    /// Its number stays its own: the metaserver says it where one is missing.
+    /// The metaserver never assigns the number again. It prints the number of a missing iod.
     #[arg(long, value_name = "NUMBER", help_heading = IODS)]
     pub(crate) lost: Vec<u16>,
 
@@ -368,7 +373,7 @@ pub(crate) struct Meta {
     )]
     pub(crate) stripe_unit: u32,
 
-    /// The largest file that is kept whole in DIR, in KiB
+    /// The largest file that is stored whole in DIR, in KiB
     #[arg(
         long,
         value_name = "KIB",
@@ -382,7 +387,7 @@ pub(crate) struct Meta {
     #[command(flatten)]
     pub(crate) peers: Peers,
 
-    /// The name to mount it by [default: the last part of DIR]
+    /// The name under which clients mount the directory [default: the last part of DIR]
     #[arg(long, help_heading = WHAT)]
     pub(crate) name: Option<String>,
 
@@ -390,14 +395,14 @@ pub(crate) struct Meta {
     #[arg(long, help_heading = WHAT)]
     pub(crate) read_only: bool,
 
-    /// Believe every client's word about its user, as with `serve`
+    /// Trust the user ids that every client sends, as with `serve`
     #[arg(long, help_heading = WHERE)]
     pub(crate) insecure: bool,
 
     #[command(flatten)]
     pub(crate) server: Server,
 
-    /// Say where it serves as one line of JSON
+    /// Print the addresses and exports as one line of JSON
     #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
 }
@@ -407,41 +412,45 @@ pub(crate) struct Meta {
 pub(crate) struct Peers {
     /// A metaserver of the same file system, as HOST:PORT
     ///
-    /// To be given for each of them, this one among them, in the same order at all of them. Clients
-    /// may mount any, and move. All have the same iods, cluster key, name and options of stripes,
-    /// one copy of each stripe, and no file is kept in DIR itself.
+    /// Give this option once for each metaserver, including this one, in the same order at all of
+    /// them. Clients may mount any of them, and move. All have the same iods, cluster key, name and
+    /// options of stripes. There is one copy of each stripe, and DIR stores no data of files.
     #[arg(long, value_name = "HOST:PORT", help_heading = PEERS)]
     pub(crate) peer: Vec<IodAddress>,
 
-    /// Which --peer this one is, the first being 0 [default: that of an address served here]
+    /// The index of this server in --peer, from 0 [default: the entry with an address served here]
     #[arg(long, value_name = "N", requires = "peer", help_heading = PEERS)]
     pub(crate) number: Option<u32>,
 
-    /// The number of a peer that is gone, and not waited for at the start
+    /// The number of a peer that is gone; the start does not wait for it
     ///
-    /// A metaserver serves when all others have said that they know no later metadata of it. With
-    /// --strict it waits three minutes first, until nobody goes by a lease of before.
+    /// A metaserver serves after all peers have confirmed that they have no later metadata of it.
+    /// With --strict it first waits three minutes, until all leases that it granted earlier have
+    /// expired.
     #[arg(long, value_name = "N", requires = "peer", hide_short_help = true, help_heading = PEERS)]
     pub(crate) without: Vec<u32>,
 
-    /// Show nothing that is older than the last answer of any metaserver: the same at all of them
+    /// Never show data older than the last reply of any metaserver; equal at all of them
     ///
-    /// Copies are had by leases then, of which the window is the term: who changes what others have a
-    /// lease on takes it back first, and a WRITE is answered when it is known at the home of its file.
-    /// Clients may hold leases on files. While a metaserver is away its files and directories are
-    /// waited for as those on an iod are, and what its clients held leases on for three minutes.
+    /// Metaservers then cache metadata under leases whose term is `--lazy-window`. A change first
+    /// recalls the other metaservers' leases, and the server acknowledges a WRITE only after the
+    /// file's home has recorded it. Clients may hold leases on files. While a metaserver is
+    /// unreachable, operations on its files and directories wait as for an iod, and operations on
+    /// objects that its clients hold leases on wait three minutes.
     #[arg(long, requires = "peer", conflicts_with = "search", hide_short_help = true, help_heading = PEERS)]
     pub(crate) strict: bool,
 
-    /// Whom is asked for a name that is not here
+    /// The metaservers to query for a name that this one does not have
     ///
-    /// `constant` asks the directory's home and then the object's, whatever the number of metaservers.
-    /// `sequential` asks one after the other by number, `nearest` who answered soonest lately first,
-    /// `tree` two at once, each with half of the others behind it. Not with --strict.
+    /// `constant` queries the home of the directory and then the home of the object, whatever the
+    /// number of metaservers. `sequential` queries one after the other by number, `nearest` queries
+    /// the fastest of late first, `tree` queries two in parallel, each responsible for half of the
+    /// others. Not with --strict.
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Search::Constant, hide_short_help = true, help_heading = PEERS)]
     pub(crate) search: Search,
 
-    /// Seconds for which what another metaserver said counts: the same at all of them
+    /// Seconds for which a reply of another metaserver stays valid in the cache; equal at all of
+    /// them
     #[arg(
         long,
         value_name = "SECONDS",
@@ -455,8 +464,9 @@ pub(crate) struct Peers {
 
 /// Keep stripes for a metaserver: an I/O daemon (iod)
 ///
-/// Answers only who has the key of its cluster, and keeps everything as this user. The key does not
-/// hide what passes on the wire: put iods where only the cluster's machines are.
+/// The iod serves only clients that have the key of its cluster, and stores everything as this
+/// user. The key does not encrypt the traffic: put iods on a network of the cluster's machines
+/// alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Iod {
@@ -464,23 +474,24 @@ pub(crate) struct Iod {
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// The file with the key of the cluster: the same for its metaserver and all its iods
+    /// The file with the key of the cluster, shared with its metaserver and all its iods
     ///
-    /// One that is not there is made. Unless named it is the one that the file of --config has.
+    /// The iod creates a missing file. The default is the key file that the file of --config names.
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub(crate) cluster_key: Option<PathBuf>,
 
-    /// The configuration file of the cluster, the same at all its machines
+    /// The configuration file of the cluster, equal on all its machines
     ///
-    /// `[iod]` has the directory, `[[export]]` the key; this iod is the one of `iod` that has an address
-    /// of this machine, and serves there. What is said on the command line counts before it.
+    /// `[iod]` gives the directory, `[[export]]` the key. The iod finds its own entry in `iod` by
+    /// an address of this machine, and serves there. An option on the command line overrides the
+    /// file.
     #[arg(long, value_name = "FILE", help_heading = WHAT)]
     pub(crate) config: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) server: Server,
 
-    /// Say where it serves as one line of JSON
+    /// Print the addresses as one line of JSON
     #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
 }

@@ -1,20 +1,21 @@
-//! Which of several places is this machine's own: so one file can be the same at all machines.
+//! The entries of a list that are addresses of this machine, so that all machines can share one
+//! file.
 
 use std::net::{SocketAddr, UdpSocket};
 
 use super::IodAddress;
 
-/// A place that is this machine's own.
+/// An entry with addresses of this machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Own {
-    /// Which of those that were named.
+    /// The index of the entry.
     pub(crate) at: usize,
-    /// Those of its addresses that this machine has.
+    /// The addresses of the entry that this machine has.
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// Those places that are served by whoever listens at these addresses; where none is named, all that
-/// this machine has an address of. May take long, as names of hosts are looked up.
+/// Returns the entries that a server with these addresses serves; without addresses, all entries
+/// with an address of this machine. Resolves names of hosts, and may take long.
 pub(crate) fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
     let one = |(at, place): (usize, &IodAddress)| {
         let addresses = place.addresses().into_iter();
@@ -24,14 +25,14 @@ pub(crate) fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
     places.iter().enumerate().filter_map(one).collect()
 }
 
-/// The places in words.
+/// Formats the entries.
 pub(crate) fn named(places: &[IodAddress], own: &[Own]) -> String {
     let names: Vec<_> = own.iter().map(|own| places[own.at].to_string()).collect();
     names.join(" and ")
 }
 
 fn is_own(address: SocketAddr, listen: &[SocketAddr]) -> bool {
-    // Who has an address can have a socket there.
+    // A socket can be bound only to an address of this machine.
     let is_here = || UdpSocket::bind((address.ip(), 0)).is_ok();
     let is_served = |on: &SocketAddr| {
         let is_all = on.ip().is_unspecified() && on.is_ipv4() == address.is_ipv4();
@@ -51,11 +52,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_own_by_where_it_is_listened() {
-        // From the block for documentation: nobody has it.
+    fn own_entry_is_found_by_listen_address() {
+        // An address of the block for documentation, which no machine has.
         let all = ["203.0.113.1:2049", "127.0.0.2:2049", "127.0.0.3", "127.0.0.3:99"];
         assert_eq!(found(&all, &["127.0.0.2:2049"]), [1]);
-        assert_eq!(found(&all, &["127.0.0.3:2049"]), [2], "the usual port");
+        assert_eq!(found(&all, &["127.0.0.3:2049"]), [2], "the default port");
         assert_eq!(found(&all, &["0.0.0.0:99"]), [3]);
         assert_eq!(found(&all, &["0.0.0.0:2049"]), [1, 2]);
         assert_eq!(found(&all, &["[::]:2049", "127.0.0.3:99"]), [3]);

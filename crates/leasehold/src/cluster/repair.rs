@@ -1,7 +1,8 @@
-//! Stripes that no file has any more.
+//! Stripes that belong to no file.
 //!
-//! Where no metaserver serves the directory, this process looks at its metafiles and asks the iods
-//! itself; else the metaserver does so, which knows what is being made, moved and renamed.
+//! If no metaserver serves the directory, this process reads its metafiles and queries the iods
+//! itself. Otherwise the metaserver does so, because it knows the creations, moves and renames in
+//! progress.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -28,23 +29,23 @@ use crate::say::say;
 use crate::serving::Serving;
 use crate::stripes;
 
-/// How long an iod is waited for that does not answer any more.
+/// The timeout of calls to an iod.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was found on an iod.
+/// The result for an iod.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FoundOn {
     label: String,
-    /// How many objects it has; none where it does not answer.
+    /// The number of its objects; `None` if it is unreachable.
     objects: Option<u64>,
-    /// How many of them are of no file, and their bytes.
+    /// The number of objects that belong to no file, and their bytes.
     orphans: u64,
     bytes: u64,
-    /// How many of these were removed, where that was asked for.
+    /// The number of removed objects, if the removal was requested.
     removed: Option<u64>,
 }
 
-/// Finds what no file has any more, and removes it where that is asked for.
+/// Finds stripes that belong to no file, and removes them if requested.
 pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
     if is_one_of_several(&options.directory) {
         return Err(Kind::Directory.because(SearchError::Several.to_string()));
@@ -57,18 +58,18 @@ pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
     say(found.iter().map(|on| on.text(is_most)).collect::<String>())
 }
 
-/// Has the metaserver look that has the directory.
+/// Makes the metaserver of the directory search.
 fn by_metaserver(options: &Repair, taken: &Failure) -> Result<Vec<FoundOn>, Failure> {
     let directory = checks::directory(&options.directory)?;
     let path = directory.to_str().ok_or_else(|| {
-        Kind::Directory.because(format!("{}: its name is no text", directory.display()))
+        Kind::Directory.because(format!("the name of {} is not UTF-8", directory.display()))
     })?;
     let state = running::state_of(options.state.as_deref(), Some(&directory));
     let state = state.map_err(|error| Kind::Directory.because(format!("{taken}, and {error}")))?;
     let mut metaserver = Conversation::connect(&state).map_err(|error| {
         let place = state.display();
         Kind::Directory.because(format!(
-            "{taken}, and no server answers at {place} ({error}): name its state directory with \
+            "{taken}, and no server replies at {place} ({error}): name its state directory with \
              --state DIR"
         ))
     })?;
@@ -76,15 +77,15 @@ fn by_metaserver(options: &Repair, taken: &Failure) -> Result<Vec<FoundOn>, Fail
     let request = Request::Repair { path: path.to_owned(), remove, even_most };
     control::ask_again(&mut metaserver, &state, &request)
         .and_then(|told| {
-            serde_json::from_value(told).map_err(|error| format!("the answer is strange: {error}"))
+            serde_json::from_value(told).map_err(|error| format!("invalid reply: {error}"))
         })
         .map_err(|text| Kind::Running.because(text))
 }
 
-/// Looks at a volume of this server.
+/// Searches a volume of this server.
 ///
 /// # Errors
-/// What is wrong and what to do, as text.
+/// The fault and its remedy, as text.
 pub(crate) fn repair_served(
     serving: &Serving,
     path: &Path,
@@ -93,7 +94,7 @@ pub(crate) fn repair_served(
 ) -> Result<Vec<FoundOn>, String> {
     let of = serving.volume_of(path).filter(|(directory, _)| directory == path);
     let (directory, volume) =
-        of.ok_or_else(|| format!("{} is no directory of names of this server", path.display()))?;
+        of.ok_or_else(|| format!("{} is not a directory of names of this server", path.display()))?;
     let unable = |error: &dyn fmt::Display| format!("{error}; nothing was removed");
     let found = stripes::aside(|| volume.striped.search()).map_err(|error| unable(&error))?;
     let found = found.map_err(|error| unable(&error))?;
@@ -104,10 +105,10 @@ pub(crate) fn repair_served(
         tracing::info!(
             directory = %path.display(),
             removed = removed.iter().sum::<u64>(),
-            "stripes of no file were removed"
+            "removed stripes that belong to no file"
         );
         stripes::removals::trust(&volume.striped, path).unwrap_or_else(|error| {
-            tracing::warn!(directory = %path.display(), %error, "the names cannot be stamped");
+            tracing::warn!(directory = %path.display(), %error, "cannot write the identity of the volume into the names");
         });
         Some(removed)
     } else {
@@ -120,7 +121,7 @@ pub(crate) fn repair_served(
     Ok(told)
 }
 
-/// Looks while nobody serves the directory.
+/// Searches a directory that no metaserver serves.
 fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
     let (iods, key) = options.iods.found(Some(&options.directory))?;
     let cluster = Cluster::start(key.as_deref(), PATIENCE, Asker::Command)?;
@@ -130,7 +131,7 @@ fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
         .collect::<Result<_, _>>()?;
     let volume = iods.first().map(|iod| iod.volume);
     if let Some(other) = iods.iter().find(|iod| Some(iod.volume) != volume) {
-        let text = format!("the iod {} is another volume's", other.label);
+        let text = format!("the iod {} belongs to another volume", other.label);
         return Err(Kind::Directory.because(text));
     }
     let objects = iods.iter_mut().map(|iod| Some(core::mem::take(&mut iod.objects))).collect();
@@ -149,15 +150,15 @@ fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
             gone.count() as u64
         });
         removed = Some(gone.collect::<Vec<_>>());
-        // Without the mark the next metaserver only counts the stripes of no file that it finds.
+        // Without the mark the next metaserver only counts such stripes.
         let _ = stripes::removals::mark_repaired(&options.directory);
     }
     let labels = iods.iter().map(|iod| iod.label.clone());
     Ok(told(labels, &leftovers, removed.as_deref()))
 }
 
-/// Refuses to remove what can hardly be of no file, and makes sure that what was found to have no
-/// name has none after a crash.
+/// Refuses a removal that is probably wrong, and syncs the names so that objects without a name
+/// have none after a crash.
 fn may_be_removed(left: &Leftovers, directory: &Path, even_most: bool) -> Result<(), String> {
     let (count, all, place) = (left.count(), left.all(), directory.display());
     if even_most || !left.are_most() {
@@ -166,14 +167,14 @@ fn may_be_removed(left: &Leftovers, directory: &Path, even_most: bool) -> Result
     }
     Err(if left.is_volumes {
         format!(
-            "{count} of all {all} objects are of no file, so {place} may not have all names; \
-             nothing was removed. If it has, say --even-most"
+            "{count} of all {all} objects belong to no file, so {place} may lack names; nothing was \
+             removed. If {place} has all names, add --even-most"
         )
     } else {
         format!(
-            "no file in {place} has stripes of this volume: all such files were removed, or it is \
-             not the directory of its metaserver; nothing was removed. If all were removed, say \
-             --even-most"
+            "no file in {place} has stripes of this volume: either all such files were removed, or \
+             this is not the directory of its metaserver; nothing was removed. If all files were \
+             removed, add --even-most"
         )
     })
 }
@@ -194,7 +195,7 @@ fn told(
     .collect()
 }
 
-/// Whether most objects are of no file.
+/// Returns true if most objects belong to no file.
 fn most(iods: impl Iterator<Item = (u64, u64)>) -> bool {
     let (all, orphans) = iods.fold((0, 0), |(all, sum), (of, orphans)| (all + of, sum + orphans));
     2 * orphans > all
@@ -204,24 +205,24 @@ impl FoundOn {
     fn text(&self, is_most: bool) -> String {
         let Self { label, objects, orphans, bytes, removed } = self;
         let Some(objects) = objects else {
-            return format!("{label}: away, what it has was not looked at\n");
+            return format!("{label}: unreachable, not searched\n");
         };
         let done = match (orphans, removed) {
             (0, _) => String::new(),
             (_, None) if is_most => {
-                format!(", {bytes} bytes, to be removed with --remove --even-most")
+                format!(", {bytes} bytes, remove them with --remove --even-most")
             }
-            (_, None) => format!(", {bytes} bytes, to be removed with --remove"),
+            (_, None) => format!(", {bytes} bytes, remove them with --remove"),
             (_, Some(removed)) if removed == orphans => format!(", {bytes} bytes, removed"),
             (_, Some(removed)) => format!(
-                ", {bytes} bytes, {removed} of them removed: others cannot be now, or are in use"
+                ", {bytes} bytes, {removed} of them removed: the others are in use or unreachable"
             ),
         };
-        format!("{label}: {orphans} of {objects} objects are of no file{done}\n")
+        format!("{label}: {orphans} of {objects} objects belong to no file{done}\n")
     }
 }
 
-/// What an iod has.
+/// The objects of an iod.
 struct Held {
     label: String,
     volume: u64,
@@ -233,16 +234,16 @@ impl Held {
     async fn by(cluster: &Cluster, address: &IodAddress) -> Result<Self, Failure> {
         let part = cluster.find(address).await?;
         let label = part.label;
-        let files = part.files.ok_or_else(|| failed(&label, &"it does not answer"))?;
+        let files = part.files.ok_or_else(|| failed(&label, &"it does not reply"))?;
         let mark = Mark::of(&files).await.ok().flatten();
-        let mark = mark.ok_or_else(|| failed(&label, &"it holds no stripes"))?;
-        let folder = FileIod::open(files, &mark).await.map_err(|error| failed(&label, &error))?;
+        let mark = mark.ok_or_else(|| failed(&label, &"it is not a directory for stripes"))?;
+        let folder = Folder::open(files, &mark).await.map_err(|error| failed(&label, &error))?;
         let objects = list(&folder).await.map_err(|error| failed(&label, &error))?;
         Ok(Self { label, volume: mark.volume, folder, objects })
     }
 }
 
-/// Takes out the objects of all files in a metaserver's directory.
+/// Removes the objects of all files in a metaserver's directory from the list.
 fn take_out_named(directory: &Path, listed: &mut Listed) -> Result<(), Failure> {
     let mut folders = vec![directory.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -266,7 +267,7 @@ fn placed(file: &PathBuf) -> Result<Option<Placed>, Failure> {
     let mut head = Vec::new();
     let read = File::open(file).and_then(|file| file.take(512).read_to_end(&mut head));
     read.map_err(|error| unreadable(file, &error))?;
-    Placed::read(&head).map_err(|_| unreadable(file, &"it is no metafile"))
+    Placed::read(&head).map_err(|_| unreadable(file, &"not a metafile"))
 }
 
 fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {

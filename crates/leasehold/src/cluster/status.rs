@@ -1,4 +1,4 @@
-//! How the volumes of a running metaserver are.
+//! The state of the volumes of a running metaserver.
 
 use futures_util::future::{join, join_all};
 use leasehold_fs::FsError;
@@ -16,7 +16,7 @@ use crate::say::say;
 use crate::serving::Serving;
 use crate::stripes::Volume;
 
-/// Says how the volumes of a running server are.
+/// Prints the state of the volumes of a running server.
 pub(crate) fn status(options: &Status) -> Result<(), Failure> {
     let state = options.which.state()?;
     let told = control::ask(&state, &Request::Volumes);
@@ -25,20 +25,20 @@ pub(crate) fn status(options: &Status) -> Result<(), Failure> {
         return say(format!("{told}\n"));
     }
     let volumes: Vec<VolumeView> = serde_json::from_value(told)
-        .map_err(|error| Kind::Running.because(format!("the answer is strange: {error}")))?;
+        .map_err(|error| Kind::Running.because(format!("invalid reply: {error}")))?;
     match volumes.is_empty() {
-        true => say("no data of this server lies on iods\n"),
+        true => say("this server has no data on iods\n"),
         false => say(volumes.iter().map(text).collect::<String>()),
     }
 }
 
-/// The volumes of this server, for who asks by its socket.
+/// Returns the volumes of this server, for the control socket.
 pub(crate) fn volumes(serving: &Serving) -> Value {
     serde_json::to_value(views(serving)).unwrap_or_default()
 }
 
-/// The volumes of this server. All that have a part in one are asked at once, and each that is away
-/// is waited for.
+/// Returns the volumes of this server. Queries all their iods and metaservers in parallel, and
+/// waits for the timeout of unreachable ones.
 pub(crate) fn views(serving: &Serving) -> Vec<VolumeView> {
     let volumes = serving.volumes();
     let views = volumes.iter().map(|(name, volume)| view(name, volume));
@@ -110,13 +110,13 @@ async fn view(name: &str, volume: &Volume) -> VolumeView {
 fn text(told: &VolumeView) -> String {
     let copies = if told.copies == 1 { "one copy" } else { "two copies" };
     let files = match (told.settled, told.misplaced) {
-        (true, _) => "all files lie where they should".to_owned(),
-        (false, 0) => "looking for files to be moved".to_owned(),
-        (false, files) => format!("{files} files or more are to be moved"),
+        (true, _) => "all files have their intended layout".to_owned(),
+        (false, 0) => "searching for files to move".to_owned(),
+        (false, files) => format!("at least {files} files to move"),
     };
     let behind = match told.behind {
         0 => String::new(),
-        files => format!(", {files} of them since a copy is behind"),
+        files => format!(", {files} of them because a copy is out of date"),
     };
     let mut text = format!("{}: volume {}, {copies}; {files}{behind}\n", told.name, told.volume);
     text += &of_no_file(told);
@@ -127,8 +127,8 @@ fn text(told: &VolumeView) -> String {
     for PeerView { number, address, this, away, busy_tenths, connections } in &told.metaservers {
         let how = match (this, away) {
             (true, _) => "this one",
-            (false, true) => "away",
-            (false, false) => "there",
+            (false, true) => "unreachable",
+            (false, false) => "reachable",
         };
         let load = busy_tenths.zip(*connections);
         let load = load.map(|(tenths, connections)| {
@@ -140,17 +140,17 @@ fn text(told: &VolumeView) -> String {
     for iod in &told.iods {
         let IodView { number, label, what, away, free_bytes, refuses, waiting_removals, .. } = iod;
         let how = match (what.as_str(), away, free_bytes) {
-            ("gone", ..) => "gone for good".to_owned(),
-            (_, true, _) => "away".to_owned(),
+            ("gone", ..) => "permanently lost".to_owned(),
+            (_, true, _) => "unreachable".to_owned(),
             (_, false, bytes) => format!("{} MiB free", bytes.unwrap_or_default() >> 20),
         };
-        let drained = if what == "drained" { ", not to be used" } else { "" };
+        let drained = if what == "drained" { ", drained" } else { "" };
         let refuses = refuses.as_ref().filter(|_| !away);
         let refusing =
-            refuses.map_or_else(String::new, |error| format!(", refuses changes: {error}"));
+            refuses.map_or_else(String::new, |error| format!(", rejects changes: {error}"));
         let waiting = match waiting_removals {
             0 => String::new(),
-            count => format!(", {count} stripes of removed files wait for it"),
+            count => format!(", {count} stripes of removed files await removal"),
         };
         let older = older(iod);
         text += &format!("  iod {number}, {label}: {how}{drained}{refusing}{waiting}{older}\n");
@@ -158,31 +158,31 @@ fn text(told: &VolumeView) -> String {
     text
 }
 
-/// The words of the status on an iod that is older than its metaserver knows it.
+/// Describes a rolled-back iod.
 fn older(iod: &IodView) -> String {
     let needed = match (iod.older, iod.older_files) {
         (false, _) => return String::new(),
-        (true, None) => "its data is not used".to_owned(),
+        (true, None) => "its data is rejected".to_owned(),
         (true, Some(files)) => format!(
             "{files} files have no other copy and fail with EIO, see leasehold cluster believe"
         ),
     };
-    format!(", OLDER than its metaserver knows it, restored from a backup? {needed}")
+    format!(", OLDER than the metaserver's record, restored from a backup? {needed}")
 }
 
-/// The lines about objects that no file has.
+/// Formats the lines about objects that belong to no file.
 fn of_no_file(told: &VolumeView) -> String {
     let found = match (told.orphans, told.orphan_bytes) {
         (Some(count), Some(bytes)) if count > 0 => format!(
-            "  {count} stripes of no file, {} KiB: see leasehold cluster repair\n",
+            "  {count} stripes that belong to no file, {} KiB: see leasehold cluster repair\n",
             bytes.div_ceil(1024)
         ),
         _ => String::new(),
     };
     let search = match (told.orphans_possible, told.consistency.is_some()) {
         (false, _) => "",
-        (true, false) => "  stripes of no file may be left: a search for them is to come\n",
-        (true, true) => "  stripes of no file may be left, and several metaservers look for none\n",
+        (true, false) => "  stripes may belong to no file: a search is pending\n",
+        (true, true) => "  stripes may belong to no file, and several metaservers do not search\n",
     };
     found + search
 }

@@ -1,4 +1,4 @@
-//! A whole cluster on this machine, to try.
+//! A trial cluster on this machine.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::options::Try;
 use crate::failure::{Failure, Kind};
 
-/// Runs a cluster until it is asked to end.
+/// Runs a cluster until a signal ends it.
 pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     let termination = Termination::prepare();
     let key = options.directory.join("cluster.key");
@@ -28,7 +28,7 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
         iod.args(["--listen", "127.0.0.1:0", "--json"]).stdout(Stdio::piped());
         let mut iod = Running::start(iod)?;
         let port = iod.port()?;
-        // Iods keep their places by their marks, and may come back at other ports.
+        // A mark identifies each iod, which may use other ports after a restart.
         for meta in &mut metas {
             meta.args(["--iod", &format!("127.0.0.1:{port}")]);
         }
@@ -47,19 +47,19 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     termination.wait();
     let has_failed = watch.end();
     drop(mounted);
-    // They may have got the signal too, and then end already.
+    // The processes may have received the signal too, and may be ending already.
     drop(parts);
     if has_failed {
-        let text = "a part of the cluster has failed, as it says above: the others were ended";
+        let text = "a process of the cluster has failed, as its message above reports: the others were ended";
         return Err(Kind::Running.because(text));
     }
     Ok(())
 }
 
-/// A watch over processes: when a process fails, the watch asks this process to end.
+/// A watch over processes: when a process fails, the watch ends this process by a signal.
 struct Watch {
     is_over: Arc<AtomicBool>,
-    /// Gives true if a process has failed.
+    /// Returns true if a process has failed.
     thread: JoinHandle<bool>,
 }
 
@@ -90,7 +90,7 @@ impl Watch {
     }
 }
 
-/// The commands of all metaservers, which lack the iods, and where the first listens.
+/// Returns the commands of all metaservers, without the iods, and the address of the first.
 fn metaservers(options: &Try, key: &Path) -> Result<(Vec<Command>, SocketAddr), Failure> {
     let first = options.listen;
     let places = (0..options.metaservers).map(|number| match number {
@@ -120,17 +120,17 @@ fn metaservers(options: &Try, key: &Path) -> Result<(Vec<Command>, SocketAddr), 
     Ok((commands?, places[0]))
 }
 
-/// An address with a port that nobody has now.
+/// Returns an address with a free port.
 fn free(address: IpAddr) -> Result<SocketAddr, Failure> {
     let socket = TcpListener::bind((address, 0)).and_then(|socket| socket.local_addr());
-    socket.map_err(|error| Kind::Address.because(format!("no port is free: {error}")))
+    socket.map_err(|error| Kind::Address.because(format!("no free port: {error}")))
 }
 
-/// The command of a role over a directory of its own.
+/// Builds the command of a role with its own directory.
 fn role(role: &str, below: &Path, name: &str, key: &Path) -> Result<Command, Failure> {
     let directory = below.join(name);
     fs::create_dir_all(&directory).map_err(|error| {
-        Kind::Directory.because(format!("cannot make {}: {error}", directory.display()))
+        Kind::Directory.because(format!("cannot create {}: {error}", directory.display()))
     })?;
     let mut command = this_program()?;
     command.arg(role).arg(&directory).arg("--state").arg(below.join(format!("state-{name}")));
@@ -145,18 +145,18 @@ fn this_program() -> Result<Command, Failure> {
         .map_err(|error| Kind::Running.because(format!("cannot find this program: {error}")))
 }
 
-/// A mount of the cluster, which ends when this is dropped.
+/// A mount of the cluster, unmounted on drop.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
     fn new(at: SocketAddr, place: &'a Path) -> Result<Self, Failure> {
         fs::create_dir_all(place).map_err(|error| {
-            Kind::Directory.because(format!("cannot make {}: {error}", place.display()))
+            Kind::Directory.because(format!("cannot create {}: {error}", place.display()))
         })?;
         let source = format!("{at}:/cluster");
         let mut command = this_program()?;
         let done = command.arg("mount").arg(source).arg(place).status();
-        // It has said why not.
+        // The command has reported its failure.
         let is_mounted = done.is_ok_and(|status| status.success());
         is_mounted.then_some(Self(place)).ok_or_else(|| Kind::Running.silently())
     }
@@ -164,19 +164,19 @@ impl<'a> Mounted<'a> {
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        // What cannot be unmounted ends with the processes that still use it.
+        // A mount that is in use ends with the processes that use it.
         let _ = this_program().map(|mut program| program.arg("umount").arg(self.0).status());
     }
 }
 
-/// How long a metaserver may take to start, and how often it is looked whether it has.
+/// The time that a metaserver may take to start, and the interval between checks.
 const START: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// The time between two looks at a cluster that runs.
+/// The interval between checks of a running cluster.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A process that is asked to end when this is dropped.
+/// A process that receives SIGTERM on drop.
 struct Running(Child);
 
 impl Running {
@@ -187,32 +187,32 @@ impl Running {
         })
     }
 
-    /// True if the process has ended by a failure. A process that was asked to end ends with
-    /// success.
+    /// Returns true if the process has ended with a failure. A process that a signal has ended
+    /// exits with success.
     fn has_failed(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(Some(status)) if !status.success())
     }
 
-    /// The port of the line that it says.
+    /// Reads the port from the ready message.
     fn port(&mut self) -> Result<u64, Failure> {
         let mut line = String::new();
         if let Some(stdout) = self.0.stdout.take() {
-            // What cannot be read is no line, which is told below.
+            // An unreadable line has no port, which is reported below.
             let _ = BufReader::new(stdout).read_line(&mut line);
         }
         let ready: Value = serde_json::from_str(&line).unwrap_or_default();
         let port = ready["addresses"][0]["port"].as_u64();
-        // It has said why.
+        // The iod has reported the reason.
         port.ok_or_else(|| Kind::Running.because("an iod did not start"))
     }
 }
 
 impl Running {
-    /// Waits until it listens.
+    /// Waits until the process listens.
     fn wait_until_reached(&mut self, at: SocketAddr) -> Result<(), Failure> {
         let start = Instant::now();
         while TcpStream::connect(at).is_err() {
-            // Where it has ended it has said why.
+            // If the process has ended, it has reported the reason.
             if !matches!(self.0.try_wait(), Ok(None)) || start.elapsed() > START {
                 return Err(Kind::Running.because("the metaserver did not start"));
             }
@@ -224,7 +224,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that ended by itself is not there any more.
+        // A process that has ended by itself is gone.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let _ = self.0.wait();
     }

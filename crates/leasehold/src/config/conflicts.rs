@@ -16,15 +16,15 @@ use crate::checks;
 use crate::config::options::{Export, File};
 use crate::failure::{Failure, Kind};
 
-/// More threads than any machine has processors only take memory and descriptors.
+/// More threads than any machine has processors only cost memory and descriptors.
 const THREADS_MAX: usize = 1024;
 
-/// A value that the server cannot have, and its place in the file.
+/// An invalid value, and its place in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) table: &'static str,
     pub(super) key: &'static str,
-    /// The place of the value in its list.
+    /// The index of the value in its list.
     pub(super) at: usize,
     pub(super) text: String,
 }
@@ -42,17 +42,17 @@ impl From<Conflict> for Failure {
     }
 }
 
-/// The first conflict.
+/// Returns the first conflict.
 pub(super) fn find(server: &Server, limits: &Limits) -> Result<(), Conflict> {
     if server.threads.map_or(0, NonZeroUsize::get) > THREADS_MAX {
         return Err(Conflict::of("threads", format!("threads must be 1 to {THREADS_MAX}")));
     }
     if server.stable_log_size.is_some_and(|size| size.0 >> 20 < u64::from(STABLE_LOG_MIB_MIN)) {
-        let text = "the size of a stable log must be 8 MiB at least";
+        let text = "the size of a stable log must be at least 8 MiB";
         return Err(Conflict::of("stable-log-size", text));
     }
     if server.portmap.is_some() && server.register {
-        let text = "portmap and register exclude each other: choose who tells clients";
+        let text = "portmap and register exclude each other: choose one";
         return Err(Conflict::of("register", text));
     }
     let may = TRANSFER_BYTES_MIN..=u64::from(TRANSFER_BYTES_MAX);
@@ -63,7 +63,7 @@ pub(super) fn find(server: &Server, limits: &Limits) -> Result<(), Conflict> {
     addresses(server)
 }
 
-/// Addresses that cannot be listened on together.
+/// Finds addresses that cannot be used together.
 fn addresses(server: &Server) -> Result<(), Conflict> {
     let listen = &server.listen;
     for (at, address) in listen.iter().enumerate() {
@@ -93,8 +93,8 @@ fn addresses(server: &Server) -> Result<(), Conflict> {
     Ok(())
 }
 
-/// True if both addresses are the same for a client that calls one of them. A port that the system
-/// picks is free.
+/// Returns true if a client of one address could reach the socket of the other. A port that the
+/// system chooses never overlaps.
 fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let is_any = |address: IpAddr| address.is_unspecified();
     let (host, other_host) = (one.ip(), other.ip());
@@ -104,11 +104,11 @@ fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
         && (host == other_host || is_any(host) || is_any(other_host))
 }
 
-/// Finds the faults that a server would find when it opens the directories that the file names.
-/// Only `check` calls this function, since a server opens the directories anyway.
+/// Finds the faults that a server would find when it opens the directories in the file. Only
+/// `check` calls this function, because a server opens the directories anyway.
 ///
 /// # Errors
-/// The first directory that cannot be served, or cannot have stripes.
+/// The first directory that cannot be served, or cannot store stripes.
 pub(super) fn look(path: &Path) -> Result<(), Failure> {
     let (source, file) = Source::read(path)?;
     let File { export, .. } = &file;
@@ -137,13 +137,13 @@ fn served(export: &Export) -> Result<(), Wrong> {
         if !is_marked(path) && !is_empty(path) {
             let shown = path.display();
             let text =
-                format!("{shown} has files in it that are no stripes: name an empty directory");
+                format!("{shown} contains files that are not stripes: name an empty directory");
             return Err(Wrong::at(place, text));
         }
     }
     if !is_volume && !is_empty(export.directory.get_ref()) {
-        let text = "files that are there already cannot be striped: with new places for stripes \
-                    the served directory must be empty; copy the files in through a mount";
+        let text = "existing files cannot be striped: with new directories for stripes the served \
+                    directory must be empty; copy the files in through a mount";
         return Err(Wrong::at(&export.directory, text));
     }
     Ok(())
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_cover_each_other_are_refused() {
+    fn overlapping_addresses_are_rejected() {
         let find = |listen: &[&str], http| {
             super::find(&server(listen, http), &Limits::default()).map_err(|it| (it.key, it.at))
         };
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_are_refused() {
+    fn values_out_of_range_are_rejected() {
         let threads = NonZeroUsize::new(100_000);
         let server = Server { threads, ..Server::default() };
         let found = find(&server, &Limits::default()).expect_err("no machine has as many");

@@ -1,4 +1,4 @@
-//! A plan in words: what `check` prints, and what differs between two plans.
+//! A plan as text: the output of `check`, and the difference between two plans.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use super::{Plan, Planned, is_name};
 use crate::stripes::Layout;
 
-/// What a server is, a line each: what about, and what holds.
+/// The properties of a server, one line each: a name and a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts(BTreeMap<String, String>);
 
-/// What is not the same in two plans.
+/// The differences between two plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Difference {
-    /// What changes at once.
+    /// Changes that take effect at once.
     pub(crate) changes: Vec<String>,
-    /// What would change with a restart.
+    /// Changes that take effect after a restart.
     pub(crate) after_restart: Vec<String>,
 }
 
-/// What begins the name of a fact that only a restart changes.
+/// The prefix of the name of a fact that only a restart changes.
 const FIXED: &str = "server ";
 
-/// What ends the name of the fact of how an export is spread.
+/// The suffix of the name of the fact about the stripes of an export.
 const STRIPES: &str = ", stripes";
 
 impl Facts {
@@ -35,32 +35,32 @@ impl Facts {
         let server = &plan.server;
         let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
         put(format!("{FIXED}listen"), listen.join(", "));
-        let udp = if server.answers_datagrams() { "answered" } else { "not answered" };
+        let udp = if server.answers_datagrams() { "served" } else { "not served" };
         put(format!("{FIXED}udp"), udp.to_owned());
         put(format!("{FIXED}state"), plan.state.display().to_string());
         put(format!("{FIXED}durability"), format!("{:?}", plan.durability()).to_lowercase());
         let log = server.stable_log.as_ref().map(|log| log.display().to_string());
         put(format!("{FIXED}stable-log"), log.unwrap_or_else(|| "none".to_owned()));
         let told = match (server.portmap(), server.register) {
-            (Some(Some(address)), _) => format!("by a portmapper on {address}"),
-            (Some(None), _) => "by a portmapper on port 111".to_owned(),
-            (None, true) => "by rpcbind".to_owned(),
-            (None, false) => "not told".to_owned(),
+            (Some(Some(address)), _) => format!("portmapper on {address}"),
+            (Some(None), _) => "portmapper on port 111".to_owned(),
+            (None, true) => "registered with rpcbind".to_owned(),
+            (None, false) => "not registered".to_owned(),
         };
         put(format!("{FIXED}port"), told);
-        let announced = if server.announce { "on the local network" } else { "nowhere" };
+        let announced = if server.announce { "on the local network" } else { "no" };
         put(format!("{FIXED}announced"), announced.to_owned());
         let bound = server.bind_at.as_ref().map(ToString::to_string);
-        put(format!("{FIXED}bound"), bound.unwrap_or_else(|| "nowhere".to_owned()));
+        put(format!("{FIXED}bound"), bound.unwrap_or_else(|| "no".to_owned()));
         let or_usual = |number: Option<std::num::NonZeroUsize>| {
-            number.map_or_else(|| "as usual".to_owned(), |number| number.to_string())
+            number.map_or_else(|| "default".to_owned(), |number| number.to_string())
         };
         put(format!("{FIXED}threads"), or_usual(server.threads()));
         put(format!("{FIXED}connections"), or_usual(plan.limits.connections));
         let each = or_usual(plan.limits.connections_per_client);
         put(format!("{FIXED}connections-per-client"), each);
         let http = server.http.map(|address| address.to_string());
-        put(format!("{FIXED}http"), http.unwrap_or_else(|| "not shown".to_owned()));
+        put(format!("{FIXED}http"), http.unwrap_or_else(|| "off".to_owned()));
         if !server.http_name.is_empty() {
             put(format!("{FIXED}http-names"), server.http_name.join(", "));
         }
@@ -75,7 +75,7 @@ impl Facts {
         Self(facts)
     }
 
-    /// What holds after a reload: of what only a restart changes, what held before.
+    /// Returns the facts after a reload: facts that only a restart changes keep their old values.
     pub(crate) fn reloaded(&self, next: &Self) -> Self {
         let fixed = |about: &str| about.starts_with(FIXED);
         let old = self.0.iter().filter(|(about, _)| fixed(about));
@@ -83,7 +83,7 @@ impl Facts {
         Self(old.chain(new).map(|(about, what)| (about.clone(), what.clone())).collect())
     }
 
-    /// What differs in `next`.
+    /// Returns the differences of `next`.
     pub(crate) fn difference(&self, next: &Self) -> Difference {
         let mut difference = Difference::default();
         let abouts: std::collections::BTreeSet<_> = self.0.keys().chain(next.0.keys()).collect();
@@ -95,7 +95,7 @@ impl Facts {
                 (None, Some(after)) => format!("{about}: new, {after}"),
                 (None, None) => continue,
             };
-            // A directory that is served keeps its stripes until it is opened again.
+            // A served directory keeps its stripes until it is opened again.
             let is_layout = about.strip_suffix(STRIPES).is_some_and(|export| {
                 self.0.get(export).is_some_and(|served| next.0.get(export) == Some(served))
             });
@@ -110,8 +110,8 @@ impl Facts {
 }
 
 impl Plan {
-    /// What everybody may do, where other machines reach the server at one of these addresses and
-    /// no rule says who may.
+    /// Describes the rights of all clients, if other machines reach the server at one of these
+    /// addresses and an export has a rule for all clients.
     pub(crate) fn open_to_everybody(&self, addresses: &[SocketAddr]) -> Vec<String> {
         let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) else {
             return Vec::new();
@@ -124,7 +124,7 @@ impl Plan {
             });
             if let Some(rule) = open {
                 let (name, may) = (&export.name, grant(rule, export.read_only));
-                lines.push(format!("Everybody who reaches {address} {may}: {name}."));
+                lines.push(format!("All clients that reach {address} {may}: {name}."));
             }
         }
         lines
@@ -135,7 +135,7 @@ impl Planned {
     fn put(&self, facts: &mut BTreeMap<String, String>) {
         let name = &self.name;
         let how = if self.read_only { ", read-only" } else { "" };
-        let far = if self.cross { ", with what is mounted below" } else { "" };
+        let far = if self.cross { ", with file systems mounted below" } else { "" };
         let directory = self.directory.display();
         facts.insert(format!("export {name}"), format!("{directory}{how}{far}"));
         if let Some(spread) = self.spread() {
@@ -148,7 +148,8 @@ impl Planned {
         }
     }
 
-    /// How its data is spread, and which of several metaservers this is, where it is.
+    /// Describes the distribution of its data, and the group of metaservers; `None` without
+    /// stripes.
     pub(crate) fn spread(&self) -> Option<String> {
         let Layout { paths, iods, unit_kib, inline_kib, copies, group, .. } = &self.layout;
         if !self.layout.is_spread() {
@@ -162,7 +163,7 @@ impl Planned {
         Some(format!("{}, {sizes}{}", paths.join(", "), group.unwrap_or_default()))
     }
 
-    /// What is granted to whom, a line a rule.
+    /// Describes the rules, one line each.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(at, rule): (usize, &Rule)| {
             let text = |one: &leasehold_serve::access::Clients| {
@@ -182,21 +183,21 @@ impl Planned {
     }
 }
 
-/// What a rule lets its clients do, as the end of a sentence.
+/// Describes the rights that a rule grants, as the end of a sentence.
 pub(crate) fn grant(rule: &Rule, export_is_read_only: bool) -> String {
     let identity = &rule.identity;
     let user = identity.anonymous;
     let anonymous = match (user.uid, user.gid) {
-        (leasehold_fs::NOBODY, leasehold_fs::NOBODY) => "nobody".to_owned(),
+        (leasehold_fs::NOBODY, leasehold_fs::NOBODY) => "the anonymous user".to_owned(),
         (uid, gid) => format!("user {uid} group {gid}"),
     };
     let what =
         if rule.read_only || export_is_read_only { "may read" } else { "may read and change" };
     let mut parts = vec![what.to_owned()];
     parts.push(match identity.squash {
-        Squash::All => format!("all as {anonymous}"),
-        Squash::Root => format!("root of theirs as {anonymous}"),
-        Squash::None => "root of theirs as root here".to_owned(),
+        Squash::All => format!("all users as {anonymous}"),
+        Squash::Root => format!("client root as {anonymous}"),
+        Squash::None => "client root as root here".to_owned(),
     });
     if !identity.users.ranges().is_empty() {
         parts.push(format!("users by a map of {}", ranges(&identity.users)));
@@ -205,10 +206,10 @@ pub(crate) fn grant(rule: &Rule, export_is_read_only: bool) -> String {
         parts.push(format!("groups by a map of {}", ranges(&identity.groups_map)));
     }
     if identity.groups == Groups::Server {
-        parts.push("groups by this machine's list".to_owned());
+        parts.push("groups from this machine's list".to_owned());
     }
     if rule.insecure {
-        parts.push("believed from any port".to_owned());
+        parts.push("trusted from any port".to_owned());
     }
     parts.join(", ")
 }

@@ -1,5 +1,5 @@
-//! The commented file that `leasehold config init` writes, and the reference of its options: both
-//! from the definition of the options.
+//! The commented file that `leasehold config init` writes, and the reference of its options. Both
+//! are generated from the definition of the options.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -11,11 +11,11 @@ use super::options::File;
 use crate::failure::{Failure, Kind};
 use crate::options::Init;
 
-/// Where options stand in the file.
+/// A table of options in the file.
 struct Table {
-    /// What stands before them.
+    /// The heading.
     head: &'static str,
-    /// The name of their definition.
+    /// The name of the definition.
     definition: &'static str,
     /// Options that the commented file has without a `#`.
     plain: &'static [&'static str],
@@ -30,11 +30,11 @@ const TABLES: &[Table] = &[
 ];
 
 const HEAD: &str = "\
-# What a Leasehold server serves, and to whom: leasehold serve --config FILE
+# The configuration of a Leasehold server: leasehold serve --config FILE
 #
-# What stands behind `# ` and a name is the default or an example; take the `# ` away to change it.
-# `leasehold check --config FILE` says what it all means, `leasehold reload` has a running server
-# take it over, and `leasehold why` explains what one client may do.
+# A line with `# ` and a name shows the default or an example; remove the `# ` to change it.
+# `leasehold check --config FILE` explains the effect of the file, `leasehold reload` makes a running
+# server apply it, and `leasehold why` explains the rights of one client.
 ";
 
 /// Writes the commented file.
@@ -55,11 +55,12 @@ pub(crate) fn run(options: &Init) -> Result<(), Failure> {
     })
 }
 
-/// The commented file.
+/// Returns the commented file.
 pub(crate) fn commented() -> String {
     let mut text = HEAD.to_owned();
     for table in TABLES {
-        // With the others it would not be a file of most servers, or be refused for what it lacks.
+        // Without the `#` these tables would change most servers, or be rejected because options
+        // are missing.
         let hidden = if ["Client", "Iod"].contains(&table.definition) { "# " } else { "" };
         let _ = write!(text, "\n{hidden}{}\n", table.head);
         for option in options(table) {
@@ -74,11 +75,11 @@ pub(crate) fn commented() -> String {
     text
 }
 
-/// One option as it is defined.
+/// One option of the definition.
 struct Defined {
     name: String,
     comment: String,
-    /// Its default or an example, as the file has it.
+    /// Its default or an example, in the syntax of the file.
     value: String,
 }
 
@@ -94,7 +95,7 @@ fn options(table: &Table) -> Vec<Defined> {
             value: as_toml(&property["init"]),
         })
         .collect();
-    // What must be there comes first; the others in the order of their names.
+    // Required options come first; the others follow in the order of their names.
     options.sort_by_key(|option| !["directory", "from"].contains(&&*option.name));
     options
 }
@@ -121,13 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_is_what_the_code_says() {
+    fn reference_matches_the_code() {
         let mut text = String::from(
             "# The configuration file\n\n\
-             What `leasehold serve --config FILE` takes, in TOML. `leasehold config init` writes a \
-             file with all of this in comments. An option that is not known is refused. What can \
-             be said on the command line too counts before the file. The same file can be at all \
-             machines of a cluster: what `leasehold iod --config FILE` takes of it is said at `[iod]`.\n",
+             The options of `leasehold serve --config FILE`, in TOML. `leasehold config init` writes \
+             a file with all of them in comments. Unknown options are errors. An option on the \
+             command line overrides the file. All machines of a cluster can share one file: `[iod]` \
+             describes the options that `leasehold iod --config FILE` uses.\n",
         );
         for table in TABLES {
             write!(text, "\n## `{}`\n", table.head).expect("a string takes all");
@@ -144,12 +145,12 @@ mod tests {
             return;
         }
         let written = fs::read_to_string(&path).expect("the document is there");
-        assert!(written == text, "configuration.md is out of date: REFERENCE=rewrite mends it");
+        assert!(written == text, "configuration.md is out of date: REFERENCE=rewrite updates it");
     }
 
-    /// Every option has a comment and a value, and the file is read with all of them.
+    /// Every option has a comment and a value, and the file can be parsed with all of them.
     #[test]
-    fn the_commented_file_is_a_file() {
+    fn commented_file_is_valid() {
         let count: usize = TABLES.iter().map(|table| options(table).len()).sum();
         assert!(count >= 20, "{count} options");
         let empty = |option: &Defined| option.comment.is_empty() || option.value.is_empty();

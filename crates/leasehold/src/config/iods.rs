@@ -1,4 +1,4 @@
-//! What an iod takes from the file that describes its cluster.
+//! The configuration of an iod, from the file that describes its cluster.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -16,13 +16,13 @@ use crate::cluster::{IodAddress, Own, named, own};
 use crate::failure::{Failure, Kind};
 use crate::stripes::overlap;
 
-/// What makes a file describe a cluster.
+/// The remedy for a file that does not describe a cluster.
 const CLUSTER: &str = "name all iods with `iod`, and their key with `cluster-key`, in [[export]]";
 
-/// What to do where the file does not tell where an iod serves.
-const SAY: &str = "say where this one serves with --listen ADDR:PORT";
+/// The remedy for a file without the address of the iod.
+const SAY: &str = "give the address of this iod with --listen ADDR:PORT";
 
-/// What an iod is to be.
+/// The configuration of an iod.
 pub(super) struct Keeper {
     pub(super) directory: PathBuf,
     pub(super) cluster_key: PathBuf,
@@ -30,24 +30,24 @@ pub(super) struct Keeper {
     pub(super) limits: Limits,
 }
 
-/// An iod of a cluster, as the file has it.
+/// An entry for an iod in the file.
 struct Place<'a> {
     iod: IodAddress,
     export: &'a Export,
     said: &'a Spanned<String>,
 }
 
-/// Where the iods of this file keep stripes, where it says so.
+/// Returns the directory for stripes, if the file has one.
 pub(super) fn directory(file: &File) -> Result<Option<PathBuf>, Wrong> {
     let Some(table) = &file.iod else { return Ok(None) };
     if places(file)?.is_empty() {
-        return Err(Wrong::at(table, format!("an iod is one of a cluster: {CLUSTER}")));
+        return Err(Wrong::at(table, format!("an iod belongs to a cluster: {CLUSTER}")));
     }
     Ok(Some(table.get_ref().directory.get_ref().clone()))
 }
 
 impl Keeper {
-    /// What the command line asks for, with the file that it names.
+    /// Reads the configuration from the command line and its file.
     pub(super) fn of(options: &Iod) -> Result<Self, Failure> {
         let Iod { directory, cluster_key, config, server, .. } = options;
         match (config, directory, cluster_key) {
@@ -59,8 +59,8 @@ impl Keeper {
                 limits: Limits::default(),
             }),
             (None, ..) => {
-                let text = "name a directory and --cluster-key FILE, or with --config FILE a file \
-                            that has both";
+                let text = "name a directory and --cluster-key FILE, or a file with both by \
+                            --config FILE";
                 Err(Kind::Options.because(text))
             }
         }
@@ -71,7 +71,7 @@ impl Keeper {
         let at = |wrong: Wrong| source.at(&wrong);
         let places = places(&file).map_err(at)?;
         if places.is_empty() {
-            return Err(source.lacks(&format!("describes no cluster: {CLUSTER}")));
+            return Err(source.lacks(&format!("does not describe a cluster: {CLUSTER}")));
         }
         let directory = match (&options.directory, &file.iod) {
             (Some(directory), _) => checks::directory(directory)?,
@@ -81,7 +81,7 @@ impl Keeper {
                 found.map_err(|error| at(Wrong::at(place, error.to_string())))?
             }
             (None, None) => {
-                let text = "says no directory for an iod: add [iod] with `directory`, or name DIR";
+                let text = "names no directory for an iod: add [iod] with `directory`, or name DIR";
                 return Err(source.lacks(text));
             }
         };
@@ -95,7 +95,7 @@ impl Keeper {
         };
         let cluster_key = match &options.cluster_key {
             Some(key) => key.clone(),
-            // Where addresses are translated on the way it serves on none that is named.
+            // With translated addresses, no entry has an address of this machine.
             None if own.is_empty() => key(places.iter()).map_err(at)?,
             None => key(own.iter().map(|own| &places[own.at])).map_err(at)?,
         };
@@ -121,17 +121,17 @@ fn places(file: &File) -> Result<Vec<Place<'_>>, Wrong> {
     Ok(places)
 }
 
-/// Refuses a directory for stripes that lies in one that is served on this machine, or around it.
+/// Rejects a directory for stripes that lies inside or around a directory that this machine serves.
 fn is_apart(stripes: &Path, file: &File) -> Result<(), Wrong> {
     for export in &file.export {
         let place = &export.get_ref().directory;
-        // On most machines of iods there is no such directory.
+        // Most machines with an iod do not have this directory.
         let Ok(served) = place.get_ref().canonicalize() else { continue };
         if overlap(stripes, &served).map_err(|error| Wrong::at(place, error.to_string()))? {
             let stripes = stripes.display();
             let text = format!(
-                "lies in {stripes}, which is for stripes, or that in it: give each a directory of \
-                 its own"
+                "this directory and {stripes}, which is for stripes, contain one another: use \
+                 separate directories"
             );
             return Err(Wrong::at(place, text));
         }
@@ -139,7 +139,7 @@ fn is_apart(stripes: &Path, file: &File) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Where the one serves that has an address of this machine.
+/// Returns the addresses of the only entry with an address of this machine.
 fn listen(
     places: &[Place<'_>],
     iods: &[IodAddress],
@@ -149,10 +149,7 @@ fn listen(
     let (at, addresses) = match own {
         [Own { at, addresses }] => (*at, addresses),
         [] => {
-            return wrong(
-                0,
-                format!("no `iod` is an address of this machine: add its own, or {SAY}"),
-            );
+            return wrong(0, format!("no `iod` has an address of this machine: add one, or {SAY}"));
         }
         [first, ..] => {
             let all = named(iods, own);
@@ -167,25 +164,25 @@ fn listen(
         addresses.iter().copied().filter(|address| !address.ip().is_loopback()).collect();
     if reached.is_empty() {
         let text =
-            format!("{host} leads to the loopback here, where no other machine comes: {SAY}");
+            format!("{host} resolves to the loopback, which other machines cannot reach: {SAY}");
         return wrong(at, text);
     }
     Ok(reached)
 }
 
-/// The one key that these have.
+/// Returns the only key of these entries.
 fn key<'a, 'b: 'a>(places: impl Iterator<Item = &'a Place<'b>>) -> Result<PathBuf, Wrong> {
     let mut keys = BTreeSet::new();
     let mut first = None;
     for place in places {
         let first = first.get_or_insert(place.said);
         let Some(key) = &place.export.cluster_key else {
-            let text = "its export has no key of the cluster: name the file with `cluster-key`";
+            let text = "its export has no cluster key: name the file with `cluster-key`";
             return Err(Wrong::at(place.said, text));
         };
         keys.insert(key);
         if keys.len() > 1 {
-            let text = "iods of several clusters may be meant: say which with --cluster-key FILE";
+            let text = "the iods belong to several clusters: choose one with --cluster-key FILE";
             return Err(Wrong::at(first, text));
         }
     }

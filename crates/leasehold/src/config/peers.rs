@@ -1,4 +1,4 @@
-//! The metaservers of one file system, as the file names them.
+//! The metaservers of one file system, from the file.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,8 @@ use super::rules::Wrong;
 use crate::cluster::group::{Search, WINDOW_S, WINDOWS_S};
 use crate::cluster::{Group, IodAddress, Own, named, own};
 
-/// The group that an export is served by, where that is said, by a server that listens there.
+/// Returns the group of metaservers of an export, for a server that listens at `listen`; `None`
+/// without peers.
 pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Group>, Wrong> {
     let Some(first) = export.peer.first() else {
         return match of_several(export) {
@@ -22,17 +23,17 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
     let is_peer = |number: u32| (number as usize) < peers.len();
     let me = match &export.number {
         Some(number) if !is_peer(*number.get_ref()) => {
-            return Err(Wrong::at(number, "must be that of a `peer`, from 0 on"));
+            return Err(Wrong::at(number, "must be the index of a `peer`, from 0"));
         }
         Some(number) => *number.get_ref(),
         None => own_number(&peers, listen).map_err(|text| {
-            let say = "or say with `number` which of these this is, 0 being the first";
+            let say = "or give the index of this server with `number`, from 0";
             Wrong::at(first, format!("{text}; {say}"))
         })?,
     };
     let is_another = |other: u32| is_peer(other) && other != me;
     if let Some(other) = export.without.iter().find(|other| !is_another(*other.get_ref())) {
-        return Err(Wrong::at(other, "must be the number of another `peer`"));
+        return Err(Wrong::at(other, "must be the index of another `peer`"));
     }
     let strict = export.strict.as_ref().is_some_and(|strict| *strict.get_ref());
     if let (true, Some(search)) = (strict, &export.search) {
@@ -42,19 +43,21 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
     if let Some(window) = &export.lazy_window
         && !WINDOWS_S.contains(&i64::from(window_s))
     {
-        return Err(Wrong::at(window, "must be 1 second to a minute"));
+        return Err(Wrong::at(window, "must be 1 to 60 seconds"));
     }
     if export.iod.is_empty() {
-        return wrong("several metaservers have their data on iods: name them with `iod`");
+        return wrong("several metaservers require iods: name them with `iod`");
     }
     if export.cluster_key.is_none() {
-        return wrong("metaservers know each other by a key: name its file with `cluster-key`");
+        return wrong(
+            "metaservers authenticate each other by a key: name its file with `cluster-key`",
+        );
     }
     let copies = export.copies.as_ref().map_or(1, |copies| *copies.get_ref());
     if copies > 1 || export.rebalance || !export.drained().is_empty() {
         return wrong(
-            "with `peer` there is one copy of each stripe, and it stays where it is: other \
-             metaservers would not hear that it moved",
+            "with `peer` each stripe has one copy that never moves, because other metaservers \
+             would not learn of a move",
         );
     }
     let without = export.without.iter().map(|other| *other.get_ref()).collect();
@@ -62,32 +65,33 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
     Ok(Some(Group { peers, me, without, strict, search, window_s }))
 }
 
-/// The number of the peer that is this machine, where that is not said.
+/// Finds the index of this machine among the peers by its addresses.
 ///
 /// # Errors
-/// What is to be done about it, as text.
+/// The remedy, as text.
 pub(crate) fn own_number(peers: &[IodAddress], listen: &[SocketAddr]) -> Result<u32, String> {
     let found = own(peers, listen);
     match found.as_slice() {
         [Own { at, .. }] => Ok(u32::try_from(*at).expect("they are few")),
         [] if listen.is_empty() => {
-            Err("no peer is an address of this machine: name that among them".to_owned())
+            Err("no peer has an address of this machine: add one".to_owned())
         }
         [] => {
             let listen: Vec<_> = listen.iter().map(ToString::to_string).collect();
             let listen = listen.join(" and ");
-            Err(format!("this machine serves no peer's address: listen there, and not on {listen}"))
+            Err(format!("no peer has the address {listen}: listen on the address of a peer"))
         }
         [_, _, ..] => {
             let all = named(peers, &found);
-            Err(format!("this machine serves the addresses of several peers, {all}: listen on one"))
+            Err(format!("this machine has the addresses of several peers, {all}: listen on one"))
         }
     }
 }
 
-/// What is said that several metaservers alone have.
+/// Finds an option that requires several metaservers.
 fn of_several(export: &Export) -> Option<Wrong> {
-    let text = |option: &str| format!("`{option}` is for several metaservers: name all as `peer`");
+    let text =
+        |option: &str| format!("`{option}` requires several metaservers: name all as `peer`");
     let number = export.number.as_ref().map(|said| Wrong::at(said, text("number")));
     let without = export.without.first().map(|said| Wrong::at(said, text("without")));
     let strict = export.strict.as_ref().map(|said| Wrong::at(said, text("strict")));
@@ -102,10 +106,10 @@ fn peers(named: &[Spanned<String>]) -> Result<Vec<IodAddress>, Wrong> {
         let peer: IodAddress =
             place.get_ref().parse().map_err(|text: String| Wrong::at(place, text))?;
         if matches!(peer, IodAddress::Export(_)) {
-            return Err(Wrong::at(place, "a `peer` is HOST:PORT of a metaserver"));
+            return Err(Wrong::at(place, "a `peer` must be HOST:PORT of a metaserver"));
         }
         if peers.contains(&peer) {
-            return Err(Wrong::at(place, "is named twice: each metaserver has one place"));
+            return Err(Wrong::at(place, "names a metaserver twice"));
         }
         peers.push(peer);
     }

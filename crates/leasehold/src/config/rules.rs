@@ -1,4 +1,4 @@
-//! From the rules of the file to those that the server asks for each call.
+//! Converts the rules of the file into the rules that the server applies to each call.
 
 use std::net::IpAddr;
 use std::ops::Range as Span;
@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::options::{Client, Groups, Id, Mapping, Squash};
 
-/// What is wrong, and where in the file.
+/// A fault, and its place in the file.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) span: Span<usize>,
@@ -25,7 +25,7 @@ impl Wrong {
     }
 }
 
-/// The rule that an export without rules has: all for everybody, but root.
+/// Returns the rule of an export without rules: full access for all clients, with root squashed.
 pub(super) fn without_any() -> Rule {
     let identity = Identity { squash: access::Squash::Root, ..Identity::default() };
     Rule { clients: vec![Clients::everybody()], read_only: false, insecure: false, identity }
@@ -61,7 +61,7 @@ pub(super) fn rule(client: &Client) -> Result<Rule, Wrong> {
     })
 }
 
-/// Whom a text means; the name of a host is looked up later, as that may take long.
+/// Parses the clients of a rule; names of hosts are resolved later, because that may take long.
 fn clients(from: &Spanned<String>) -> Result<Clients, Wrong> {
     let text = from.get_ref().clone();
     if text == "*" {
@@ -70,29 +70,30 @@ fn clients(from: &Spanned<String>) -> Result<Clients, Wrong> {
     let networks = match text.parse::<Network>() {
         Ok(network) => vec![network],
         Err(BadNetwork::HostBits(network)) => {
-            let text = format!("{text} has bits set that do not count: write {network}");
+            let text = format!("{text} has bits set beyond its prefix: write {network}");
             return Err(Wrong::at(from, text));
         }
         Err(BadNetwork::Prefix) => {
-            let text = format!("{text} is no network: write it as 10.0.0.0/8 or fd00::/8");
+            let text = format!("{text} is not a network: write it like 10.0.0.0/8 or fd00::/8");
             return Err(Wrong::at(from, text));
         }
         Err(BadNetwork::NoAddress) if is_host(&text) => Vec::new(),
         Err(BadNetwork::NoAddress) => {
-            let text = format!("{text:?} is no address, network or name of a host");
+            let text = format!("{text:?} is not an address, network or name of a host");
             return Err(Wrong::at(from, text));
         }
     };
     Ok(Clients { text, networks })
 }
 
-/// Whether a text may be the name of a host. One of digits and dots alone is a mistyped address.
+/// Returns true if a text may be the name of a host. A text of digits and dots is a mistyped
+/// address.
 fn is_host(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     text.bytes().all(letter) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Looks the names of hosts up; says which have no address.
+/// Resolves the names of hosts; returns the names without an address.
 pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
     let mut unknown = Vec::new();
     for clients in rules.iter_mut().flat_map(|rule| &mut rule.clients) {
@@ -103,7 +104,7 @@ pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
             Ok(addresses) => addresses,
             Err(error) => {
                 unknown.push(format!("{}: {error}", clients.text));
-                // What was known is better than nothing while nobody can be asked.
+                // The known addresses remain valid while the name service is unreachable.
                 continue;
             }
         };
@@ -112,12 +113,12 @@ pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
     unknown
 }
 
-/// Whether it is a name, whose addresses have to be looked up.
+/// Returns true for a name, whose addresses have to be resolved.
 pub(crate) fn is_name(clients: &Clients) -> bool {
     clients.text != "*" && clients.text.parse::<Network>() == Err(BadNetwork::NoAddress)
 }
 
-/// Of what there are numbers and names.
+/// The kinds of ids that have numbers and names.
 #[derive(Clone, Copy)]
 enum Kind {
     Group,
@@ -134,7 +135,7 @@ impl Kind {
     }
 }
 
-/// An anonymous user or group.
+/// Parses an anonymous user or group.
 fn one(id: Option<&Spanned<Id>>, kind: Kind) -> Result<u32, Wrong> {
     let Some(id) = id else { return Ok(NOBODY) };
     match span(id.get_ref(), kind) {
@@ -152,7 +153,7 @@ fn map(mappings: &[Spanned<Mapping>], kind: Kind) -> Result<IdMap, Wrong> {
     IdMap::new(ranges).map_err(|(one, other)| {
         let place = mappings.last().expect("what overlaps is two at least");
         let (a, b, c, d) = (one.first, one.last, other.first, other.last);
-        Wrong::at(place, format!("{a}-{b} and {c}-{d} overlap: each number may stand in one"))
+        Wrong::at(place, format!("{a}-{b} and {c}-{d} overlap: each number may occur once"))
     })
 }
 
@@ -161,16 +162,18 @@ fn range(mapping: &Mapping, kind: Kind) -> Result<Range, String> {
     let (to, to_last) = span(&mapping.to, kind)?;
     let to_one = to == to_last;
     if !to_one && to_last - to != last - first {
-        return Err("both ranges must be of one length, or `to` a single number".to_owned());
+        return Err(
+            "both ranges must have the same length, or `to` must be a single number".to_owned()
+        );
     }
     Ok(Range { first, last, to, to_one: to_one && first != last })
 }
 
-/// The first and the last number that are meant. The largest of all is no user's and no group's: the
-/// kernel takes it for none.
+/// Parses the first and the last number. The largest number is not valid: the kernel uses it for
+/// "no id".
 fn span(id: &Id, kind: Kind) -> Result<(u32, u32), String> {
     match numbers(id, kind)? {
-        (_, u32::MAX) => Err(format!("{} is no user and no group", u32::MAX)),
+        (_, u32::MAX) => Err(format!("{} is not a valid user or group", u32::MAX)),
         numbers => Ok(numbers),
     }
 }

@@ -1,4 +1,4 @@
-//! The text of the file, and what is wrong with it, by its place there.
+//! The text of the file, and the reports of faults with their places.
 
 use std::fs;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use super::options::File;
 use super::rules::Wrong;
 use crate::failure::{Failure, Kind};
 
-/// A file that was read.
+/// A configuration file.
 pub(super) struct Source {
     shown: String,
     text: String,
 }
 
 impl Source {
-    /// Reads a file that is well formed.
+    /// Reads and parses a file.
     pub(super) fn read(path: &Path) -> Result<(Self, File), Failure> {
         let shown = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|error| {
@@ -34,7 +34,7 @@ impl Source {
         Ok((source, file))
     }
 
-    /// Says what is wrong, and where.
+    /// Reports a fault with its place.
     pub(super) fn at(&self, wrong: &Wrong) -> Failure {
         let (line, column) = place(&self.text, wrong.span.start);
         Kind::Options.because(format!("{}:{line}:{column}: {}", self.shown, wrong.text))
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// The place of a value, or of one value in its list.
+    /// Returns the place of a value, or of one value in its list.
     fn place_of(&self, table: &str, key: &str, at: usize) -> Option<Range<usize>> {
         let whole = DeTable::parse(&self.text).ok()?;
         let value = whole.get_ref().get(table)?.get_ref().as_table()?.get(key)?;
@@ -57,13 +57,13 @@ impl Source {
         Some(in_list.map_or_else(|| value.span(), Spanned::span))
     }
 
-    /// Says what the file lacks.
+    /// Reports a missing part of the file.
     pub(super) fn lacks(&self, text: &str) -> Failure {
         Kind::Options.because(format!("{} {text}", self.shown))
     }
 }
 
-/// What the parser says, in words of somebody who writes a file.
+/// Translates a message of the parser into the terms of the configuration file.
 fn plain(message: &str) -> String {
     const WORDS: &[(&str, &str)] = &[
         ("unknown field", "unknown option"),
@@ -72,10 +72,13 @@ fn plain(message: &str) -> String {
         ("expected a sequence", "expected a list: put it in [ ]"),
         ("expected a string", "expected a text: put it in \" \""),
         ("expected a boolean", "expected true or false"),
-        ("expected a nonzero usize", "expected a number from 1 on"),
-        ("expected usize", "expected a number from 1 on"),
+        ("expected a nonzero usize", "expected a number of at least 1"),
+        ("expected usize", "expected a number of at least 1"),
         ("expected struct Mapping", "expected { from = ..., to = ... }"),
-        ("invalid socket address syntax", "no address with a port: write it as \"192.0.2.1:2049\""),
+        (
+            "invalid socket address syntax",
+            "not an address with a port: write it like \"192.0.2.1:2049\"",
+        ),
     ];
     let mut text = message.to_owned();
     for (theirs, ours) in WORDS {
@@ -84,7 +87,7 @@ fn plain(message: &str) -> String {
     text
 }
 
-/// Line and column of a byte, from 1.
+/// Returns the line and the column of a byte, from 1.
 fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -30,7 +30,7 @@ fn read(text: &str) -> Result<Plan, String> {
 }
 
 #[test]
-fn a_file_says_what_is_served_and_to_whom() {
+fn file_defines_exports_and_rules() {
     let plan = read(
         "[server]\nSTATE\nlisten = ['127.0.0.1:0', '[::1]:0']\nportmap = '127.0.0.1:0'\n\
          [limits]\ntransfer-size = '64 KiB'\n\
@@ -48,10 +48,10 @@ fn a_file_says_what_is_served_and_to_whom() {
     let may = |at: usize| grant(&plan.exports[at].rules[0], plan.exports[at].read_only);
     assert_eq!(
         may(0),
-        "may read and change, all as user 0 group 65534, users by a map of 5-9 to 1, 20-29 to 40 \
-         and on, groups by this machine's list, believed from any port"
+        "may read and change, all users as user 0 group 65534, users by a map of 5-9 to 1, 20-29 to \
+         40 and on, groups from this machine's list, trusted from any port"
     );
-    assert_eq!(may(1), "may read, root of theirs as nobody");
+    assert_eq!(may(1), "may read, client root as the anonymous user");
     let everybody = Access::new(plan.exports[1].rules.clone());
     assert!(everybody.has(Ipv4Addr::new(192, 0, 2, 1).into()));
 }
@@ -72,7 +72,7 @@ fn names_of_hosts_are_looked_up() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn fault_is_reported_with_its_line() {
     let export = "[[export]]\ndirectory = 'HOME/data'\n";
     let client = format!("{export}[[export.client]]\n");
     for (text, told) in [
@@ -87,17 +87,20 @@ fn what_is_wrong_is_named_with_its_line() {
         (format!("{export}name = 'a/b'\n"), "FILE:3:8: "),
         (
             format!("{client}from = ['10.0.0.1/8']\n"),
-            "bits set that do not count: write 10.0.0.0/8",
+            "bits set beyond its prefix: write 10.0.0.0/8",
         ),
-        (format!("{client}from = ['*', '10.0.0.0/99']\n"), "FILE:4:14: 10.0.0.0/99 is no network"),
-        (format!("{client}from = ['10.0.0']\n"), "FILE:4:9: \"10.0.0\" is no address"),
+        (
+            format!("{client}from = ['*', '10.0.0.0/99']\n"),
+            "FILE:4:14: 10.0.0.0/99 is not a network",
+        ),
+        (format!("{client}from = ['10.0.0']\n"), "FILE:4:9: \"10.0.0\" is not an address"),
         (format!("{client}squash = 'root'\n"), "missing option `from`"),
         (format!("{client}from = ['*']\nsquash = 'some'\n"), "FILE:5:10: unknown value `some`"),
         (format!("{client}from = ['*']\nanonuid = 'nosuchuser'\n"), "no user \"nosuchuser\""),
         (format!("{client}from = ['*']\nanonuid = '1-2'\n"), "FILE:5:11: is a range"),
         (
             format!("{client}from = ['*']\nuid-map = [{{ from = '1-3', to = '5-6' }}]\n"),
-            "FILE:5:12: both ranges must be of one length",
+            "FILE:5:12: both ranges must have the same length",
         ),
         (
             format!(
@@ -108,14 +111,14 @@ fn what_is_wrong_is_named_with_its_line() {
         (format!("{client}from = []\n"), "FILE:4:8: names no client"),
         (format!("{client}from = '*'\n"), "FILE:4:8: invalid type: string \"*\", expected a list"),
         (format!("{client}from = ['*']\nanonuid = -1\n"), "FILE:5:11: expected a number up to"),
-        (format!("{client}from = ['*']\nanongid = 4294967295\n"), "FILE:5:11: 4294967295 is no"),
-        (format!("[server]\nlisten = ['127.0.0.1']\n{export}"), "FILE:2:11: no address with a"),
+        (format!("{client}from = ['*']\nanongid = 4294967295\n"), "FILE:5:11: 4294967295 is not"),
+        (format!("[server]\nlisten = ['127.0.0.1']\n{export}"), "FILE:2:11: not an address with"),
         (format!("{export}{export}"), "FILE:3:1: another export has this name"),
         (format!("{export}name = 'a'\n{export}name = 'b'\n"), "another export has this directory"),
         ("[server]\nSTATE\n".to_owned(), "serves nothing: add [[export]]"),
         (format!("[limits]\ntransfer-size = '2 MiB'\n{export}"), "transfer-size must be 4 KiB to"),
-        (format!("[limits]\nconnections = 0\n{export}"), "FILE:2:15: must be 1 at least"),
-        (format!("[server]\nlog = 'loud'\n{export}"), "\"loud\" is none of off,"),
+        (format!("[limits]\nconnections = 0\n{export}"), "FILE:2:15: must be at least 1"),
+        (format!("[server]\nlog = 'loud'\n{export}"), "\"loud\" is not one of off,"),
         (format!("[server]\nstate = 'HOME/data/state'\n{export}"), "lies in the served directory"),
     ] {
         let error = read(&text).expect_err("it is wrong");
@@ -124,7 +127,7 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
-fn the_command_line_counts_before_the_file() {
+fn command_line_overrides_file() {
     let (_home, file) = home(
         "[server]\nSTATE\nlisten = ['127.0.0.1:1']\nthreads = 7\nregister = true\n\
          [[export]]\ndirectory = 'HOME/data'\n",
@@ -141,7 +144,7 @@ fn the_command_line_counts_before_the_file() {
 }
 
 #[test]
-fn what_differs_is_told_by_line() {
+fn differences_are_listed_by_line() {
     let (_home, file) = home(
         "[server]\nSTATE\n[[export]]\ndirectory = 'HOME/data'\n\
          [[export.client]]\nfrom = ['10.0.0.0/8']\n",
@@ -154,13 +157,13 @@ fn what_differs_is_told_by_line() {
     fs::write(&file, format!("{text}{more}").replace("[[export]]", "threads = 3\n[[export]]"))
         .expect("there is room");
     let difference = before.difference(&facts());
-    assert_eq!(difference.after_restart, ["threads: as usual -> 3"]);
+    assert_eq!(difference.after_restart, ["threads: default -> 3"]);
     assert_eq!(
         difference.changes,
         [
-            "export /data, rule 1: 10.0.0.0/8 may read and change, root of theirs as nobody -> \
-             10.0.0.0/8 may read and change, root of theirs as root here",
-            "export /data, rule 2: new, * may read, root of theirs as nobody"
+            "export /data, rule 1: 10.0.0.0/8 may read and change, client root as the anonymous user \
+             -> 10.0.0.0/8 may read and change, client root as root here",
+            "export /data, rule 2: new, * may read, client root as the anonymous user"
         ]
     );
     let kept = before.reloaded(&facts());
@@ -169,7 +172,7 @@ fn what_differs_is_told_by_line() {
 }
 
 #[test]
-fn stripes_of_what_is_served_change_with_a_restart() {
+fn stripes_of_served_directory_change_after_restart() {
     let export = "[[export]]\ndirectory = 'HOME/data'\nstripe = ['HOME/more']\n";
     let (_home, file) = home(&format!("[server]\nSTATE\n{export}"));
     let facts = || Facts::of(&Plan::read(&file, &Server::default()).expect("it is well formed"));
@@ -185,11 +188,11 @@ fn stripes_of_what_is_served_change_with_a_restart() {
 const OVER_IODS: &str = "[[export]]\ndirectory = 'HOME/data'\niod = ['a:1', 'b:1']\n\
                          cluster-key = 'HOME/key'\n";
 
-/// Metaservers of it, on one.
+/// The metaservers of the export, on one line.
 const PEERS: &str = "peer = ['a:2049', 'b:2049']\n";
 
 #[test]
-fn a_file_says_which_of_several_metaservers_this_is() {
+fn file_determines_own_metaserver_number() {
     let group = |more: &str| {
         let plan = read(&format!("{OVER_IODS}{PEERS}number = 1\n{more}[server]\nSTATE\n"));
         let mut exports = plan.expect("it is well formed").exports.into_iter();
@@ -210,7 +213,7 @@ fn a_file_says_which_of_several_metaservers_this_is() {
 }
 
 #[test]
-fn the_number_is_found_by_where_it_listens() {
+fn own_number_is_found_by_listen_address() {
     let number = |peers: &str, listen: &str| {
         let text = format!("{OVER_IODS}peer = [{peers}]\n[server]\nSTATE\nlisten = ['{listen}']\n");
         read(&text).map(|plan| plan.exports[0].layout.group.as_ref().map(|group| group.me))
@@ -219,50 +222,53 @@ fn the_number_is_found_by_where_it_listens() {
     assert_eq!(number(peers, "127.0.0.3:99"), Ok(Some(2)));
     assert_eq!(number(peers, "0.0.0.0:2049"), Ok(Some(1)));
     let told = number(peers, "127.0.0.9:2049").expect_err("it is no peer's");
-    assert!(told.contains("FILE:5:9: this machine serves no peer's address"), "{told}");
+    assert!(told.contains("FILE:5:9: no peer has the address 127.0.0.9:2049"), "{told}");
     let told = number("'127.0.0.2', '127.0.0.3'", "0.0.0.0:2049").expect_err("it is which?");
     assert!(told.contains("several peers, 127.0.0.2 and 127.0.0.3: listen on one"), "{told}");
-    // What is said counts.
+    // An explicit number has precedence.
     let said = format!("{OVER_IODS}peer = ['127.0.0.2', '127.0.0.3']\nnumber = 1\n");
     let plan = read(&format!("{said}[server]\nSTATE\n")).expect("it is well formed");
     assert_eq!(plan.exports[0].layout.group.as_ref().map(|group| group.me), Some(1));
 }
 
 #[test]
-fn several_metaservers_in_a_file_are_of_one_mind() {
+fn invalid_options_of_several_metaservers_are_rejected() {
     let one = "[[export]]\ndirectory = 'HOME/data'\n";
     let numbered = format!("{OVER_IODS}{PEERS}number = 0\n");
     for (text, told) in [
-        (format!("{OVER_IODS}number = 0\n"), "FILE:5:10: `number` is for several metaservers"),
-        (format!("{OVER_IODS}strict = true\n"), "FILE:5:10: `strict` is for several"),
-        (format!("{OVER_IODS}search = 'tree'\n"), "FILE:5:10: `search` is for several"),
-        (format!("{OVER_IODS}lazy-window = 3\n"), "FILE:5:15: `lazy-window` is for several"),
-        (format!("{OVER_IODS}without = [1]\n"), "FILE:5:12: `without` is for several"),
+        (format!("{OVER_IODS}number = 0\n"), "FILE:5:10: `number` requires several metaservers"),
+        (format!("{OVER_IODS}strict = true\n"), "FILE:5:10: `strict` requires several"),
+        (format!("{OVER_IODS}search = 'tree'\n"), "FILE:5:10: `search` requires several"),
+        (format!("{OVER_IODS}lazy-window = 3\n"), "FILE:5:15: `lazy-window` requires several"),
+        (format!("{OVER_IODS}without = [1]\n"), "FILE:5:12: `without` requires several"),
         (
             format!("{OVER_IODS}peer = ['203.0.113.1', '203.0.113.2']\n"),
-            "FILE:5:9: no peer is an address of this machine: name that among them; or say with `number`",
+            "FILE:5:9: no peer has an address of this machine: add one; or give the index of this server",
         ),
-        (format!("{OVER_IODS}{PEERS}number = 2\n"), "FILE:6:10: must be that of a `peer`"),
-        (format!("{numbered}without = [1, 0]\n"), "FILE:7:15: must be the number of another"),
-        (format!("{numbered}without = [2]\n"), "FILE:7:12: must be the number of another"),
+        (format!("{OVER_IODS}{PEERS}number = 2\n"), "FILE:6:10: must be the index of a `peer`"),
+        (format!("{numbered}without = [1, 0]\n"), "FILE:7:15: must be the index of another"),
+        (format!("{numbered}without = [2]\n"), "FILE:7:12: must be the index of another"),
         (format!("{numbered}strict = true\nsearch = 'tree'\n"), "FILE:8:10: `search` and `strict"),
         (format!("{numbered}search = 'all'\n"), "unknown value `all`"),
-        (format!("{numbered}lazy-window = 0\n"), "FILE:7:15: must be 1 second to a minute"),
-        (format!("{numbered}lazy-window = 61\n"), "FILE:7:15: must be 1 second to a minute"),
-        (format!("{numbered}copies = 2\n"), "FILE:5:9: with `peer` there is one copy"),
-        (format!("{numbered}rebalance = true\n"), "FILE:5:9: with `peer` there is one copy"),
-        (format!("{numbered}drain = [0]\n"), "FILE:5:9: with `peer` there is one copy"),
+        (format!("{numbered}lazy-window = 0\n"), "FILE:7:15: must be 1 to 60 seconds"),
+        (format!("{numbered}lazy-window = 61\n"), "FILE:7:15: must be 1 to 60 seconds"),
+        (format!("{numbered}copies = 2\n"), "FILE:5:9: with `peer` each stripe has one copy"),
+        (format!("{numbered}rebalance = true\n"), "FILE:5:9: with `peer` each stripe has one copy"),
+        (format!("{numbered}drain = [0]\n"), "FILE:5:9: with `peer` each stripe has one copy"),
         (format!("{numbered}[[export]]\ndirectory = 'HOME/more'\n"), "serves nothing else"),
         (
             format!("{OVER_IODS}peer = ['a:2049', 'a:2049']\nnumber = 0\n"),
-            "FILE:5:19: is named twice",
+            "FILE:5:19: names a metaserver twice",
         ),
         (
             format!("{OVER_IODS}peer = ['nfs://a/b']\nnumber = 0\n"),
-            "FILE:5:9: a `peer` is HOST:PORT",
+            "FILE:5:9: a `peer` must be HOST:PORT",
         ),
-        (format!("{one}{PEERS}number = 0\n"), "FILE:3:9: several metaservers have their data"),
-        (format!("{one}iod = ['a:1']\n{PEERS}number = 0\n"), "FILE:4:9: metaservers know each"),
+        (format!("{one}{PEERS}number = 0\n"), "FILE:3:9: several metaservers require iods"),
+        (
+            format!("{one}iod = ['a:1']\n{PEERS}number = 0\n"),
+            "FILE:4:9: metaservers authenticate each",
+        ),
     ] {
         let error = read(&text).expect_err("it is wrong");
         assert!(error.contains(told), "{error}\nfor:\n{text}");
@@ -270,7 +276,7 @@ fn several_metaservers_in_a_file_are_of_one_mind() {
 }
 
 #[test]
-fn another_place_among_metaservers_is_had_by_a_restart() {
+fn metaserver_number_changes_after_restart() {
     let (_home, file) = home(&format!("{OVER_IODS}{PEERS}number = 0\n[server]\nSTATE\n"));
     let facts = || Facts::of(&Plan::read(&file, &Server::default()).expect("it is well formed"));
     let before = facts();

@@ -1,4 +1,4 @@
-//! Values that are written as text: sizes, levels, places.
+//! Values in the form of text: sizes, levels, addresses.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
 
-/// A size in bytes, which is written with its unit; MiB where it has none.
+/// A size in bytes; as text it has a unit, by default MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
@@ -23,10 +23,10 @@ impl FromStr for Size {
             "KiB" => 10,
             "MiB" | "" => 20,
             "GiB" => 30,
-            _ => return Err(format!("{text:?} is no size: write it as \"64 MiB\"")),
+            _ => return Err(format!("{text:?} is not a size: write it like \"64 MiB\"")),
         };
         let bytes = count.ok().and_then(|count| count.checked_mul(1 << shift));
-        bytes.map(Self).ok_or_else(|| format!("{text:?} is no size: write it as \"64 MiB\""))
+        bytes.map(Self).ok_or_else(|| format!("{text:?} is not a size: write it like \"64 MiB\""))
     }
 }
 
@@ -47,19 +47,19 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A number of things of which there is one at least.
+/// A number of at least one.
 pub(crate) type Limit = std::num::NonZeroUsize;
 
 pub(super) fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
     let number = usize::deserialize(deserializer)?;
-    let none = || D::Error::custom("must be 1 at least: leave it out for the default");
+    let none = || D::Error::custom("must be at least 1: omit it for the default");
     Limit::new(number).map(Some).ok_or_else(none)
 }
 
-/// Where our own portmapper is.
+/// The address of the server's own portmapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Portmap {
-    /// On port 111 of each address that is served on.
+    /// Port 111 of each address that the server listens on.
     Usual,
     /// At this address.
     At(SocketAddr),
@@ -72,7 +72,7 @@ impl FromStr for Portmap {
         match text {
             "true" => Ok(Self::Usual),
             address => address.parse().map(Self::At).map_err(|_| {
-                format!("{address:?} is no address with a port: for example 0.0.0.0:111")
+                format!("{address:?} is not an address with a port, such as 0.0.0.0:111")
             }),
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn portmap<'de, D>(deserializer: D) -> Result<Option<Portmap>, D::Err
 where
     D: Deserializer<'de>,
 {
-    /// Takes true, false or an address.
+    /// Accepts true, false or an address.
     struct Either;
 
     impl Visitor<'_> for Either {
@@ -108,13 +108,14 @@ where
     D: Deserializer<'de>,
 {
     let text = String::deserialize(deserializer)?;
-    let wrong =
-        |_| D::Error::custom(format!("{text:?} is none of off, error, warn, info, debug, trace"));
+    let wrong = |_| {
+        D::Error::custom(format!("{text:?} is not one of off, error, warn, info, debug, trace"))
+    };
     text.parse().map(Some).map_err(wrong)
 }
 
-/// Reads an address to serve on. A port alone means an address of this machine alone, as the
-/// default does: no user opens a server to other machines by leaving the address out.
+/// Parses an address to serve on. A port without an address means the loopback, like the default,
+/// so that a missing address never opens a server to other machines.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(address) = text.parse() {
@@ -122,8 +123,8 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     }
     match port.parse::<u16>() {
         Ok(port) => Ok(SocketAddr::from(([127, 0, 0, 1], port))),
-        Err(_) => Err("give ADDR:PORT: 127.0.0.1:2049 for this machine alone, 0.0.0.0:2049 for \
-                       all networks of version 4, [::]:2049 for those of version 6"
+        Err(_) => Err("give ADDR:PORT: 127.0.0.1:2049 for this machine only, 0.0.0.0:2049 for \
+                       all IPv4 networks, [::]:2049 for all IPv6 networks"
             .to_owned()),
     }
 }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_to_serve_on_may_be_a_port() {
+    fn listen_address_may_be_a_port() {
         let read = |text: &str| listen(text).map(|address| address.to_string());
         for (text, address) in [
             ("2049", "127.0.0.1:2049"),

@@ -1,4 +1,4 @@
-//! What doctor looks at: all that is read from this machine is read here.
+//! The facts that doctor uses: this module does all reading from the machine.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,37 +17,37 @@ use crate::control::{self, Request};
 use crate::mountinfo::{self, Mount};
 use crate::running;
 
-/// How this machine is, as far as it concerns a server or a client.
+/// The state of this machine, as far as it concerns a server or a client.
 pub(super) struct Facts {
     pub(super) ports: Vec<Port>,
-    /// Whether a server with the same state directory answers.
+    /// True if a server with the same state directory replies.
     pub(super) is_running: bool,
     /// Directories that were replaced under the server.
     pub(super) replaced: Vec<PathBuf>,
     pub(super) telling: Telling,
-    /// Whether something answers where a portmapper does.
+    /// True if a program accepts connections on the portmapper's port.
     pub(super) has_portmapper: bool,
     pub(super) firewall: Firewall,
-    /// How the clock is kept, where the kernel tells.
+    /// The state of the clock, if the kernel reports it.
     pub(super) clock: Option<Discipline>,
     pub(super) powers: Powers,
-    /// How many descriptors a process may have.
+    /// The process's limit on descriptors.
     pub(super) descriptors: usize,
     pub(super) places: Vec<Place>,
-    /// What is mounted from NFS servers.
+    /// The mounts from NFS servers.
     pub(super) mounts: Vec<Mount>,
 }
 
-/// A port that is to be served on.
+/// A port to serve on.
 pub(super) struct Port {
     pub(super) address: SocketAddr,
     /// True if the server answers calls by UDP at the address.
     pub(super) with_udp: bool,
-    /// What keeps it from being had, and what to do.
+    /// The reason why the port is not available, and the remedy.
     pub(super) trouble: Option<String>,
 }
 
-/// How clients are to learn the ports.
+/// The way by which clients learn the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
     Nobody,
@@ -55,44 +55,44 @@ pub(super) enum Telling {
     Rpcbind,
 }
 
-/// The rules for what comes in.
+/// The rules for incoming packets.
 pub(super) enum Firewall {
-    /// They cannot be read, and why.
+    /// The rules cannot be read; the text has the reason.
     Unknown(String),
-    /// What a program says of them: its name, and its words.
+    /// The name of the program that printed the rules, and its output.
     Rules(&'static str, String),
 }
 
-/// What the process may do.
+/// The capabilities of the process.
 pub(super) struct Powers {
     /// Act as any user.
     pub(super) acts_as_others: bool,
-    /// Open what a handle names without a search.
+    /// Open the object of a handle without a search.
     pub(super) opens_handles: bool,
 }
 
-/// A directory that is to be served, or to hold stripes.
+/// A directory to serve, or for stripes.
 pub(super) struct Place {
     pub(super) path: PathBuf,
-    /// What it lies on.
+    /// The mount that contains it.
     pub(super) mount: Option<Mount>,
-    /// Whether a file system of ext4 has a journal; none where it is no ext4, or not told.
+    /// True if the ext4 file system has a journal; `None` for other file systems, or if unknown.
     pub(super) has_journal: Option<bool>,
-    /// Free bytes and names, each of a hundred.
+    /// Free bytes and free inodes, each in percent.
     pub(super) free_percent: Option<(u64, u64)>,
-    /// Why it cannot be served.
+    /// The reason why it cannot be served.
     pub(super) refused: Option<String>,
-    /// Where other file systems begin below.
+    /// The directories below at which other file systems are mounted.
     pub(super) begins: Vec<Begins>,
     /// True if clients enter these file systems.
     pub(super) crosses: bool,
 }
 
-/// How long a portmapper may take to take a connection.
+/// The timeout for a connection to the portmapper.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Facts {
-    /// Looks at this machine, for a server as planned.
+    /// Collects the facts of this machine, for the planned server.
     pub(super) fn gather(plan: Option<&Plan>, state: Option<&Path>) -> Self {
         let all = mountinfo::read();
         let is_running = state.is_some_and(|state| control::ask(state, &Request::Facts).is_ok());
@@ -104,7 +104,7 @@ impl Facts {
         let with_udp = plan.is_none_or(|plan| plan.server.answers_datagrams());
         let portmapper = SocketAddr::from(([127, 0, 0, 1], leasehold_portmap::PORT));
         Self {
-            // What our own server has is not tried: it could not be had.
+            // The addresses of our own running server are not tried: their ports are in use.
             ports: listen.into_iter().map(|address| port(address, with_udp, is_running)).collect(),
             is_running,
             replaced: state.map(running::replaced).unwrap_or_default(),
@@ -127,7 +127,7 @@ impl Facts {
     }
 }
 
-/// Tries a port, by stream and with `with_udp` by datagram, unless our server has the port.
+/// Tries to bind a port, for TCP and with `with_udp` for UDP, unless our server has it.
 fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
     let stream = || TcpListener::bind(address).map(drop);
     let datagram = || if with_udp { UdpSocket::bind(address).map(drop) } else { Ok(()) };
@@ -137,9 +137,9 @@ fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
 }
 
 fn firewall() -> Firewall {
-    let mut why = "neither nft nor iptables is here".to_owned();
+    let mut why = "neither nft nor iptables is installed".to_owned();
     for (program, words) in [("nft", &["list", "ruleset"][..]), ("iptables", &["-S"])] {
-        // Not everybody has where they lie in the path.
+        // The path of some users lacks these directories.
         let found =
             ["/usr/sbin", "/sbin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
         let Some(path) = found.iter().find(|path| path.exists()) else { continue };
@@ -151,8 +151,8 @@ fn firewall() -> Firewall {
             }
             Ok(answer) => {
                 let text = String::from_utf8_lossy(&answer.stderr);
-                let first = text.lines().next().unwrap_or("it says nothing");
-                why = format!("{program} cannot tell: {first}");
+                let first = text.lines().next().unwrap_or("it printed no message");
+                why = format!("{program} failed: {first}");
             }
             Err(error) => why = format!("{program} cannot be run: {error}"),
         }
@@ -178,7 +178,7 @@ fn place(path: &Path, crosses: bool, mounts: &[Mount]) -> Place {
     }
 }
 
-/// Whether a device's ext4 has a journal: one shows among those of the kernel then.
+/// Returns true if the ext4 on a device has a journal: the kernel then lists a journal for it.
 fn has_journal(source: &str) -> Option<bool> {
     let device = fs::canonicalize(source).ok()?;
     let device = device.file_name()?.to_str()?;

@@ -1,4 +1,4 @@
-//! What the facts mean: a function of them alone.
+//! The evaluation of the facts, as a pure function.
 
 use leasehold_shell::clock::Discipline;
 use serde::Serialize;
@@ -8,31 +8,31 @@ use super::firewall::{Passage, passage};
 use crate::mountinfo::Mount;
 use crate::running::REPLACED;
 
-/// How good or bad something is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
-    /// As it should be.
+    /// The state is as it should be.
     Good,
-    /// Worth knowing.
+    /// A remark.
     Note,
-    /// It may hurt.
+    /// A possible problem.
     Warning,
-    /// It keeps a server from working.
+    /// A fault that prevents serving.
     Bad,
-    /// It cannot be found out.
+    /// The state cannot be determined.
     Unknown,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// Of what.
+    /// The subject.
     pub(super) about: String,
-    /// How that is.
+    /// The state of the subject.
     pub(super) text: String,
-    /// What to do.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) advice: Option<&'static str>,
 }
@@ -47,11 +47,11 @@ impl Finding {
     }
 }
 
-/// Everything that is to be said.
+/// Returns all findings.
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     if facts.is_running {
-        let text = "one runs with this state directory and answers";
+        let text = "a server runs with this state directory and replies";
         all.push(finding(Verdict::Good, "server", text));
     } else {
         all.extend(facts.ports.iter().map(port));
@@ -78,7 +78,7 @@ fn port(port: &Port) -> Finding {
     let about = format!("port {}", port.address);
     match &port.trouble {
         None if port.with_udp => finding(Verdict::Good, &about, "is free, for TCP and UDP"),
-        None => finding(Verdict::Good, &about, "is free, for TCP; UDP is not answered"),
+        None => finding(Verdict::Good, &about, "is free, for TCP; the server does not serve UDP"),
         Some(trouble) => finding(Verdict::Bad, &about, trouble),
     }
 }
@@ -86,33 +86,39 @@ fn port(port: &Port) -> Finding {
 fn portmapper(facts: &Facts) -> Finding {
     let say = |verdict, text: &str| finding(verdict, "portmapper", text);
     match (facts.telling, facts.has_portmapper) {
-        (Telling::Ourselves, true) if facts.is_running => say(Verdict::Good, "ours answers"),
-        (Telling::Ourselves, true) => say(Verdict::Bad, "port 111 is taken, by rpcbind perhaps")
-            .with("have that tell clients: --register in place of --portmap"),
-        (Telling::Ourselves, false) => say(Verdict::Good, "port 111 is free for ours"),
-        (Telling::Rpcbind, true) => say(Verdict::Good, "rpcbind answers, and can be told of us"),
-        (Telling::Rpcbind, false) => say(Verdict::Bad, "no rpcbind answers on port 111")
-            .with("start it, or use --portmap in place of --register"),
-        (Telling::Nobody, true) => {
-            say(Verdict::Note, "one answers, but is not told of us: clients must name the port")
-                .with("with --register they need not")
+        (Telling::Ourselves, true) if facts.is_running => {
+            say(Verdict::Good, "the server's own portmapper replies")
         }
-        (Telling::Nobody, false) => say(Verdict::Note, "there is none: clients must name the port")
-            .with("with --portmap they need not"),
+        (Telling::Ourselves, true) => say(Verdict::Bad, "port 111 is in use, perhaps by rpcbind")
+            .with("register the server there: use --register instead of --portmap"),
+        (Telling::Ourselves, false) => {
+            say(Verdict::Good, "port 111 is free for the server's own portmapper")
+        }
+        (Telling::Rpcbind, true) => {
+            say(Verdict::Good, "rpcbind replies, and the server can register there")
+        }
+        (Telling::Rpcbind, false) => say(Verdict::Bad, "no rpcbind replies on port 111")
+            .with("start rpcbind, or use --portmap instead of --register"),
+        (Telling::Nobody, true) => {
+            say(Verdict::Note, "one runs without this server: clients must specify the port")
+                .with("--register adds the server to it")
+        }
+        (Telling::Nobody, false) => say(Verdict::Note, "none runs: clients must specify the port")
+            .with("--portmap starts one in the server"),
     }
 }
 
-/// None where only this machine is served.
+/// Returns `None` if the server listens on the loopback only.
 fn firewall(facts: &Facts) -> Option<Finding> {
     let port = facts.ports.iter().find(|port| !port.address.ip().is_loopback())?;
     let (see, admit) = match port.with_udp {
         true => (
-            "see that TCP and UDP come in on the port that is served on",
-            "let TCP and UDP in on that port, or see that an other rule does",
+            "check that TCP and UDP can reach the server's port",
+            "accept TCP and UDP on that port, or check that another rule does",
         ),
         false => (
-            "see that TCP comes in on the port that is served on",
-            "let TCP in on that port, or see that an other rule does",
+            "check that TCP can reach the server's port",
+            "accept TCP on that port, or check that another rule does",
         ),
     };
     let port = port.address.port();
@@ -120,12 +126,13 @@ fn firewall(facts: &Facts) -> Option<Finding> {
     Some(match &facts.firewall {
         Firewall::Unknown(why) => say(Verdict::Unknown, why.clone()).with(see),
         Firewall::Rules(program, rules) => match passage(rules, port) {
-            Passage::Open => say(Verdict::Good, format!("{program}: no rule keeps anybody out")),
-            Passage::Named => say(Verdict::Good, format!("{program}: a rule lets port {port} in")),
-            Passage::Unclear => {
-                say(Verdict::Warning, format!("{program}: rules refuse, none lets port {port} in"))
-                    .with(admit)
-            }
+            Passage::Open => say(Verdict::Good, format!("{program}: no rule drops packets")),
+            Passage::Named => say(Verdict::Good, format!("{program}: a rule accepts port {port}")),
+            Passage::Unclear => say(
+                Verdict::Warning,
+                format!("{program}: rules drop packets, and none accepts port {port}"),
+            )
+            .with(admit),
         },
     })
 }
@@ -134,21 +141,22 @@ fn powers(powers: &Powers) -> Finding {
     let say = |verdict, text: &str| finding(verdict, "powers", text);
     match powers {
         Powers { acts_as_others: true, opens_handles: true } => {
-            say(Verdict::Good, "acts as each caller, and opens files by their handles")
+            say(Verdict::Good, "can act as each caller, and can open files by handle")
         }
         Powers { acts_as_others: true, opens_handles: false } => say(
             Verdict::Warning,
-            "acts as each caller, but has to search for files that handles name",
+            "can act as each caller, but must search for the files of handles",
         )
         .with("add the capability CAP_DAC_READ_SEARCH"),
         Powers { acts_as_others: false, .. } => {
-            say(Verdict::Note, "serves its own user and root only, and acts as that user for all")
+            say(Verdict::Note, "serves only its own user and root, and acts as that user for both")
                 .with("run it as root, or with CAP_SETUID, CAP_SETGID and CAP_DAC_READ_SEARCH")
         }
     }
 }
 
-/// Below this a server of some thousand clients closes files and connections all the time.
+/// With fewer descriptors a server of some thousand clients constantly closes files and
+/// connections.
 const DESCRIPTORS_FEW: usize = 4096;
 
 fn descriptors(count: usize) -> Finding {
@@ -160,40 +168,45 @@ fn descriptors(count: usize) -> Finding {
     finding(Verdict::Good, "descriptors", text)
 }
 
-/// From here on makes and caches are misled: files that were written on two machines differ by more.
+/// A larger error misleads make and caches, which compare times from two machines.
 const OFF_S: f64 = 1.0;
 
-/// Far from what quartz does: a virtual machine whose clock is corrected all the time.
+/// Far beyond the drift of a quartz: a virtual machine whose clock is corrected constantly.
 const DRIFT_PPM: f64 = 200.0;
 
 fn clock(kept: Option<&Discipline>) -> Vec<Finding> {
     let Some(kept) = kept else {
-        return vec![finding(Verdict::Unknown, "clock", "the kernel does not tell how it is kept")];
+        return vec![finding(
+            Verdict::Unknown,
+            "clock",
+            "the kernel does not report its synchronization",
+        )];
     };
     let mut all = vec![match kept.is_synchronized {
         true if kept.error_max_s <= OFF_S => finding(
             Verdict::Good,
             "clock",
-            format!("kept, off by {:.3} s at most", kept.error_max_s),
+            format!("synchronized, with an error of at most {:.3} s", kept.error_max_s),
         ),
         true => {
-            let text = format!("kept, but may be off by {:.1} s", kept.error_max_s);
-            finding(Verdict::Warning, "clock", text).with("name nearer servers of time")
+            let text =
+                format!("synchronized, but with an error of up to {:.1} s", kept.error_max_s);
+            finding(Verdict::Warning, "clock", text).with("configure nearer time servers")
         }
-        false => finding(Verdict::Warning, "clock", "nothing keeps it").with(
-            "run chrony or another client of NTP: clients compare times of files with theirs",
+        false => finding(Verdict::Warning, "clock", "not synchronized").with(
+            "run chrony or another NTP client: clients compare file times with their own clocks",
         ),
     }];
     if kept.drift_ppm.abs() > DRIFT_PPM {
-        let text = format!("it drifts by {:.0} millionths", kept.drift_ppm);
+        let text = format!("it drifts by {:.0} ppm", kept.drift_ppm);
         all.push(
-            finding(Verdict::Warning, "clock", text).with("leases count on less than a thousand"),
+            finding(Verdict::Warning, "clock", text).with("leases require a drift below 1000 ppm"),
         );
     }
     all
 }
 
-/// Less free than this is worth a word, in percent.
+/// The limit on free space below which doctor warns, in percent.
 const ROOM_PERCENT: u64 = 5;
 
 fn place(place: &Place) -> Vec<Finding> {
@@ -217,15 +230,16 @@ fn place(place: &Place) -> Vec<Finding> {
     if let Some((bytes, names)) = place.free_percent
         && bytes.min(names) < ROOM_PERCENT
     {
-        let text = format!("{bytes}% of its bytes and {names}% of its names are free");
+        let text = format!("{bytes}% of its bytes and {names}% of its inodes are free");
         all.push(
-            say(Verdict::Warning, text).with("make room, or clients will be told that it is full"),
+            say(Verdict::Warning, text)
+                .with("free some space, or clients will receive the error ENOSPC"),
         );
     }
     all
 }
 
-/// How a file system keeps what is answered as stable, and what to do.
+/// Describes the stability that a file system provides, and the remedy for a weakness.
 fn file_system(
     mount: &Mount,
     has_journal: Option<bool>,
@@ -234,66 +248,65 @@ fn file_system(
     let mut all = Vec::new();
     match (kind, has_journal) {
         ("ext4", Some(false)) => all.push((
-            "ext4 without a journal: a crash may leave changes of names half done".to_owned(),
+            "ext4 without a journal: a crash may leave changes of names incomplete".to_owned(),
             Some("`tune2fs -O has_journal` on the unmounted device adds one"),
         )),
         ("ext4" | "xfs" | "btrfs" | "zfs" | "f2fs", _) => {
             all.push((format!("{kind}: a sync puts data and names on stable storage"), None));
         }
         ("tmpfs" | "ramfs", _) => all.push((
-            format!("{kind}: all of it is lost when the machine is"),
-            Some("serve a directory on a disk, unless that is wanted"),
+            format!("{kind}: a crash of the machine loses all data"),
+            Some("serve a directory on a disk, unless this is intended"),
         )),
         ("vfat" | "exfat" | "ntfs" | "ntfs3", _) => all.push((
-            format!("{kind}: has no owners, modes and links of its own"),
+            format!("{kind}: does not store owners, modes and links"),
             Some("serve a directory on ext4, XFS or btrfs"),
         )),
         ("nfs" | "nfs4" | "cifs" | "9p" | "virtiofs", _) => all.push((
-            format!("{kind}: is from another server, which decides what is stable"),
-            Some("serve it from there"),
+            format!("{kind}: belongs to another server, which decides when data is stable"),
+            Some("serve the directory from that server"),
         )),
         (other, _) => all.push((
-            format!("{other}: is not known to us"),
-            Some("see that it has handles and syncs names before you rely on it"),
+            format!("{other}: unknown file system"),
+            Some("check that it supports file handles and syncs names before you rely on it"),
         )),
     }
     let weakens =
         ["nobarrier", "barrier=0", "data=writeback"].into_iter().find(|one| mount.has(one));
     if let Some(option) = weakens {
-        let text =
-            format!("is mounted with {option}: what was synced may be lost or mixed in a crash");
-        all.push((text, Some("mount it without")));
+        let text = format!("is mounted with {option}: a crash may lose or mix synced data");
+        all.push((text, Some("mount it without this option")));
     }
     all.into_iter()
 }
 
-/// What an option of a client's mount means, where it may hurt.
+/// Describes the options of a client's mount that may cause problems.
 fn mount(mount: &Mount) -> Vec<Finding> {
     let about = format!("{} from {}", mount.point.display(), mount.source);
     let say = |verdict, text: &str| finding(verdict, &about, text);
     let mut all = Vec::new();
     if mount.has("soft") {
         all.push(
-            say(Verdict::Warning, "soft: writes are lost when the server does not answer for long")
-                .with("mount it hard, or softerr with a long timeo for what is only read"),
+            say(Verdict::Warning, "soft: writes are lost if the server does not reply for long")
+                .with("mount it hard, or softerr with a long timeo for data that is only read"),
         );
     }
     if mount.value("proto").is_some_and(|proto| proto.starts_with("udp")) {
         all.push(
-            say(Verdict::Warning, "udp: large packets may be put together wrongly on a fast net")
-                .with("proto=tcp"),
+            say(
+                Verdict::Warning,
+                "udp: large packets may be reassembled wrongly on a fast network",
+            )
+            .with("mount it with proto=tcp"),
         );
     }
     if mount.has("nolock") || mount.value("local_lock").is_some_and(|local| local != "none") {
-        all.push(say(
-            Verdict::Note,
-            "locks are this machine's own: programs elsewhere do not see them",
-        ));
+        all.push(say(Verdict::Note, "locks are local: programs on other machines do not see them"));
     }
     if mount.has("noac") || mount.number("actimeo") == Some(0) {
         all.push(
-            say(Verdict::Note, "noac: each look at a file asks the server, and writes wait")
-                .with("without it, what is opened is looked at anew all the same"),
+            say(Verdict::Note, "noac: each access to attributes calls the server, and writes wait")
+                .with("remove it: the client checks a file at each open anyway"),
         );
     }
     let longest =
@@ -301,17 +314,21 @@ fn mount(mount: &Mount) -> Vec<Finding> {
     if let Some(seconds) = longest.max().filter(|seconds| *seconds > 60) {
         let text = format!("names and attributes may be {seconds} s old");
         all.push(
-            say(Verdict::Warning, &text).with("the usual 60 are as long as most programs bear"),
+            say(Verdict::Warning, &text)
+                .with("the default of 60 s is the most that many programs tolerate"),
         );
     }
     if let Some(bytes) = mount.number("rsize").filter(|bytes| *bytes < 64 << 10)
         && mount.value("vers") != Some("2")
     {
-        let text = format!("rsize={bytes}: files are read in small pieces");
-        all.push(say(Verdict::Note, &text).with("leave it out: both sides agree on the largest"));
+        let text = format!("rsize={bytes}: the client reads files in small pieces");
+        all.push(
+            say(Verdict::Note, &text)
+                .with("remove it: client and server agree on the largest size"),
+        );
     }
     if all.is_empty() {
-        all.push(say(Verdict::Good, "nothing in its options hurts"));
+        all.push(say(Verdict::Good, "its options cause no problem"));
     }
     all
 }

@@ -1,23 +1,23 @@
-//! Whether rules for what comes in let a port in, as far as that shows in their words.
+//! Estimates from the text of a firewall's rules if they accept a port.
 
-/// What the words say of a port.
+/// The result for a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passage {
-    /// A rule lets it in by name.
+    /// A rule accepts the port by number.
     Named,
-    /// Nothing is refused.
+    /// No rule drops or rejects packets.
     Open,
-    /// Something is refused, and the port is not named.
+    /// A rule drops or rejects packets, and none names the port.
     Unclear,
 }
 
-/// Reads what `nft list ruleset` or `iptables -S` wrote.
+/// Evaluates the output of `nft list ruleset` or `iptables -S`.
 pub(super) fn passage(rules: &str, port: u16) -> Passage {
     let port = port.to_string();
     let (mut is_refused, mut is_named) = (false, false);
     let mut in_input = true;
     for line in rules.lines().map(str::trim) {
-        // Chains of nft that are hooked elsewhere say nothing of what comes in.
+        // Chains of nft with another hook do not concern incoming packets.
         if line.contains("type filter hook") {
             in_input = line.contains("hook input");
         }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_of_both_programs_are_read() {
+    fn rules_of_nft_and_iptables_are_parsed() {
         let nft = "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; \
                    policy drop;\n\t\ttcp dport 22 accept\n\t}\n\tchain forward {\n\t\ttype filter \
                    hook forward priority filter; policy drop;\n\t}\n}\n";

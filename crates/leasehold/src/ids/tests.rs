@@ -1,6 +1,6 @@
 use super::*;
 
-/// A file system by a number, and a root object by a letter.
+/// Builds an origin from a number for the file system and a letter for the root object.
 fn origin(volume: u8, object: u8) -> Origin {
     Origin { volume: Some([volume; 16]), object: ObjectId::new(&[object]).expect("it is short") }
 }
@@ -16,7 +16,7 @@ fn given(numbers: &mut Numbers, world: &World<'_>, paths: &[&str]) -> Vec<u16> {
 }
 
 #[test]
-fn a_directory_keeps_its_number() {
+fn directory_keeps_its_number() {
     let home = tempfile::tempdir().expect("there is room");
     let of = |paths: &[&str]| -> Vec<u16> {
         let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
@@ -25,7 +25,7 @@ fn a_directory_keeps_its_number() {
     let in_group = |path: &str| of_group(home.path(), Path::new(path)).expect("is read").0;
     assert_eq!(in_group("/a"), 1);
     assert_eq!(of(&["/b", "/a b\nc"]), [1, 2]);
-    assert_eq!(of(&["/d", "/a b\nc"]), [3, 2], "what is gone keeps its number");
+    assert_eq!(of(&["/d", "/a b\nc"]), [3, 2], "the number of a removed directory stays reserved");
     assert_eq!(of(&["/b"]), [1]);
     assert_eq!((in_group("/d"), in_group("/elsewhere")), (3, 1));
     // Earlier versions read these bytes.
@@ -33,16 +33,17 @@ fn a_directory_keeps_its_number() {
     assert_eq!(text, b"2 /a b\nc\x001 /b\x003 /d\0");
     for name in [NAMES, ORIGINS] {
         state::put(home.path(), name, &[b"nonsense"]).expect("there is room");
-        let failed = super::of(home.path(), &[Path::new("/b")]).expect_err("nobody guesses");
+        let failed =
+            super::of(home.path(), &[Path::new("/b")]).expect_err("damaged data is an error");
         assert!(failed.to_string().contains("damaged"), "{failed}");
         std::fs::remove_file(home.path().join(name)).expect("it is there");
     }
 }
 
-/// A handle has the number, so clients read and wrote the files of one directory under the rules of
+/// Handles contain the number, so clients accessed the files of one directory under the rules of
 /// another directory with the same number.
 #[test]
-fn servers_one_after_the_other_give_their_directories_numbers_of_their_own() {
+fn consecutive_servers_give_directories_distinct_numbers() {
     let mut numbers = Numbers::default();
     let world = World::from([("/a", origin(1, 1)), ("/b", origin(1, 2))]);
     assert_eq!(given(&mut numbers, &world, &["/a"]), [1]);
@@ -59,17 +60,17 @@ fn another_directory_of_the_same_name_gets_another_number() {
         world.insert("/mnt", other);
         assert_ne!(given(&mut numbers, &world, &["/mnt"]), [1]);
     }
-    // The first directory is known when it comes back.
+    // The first directory is recognized when it returns.
     world.insert("/mnt", origin(1, 1));
     assert_eq!(given(&mut numbers, &world, &["/mnt"]), [1]);
 }
 
 #[test]
-fn a_renamed_directory_keeps_its_number_and_a_copy_gets_another() {
+fn renamed_directory_keeps_its_number_and_copy_gets_another() {
     let mut numbers = Numbers::default();
     let world = World::from([("/old", origin(1, 1))]);
     assert_eq!(given(&mut numbers, &world, &["/old"]), [1]);
-    // A snapshot of the whole file system has the same origin while the first directory is there.
+    // A snapshot of the whole file system has the same origin while the first directory exists.
     let both = World::from([("/old", origin(1, 1)), ("/snapshot", origin(1, 1))]);
     assert_eq!(given(&mut numbers.clone(), &both, &["/snapshot"]), [2]);
     assert_eq!(given(&mut numbers.clone(), &both, &["/snapshot", "/old"]), [2, 1]);
@@ -85,7 +86,7 @@ fn numbers_of_an_earlier_version_stay() {
     numbers.names.insert("/a".into(), ExportId(4));
     let world = World::from([("/a", origin(1, 1)), ("/b", origin(1, 2))]);
     assert_eq!(given(&mut numbers, &world, &["/a", "/b"]), [4, 5]);
-    // A file system whose UUID an older kernel does not tell is the same file system.
+    // A file system whose UUID an older kernel does not report counts as the same file system.
     let silent = |object| Origin { volume: None, ..origin(1, object) };
     let silent = World::from([("/a", silent(1)), ("/b", silent(2))]);
     assert_eq!(given(&mut numbers, &silent, &["/a", "/b"]), [4, 5]);
@@ -93,7 +94,7 @@ fn numbers_of_an_earlier_version_stay() {
 }
 
 #[test]
-fn no_number_is_given_out_twice() {
+fn no_number_is_assigned_twice() {
     let mut numbers = Numbers::default();
     numbers.names.insert("/a".into(), ExportId(u16::MAX));
     let there = |_: &Path| None;

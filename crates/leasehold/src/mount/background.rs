@@ -1,4 +1,4 @@
-//! A mount in the background: a process of its own, started before any thread is.
+//! A mount in the background: a separate process, started before any thread.
 
 use std::env;
 use std::fs::{File, OpenOptions};
@@ -13,14 +13,15 @@ use crate::failure::{Failure, Kind};
 use crate::logging;
 use crate::options::LogFormat;
 
-/// What the process says when the mount stands.
+/// The message of the process when the mount is complete.
 const READY: &[u8] = b"mounted\n";
 
-/// Starts the process that serves the mount, with the same options, and waits until that stands.
-/// What is wrong it says itself.
+/// Starts the process that serves the mount, with the same options, and waits until the mount is
+/// complete. The process reports errors itself.
 pub(crate) fn start(options: &Mount, directory: &Path) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Kind::Running.because(format!("cannot go to the background: {error}"));
+    let failed = |error: io::Error| {
+        Kind::Running.because(format!("cannot start in the background: {error}"))
+    };
     let mut command = Command::new(env::current_exe().map_err(failed)?);
     command.arg("mount").arg("--tell").args(["--log", &options.log.to_string()]);
     for list in &options.options {
@@ -44,7 +45,8 @@ pub(crate) fn start(options: &Mount, directory: &Path) -> Result<(), Failure> {
     Err(Kind::of_exit(status.code()).silently())
 }
 
-/// Begins to log: to stderr, which somebody reads until the mount stands, or to a file.
+/// Starts the log: to stderr, which the starting process shows until the mount is complete, or to a
+/// file.
 pub(crate) fn log(options: &Mount) -> Result<(), Failure> {
     let target = match &options.log_file {
         Some(path) => {
@@ -59,21 +61,23 @@ pub(crate) fn log(options: &Mount) -> Result<(), Failure> {
     logging::start(target, options.log, LogFormat::Plain)
 }
 
-/// Says that the mount stands. In the background, what belongs to whoever started it is let go:
-/// its terminal, its directory, its output.
+/// Reports that the mount is complete. In the background, the process then releases the terminal,
+/// the directory and the output of its parent.
 pub(crate) fn ready(options: &Mount) -> Result<(), Failure> {
     if !options.tell {
         return Ok(());
     }
-    let failed =
-        |error: io::Error| Kind::Running.because(format!("cannot go to the background: {error}"));
-    // The leader of a group cannot have a session of its own; then it is not in the background.
+    let failed = |error: io::Error| {
+        Kind::Running.because(format!("cannot start in the background: {error}"))
+    };
+    // The leader of a process group cannot create a session; it does not run in the background
+    // then.
     let _ = rustix::process::setsid();
     env::set_current_dir("/").map_err(failed)?;
     let nowhere = File::options().write(true).open("/dev/null").map_err(failed)?;
     log::flush();
     rustix::stdio::dup2_stderr(&nowhere).map_err(|errno| failed(errno.into()))?;
-    // Whoever waits may be gone; the mount stands all the same.
+    // The parent may have ended; the mount continues.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     rustix::stdio::dup2_stdout(&nowhere).map_err(|errno| failed(errno.into()))
 }

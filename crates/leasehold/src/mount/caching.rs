@@ -1,4 +1,4 @@
-//! The options of a mount that say what it keeps, and for how long.
+//! The options of a mount that control its cache.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use leasehold_client::{Asking, Options, Variant};
 
 use super::words::{number, size};
 
-/// What is said of caching in the help.
+/// The help text on caching.
 pub(crate) const HELP: &str = "\
-\x20 cache=none         keep nothing: each operation asks the server
-  cache=buffer       keep all while it is trusted, for who is alone with the directory: an open
-                     does not ask, and a close does not push; fsync does
-  cache=close-to-open  an open asks whether the file has changed, a close pushes
-  cache=lease        keep what the server grants a lease on: what other clients do is seen at once,
-                     and a close pushes nothing; close-to-open where the server has no leases,
-                     which is said, and names and directories by time where it leases files alone,
-                     as strict metaservers do. What programs on the server itself change may be
-                     seen late [default]
-  leases=used|listed|named  what leases are asked for on by the way: what is used; and listings
-                     bring attributes; and what names lead to [default: named]
-  term=SECONDS       for how long leases are asked for, up to 60 [default: what the server likes]
-  actimeo=SECONDS    how long names and attributes are trusted; or acregmin, acregmax, acdirmin and
-                     acdirmax apart [default: files 3 to 60, directories 30 to 60]
-  buffer=SIZE        data that is kept [default: 256M]
-  unsaved=SIZE       written data that is not safe yet; who writes more waits [default: 64M]
-  readahead=SIZE     how far a file that is read in order is read ahead [default: 4M]
-  writedelay=SECONDS  how long written data is kept at most before it is sent [default: 5]
-  stable=always      each WRITE is safe when it is answered, and needs no COMMIT
-  filecalls=N        calls for the data of one file at once [default: 16]
-  calls=N            the same for all files [default: 64]";
+\x20 cache=none         cache nothing: each operation calls the server
+  cache=buffer       cache without checks until the attribute timeout, for a directory without other
+                     users: open does not check and close does not write back; fsync does
+  cache=close-to-open  open checks for changes of the file, close writes back
+  cache=lease        cache under leases of the server: changes of other clients are visible at once,
+                     and close does not write back. Without leases on the server the mount uses
+                     close-to-open and reports it; with leases on files only, as of strict
+                     metaservers, names and directories expire by time. Changes of programs on the
+                     server itself may become visible late [default]
+  leases=used|listed|named  the piggybacked lease requests: for used objects; also for listed
+                     entries with attributes; also for looked-up names [default: named]
+  term=SECONDS       the requested lease term, up to 60 [default: the server's preference]
+  actimeo=SECONDS    the timeout of cached names and attributes; or acregmin, acregmax, acdirmin and
+                     acdirmax separately [default: files 3 to 60, directories 30 to 60]
+  buffer=SIZE        the size of the data cache [default: 256M]
+  unsaved=SIZE       the limit on written data that is not stable; writers wait above it [default: 64M]
+  readahead=SIZE     the read-ahead of sequential reads [default: 4M]
+  writedelay=SECONDS  the longest delay before written data is sent [default: 5]
+  stable=always      each WRITE is stable when the server replies, and needs no COMMIT
+  filecalls=N        concurrent calls for the data of one file [default: 16]
+  calls=N            concurrent calls for the data of all files [default: 64]";
 
-/// What is said about caching, where anything is.
+/// The caching options that were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caching {
     variant: Option<Variant>,
@@ -50,7 +50,7 @@ pub(crate) struct Caching {
 }
 
 impl Caching {
-    /// Takes an option; says whether it is one of these.
+    /// Applies an option; returns true if it concerns caching.
     pub(crate) fn take(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         let seconds =
             || number(name, value, 0_u32).map(|seconds| Duration::from_secs(seconds.into()));
@@ -82,7 +82,7 @@ impl Caching {
             ("readahead", _) => self.read_ahead = Some(size(name, value)?),
             ("writedelay", _) => self.write_delay = Some(seconds()?),
             ("stable", Some("always")) => self.always_stable = true,
-            ("stable", _) => return Err("stable is always, or not given".to_owned()),
+            ("stable", _) => return Err("stable is always, or omitted".to_owned()),
             ("filecalls", _) => self.file_calls = Some(number(name, value, 1_u16)?.into()),
             ("calls", _) => self.calls = Some(number(name, value, 1_u16)?.into()),
             ("rsize", _) => self.read_bytes = Some(number(name, value, 1)?),
@@ -92,21 +92,21 @@ impl Caching {
         Ok(true)
     }
 
-    /// Whether leases are to be held where the server grants any.
+    /// Returns true if the mount uses leases if the server grants them.
     pub(crate) const fn wants_leases(&self) -> bool {
         matches!(self.variant, None | Some(Variant::Lease))
     }
 
-    /// Whether leases were asked for by name.
+    /// Returns true if the options request leases explicitly.
     pub(crate) const fn names_leases(&self) -> bool {
         matches!(self.variant, Some(Variant::Lease))
     }
 
-    /// The options of a client, where something else is said.
+    /// Returns the options of a client, with the given options in place of the defaults.
     pub(crate) fn apply(&self, usual: Options) -> Options {
         let times = |said: (Option<Duration>, Option<Duration>), usual: (Duration, Duration)| {
             let (min, max) = (said.0.unwrap_or(usual.0), said.1.unwrap_or(usual.1));
-            // One that is given alone takes the other along.
+            // If only one limit is given, the other follows it.
             if said.1.is_some() { (min.min(max), max) } else { (min, max.max(min)) }
         };
         Options {
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_usual() {
+    fn missing_options_have_defaults() {
         let (plain, usual) = (options(&[]), Options::new(FileTime::default, 0));
         assert_eq!(format!("{plain:?}"), format!("{usual:?}"));
     }
 
     #[test]
-    fn what_is_said_is_done() {
+    fn options_take_effect() {
         let told = options(&[("cache", "buffer"), ("buffer", "2G"), ("unsaved", "512K")]);
         let is = (told.variant, told.bytes_max, told.unsaved_bytes_max);
         assert_eq!(is, (Variant::BufferCache, 2 << 30, 512 << 10));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_trust_stay_in_order() {
+    fn minimum_timeout_never_exceeds_maximum() {
         let seconds = |(min, max): (Duration, Duration)| (min.as_secs(), max.as_secs());
         let told = options(&[("actimeo", "0")]);
         assert_eq!((seconds(told.file_trust), seconds(told.directory_trust)), ((0, 0), (0, 0)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn invalid_caching_options_are_rejected() {
         let mut caching = Caching::default();
         for (name, value) in [
             ("cache", "much"),

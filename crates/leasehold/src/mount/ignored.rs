@@ -1,24 +1,24 @@
-//! Options of nfs(5) and mount(8) that a mount takes and that change nothing here, each with the
-//! reason. An option is refused where a mount without the option would not be the same to its user:
-//! where the option asks for a protection, or for data to be elsewhere.
+//! Options of nfs(5) and mount(8) that a mount accepts and that have no effect here, each with the
+//! reason. The mount rejects an option whose absence the user would notice: an option that requests
+//! a protection, or another location of data.
 
-/// The reason that an option changes nothing.
+/// The reason why an option has no effect.
 type Reason = &'static str;
 
-const CALLS: Reason = "calls and waits have options of their own here";
-const FINDS: Reason = "MOUNT is found by mountport=, or by what the portmapper says";
-const BACKGROUND: Reason = "a mount fails at once; x-systemd.automount tries again";
-const LISTS: Reason = "access lists are judged by the server, and listings bring what is asked for";
-const LEASES: Reason = "leases, or cache=, say how long what is known is good";
-const LOCKS: Reason = "locks are this machine's own";
-const VERSION_4: Reason = "it is of version 4";
-const READING: Reason = "reading moves times at the server, or never";
-const NO_DISK: Reason = "data is cached in memory alone";
-const MOUNTS: Reason = "each mount has a cache of its own";
-const KERNEL: Reason = "the kernel says so of a mount that stands";
-const SAYS: Reason = "it is about what is said at mounting";
+const CALLS: Reason = "this client has other options for calls and timeouts";
+const FINDS: Reason = "mountport= or the portmapper locates MOUNT";
+const BACKGROUND: Reason = "a mount fails at once; x-systemd.automount retries";
+const LISTS: Reason = "the server evaluates access lists, and listings are requested as needed";
+const LEASES: Reason = "leases, or cache=, control the lifetime of cached data";
+const LOCKS: Reason = "locks are local to this machine";
+const VERSION_4: Reason = "it belongs to version 4";
+const READING: Reason = "the server updates access times, or never";
+const NO_DISK: Reason = "data is cached in memory only";
+const MOUNTS: Reason = "each mount has its own cache";
+const KERNEL: Reason = "the kernel reports it for an existing mount";
+const SAYS: Reason = "it concerns the messages of mount(8)";
 
-/// Options that stand for themselves, or with a value.
+/// Options without a value or with one.
 const OPTIONS: &[(&str, Reason)] = &[
     ("acl", LISTS),
     ("addr", FINDS),
@@ -73,8 +73,8 @@ const OPTIONS: &[(&str, Reason)] = &[
     ("user_id", KERNEL),
 ];
 
-/// The reason that an option changes nothing here; none for an option with an effect, or an unknown
-/// option.
+/// Returns the reason why an option has no effect here; `None` for an option with an effect, or an
+/// unknown option.
 pub(super) fn reason(name: &str, value: Option<&str>) -> Option<Reason> {
     match (name, value) {
         ("lookupcache", Some("all" | "pos" | "positive")) => return Some(LEASES),
@@ -84,17 +84,17 @@ pub(super) fn reason(name: &str, value: Option<&str>) -> Option<Reason> {
     OPTIONS.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
 }
 
-/// The reason that an option of nfs(5) or mount(8) cannot be had.
+/// Returns the reason why an option of nfs(5) or mount(8) is rejected.
 pub(super) fn refusal(name: &str, value: Option<&str>) -> Option<String> {
     let why = match (name, value) {
         ("xprtsec", _) => "xprtsec is none: the connection is not encrypted",
-        ("rdma" | "nocto" | "mand" | "minorversion" | "mounthost", _) => "it is not to be had",
+        ("rdma" | "nocto" | "mand" | "minorversion" | "mounthost", _) => "not supported",
         ("context" | "fscontext" | "defcontext" | "rootcontext", _) => {
-            "labels of a security module are not to be had"
+            "labels of a security module are not supported"
         }
-        ("lookupcache", _) => "lookupcache is all or positive; cache=none keeps no names",
+        ("lookupcache", _) => "lookupcache is all or positive; cache=none caches no names",
         ("write", _) => "write is lazy, eager or wait",
-        ("bind" | "rbind" | "move", _) => "it is for mount(8) itself",
+        ("bind" | "rbind" | "move", _) => "it belongs to mount(8) itself",
         _ => return None,
     };
     Some(format!("{name}: {why}"))
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_stands_once_and_in_order() {
+    fn options_are_unique_and_sorted() {
         assert!(OPTIONS.is_sorted_by(|(one, _), (next, _)| one < next));
     }
 }

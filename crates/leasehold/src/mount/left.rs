@@ -1,9 +1,10 @@
-//! Names of ours that a mount which died has left at its server, for files that were removed while
-//! they were open: the next mount of that server removes them.
+//! Silly names that a crashed mount has left at its server, for files that were removed while they
+//! were open. The next mount from that server removes them.
 //!
-//! A mount notes each such name in a file of its own before the server gets it, and strikes it out
-//! when it is gone. It holds a lock on the file for as long as it lives, so a file that can be
-//! locked is of one that died. Nothing is synced: after a power cut of this machine a name may stay.
+//! A mount records each silly name in its own file before it sends the rename to the server, and
+//! marks the name as removed afterwards. The mount locks the file for its lifetime, so a file that
+//! can be locked belongs to a crashed mount. Nothing is synced: after a power failure of this
+//! machine a silly name may stay.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,8 +18,8 @@ use leasehold_shell::client::{Mounted, block_on};
 use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
 
-/// Has the names noted that this mount gives, and removes those that others have left. Where there
-/// is no place for notes but on the mount itself there are none.
+/// Starts to record the silly names of this mount, and removes the names that crashed mounts have
+/// left. Records nothing if the only place for the records is on the mount itself.
 pub(crate) fn begin(found: &Mounted, client: &Client, machine: &str, directory: &Path) {
     let folder = state::default_directory().map(|state| state.join("mounts"));
     let Some(folder) = folder.filter(|folder| !super::is_on(directory, folder)) else {
@@ -29,19 +30,19 @@ pub(crate) fn begin(found: &Mounted, client: &Client, machine: &str, directory: 
     client.note_asides(Arc::new(Noted { folder, heading, notes: Mutex::default() }));
 }
 
-/// What tells a server from others.
+/// Returns a text that identifies a server.
 fn heading(found: &Mounted) -> String {
     format!("{} version {}", found.server, found.nfs.version().number())
 }
 
-/// The names that a mount has given.
+/// The silly names that a mount uses.
 struct Noted {
     folder: PathBuf,
     heading: String,
     notes: Mutex<Open>,
 }
 
-/// The file, while there are names in it.
+/// The file, while it contains names.
 #[derive(Default)]
 struct Open {
     file: Option<(PathBuf, File)>,
@@ -53,7 +54,7 @@ impl Notes for Noted {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let noted = self.note(&mut notes, aside);
         if let Err(error) = noted {
-            tracing::warn!(%error, "a file that is removed while open may leave its data behind");
+            tracing::warn!(%error, "cannot record a silly name: a file that is removed while open may leave its data at the server");
         }
     }
 
@@ -94,18 +95,19 @@ fn new_file(folder: &Path, heading: &str) -> io::Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
-/// The text of a file that no other user has written: its lines are calls that this user makes.
+/// Reads a file that no other user has written: its lines become calls of this user.
 fn text_of(path: &Path) -> Option<String> {
     String::from_utf8(private::read(path, Secrecy::Readable).ok()?).ok()
 }
 
-/// Removes the names that mounts of the same server have left which are no more.
+/// Removes the names that crashed mounts from the same server have left.
 fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
     let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let is_of_server =
         |text: &str| text.strip_prefix(heading).is_some_and(|rest| rest.starts_with('\n'));
     for path in files.map(|entry| entry.path()) {
-        // Others' are not locked even to look: who holds the lock is taken for one that lives.
+        // The files of other servers are not locked even briefly, because a lock marks a live
+        // mount.
         if !text_of(&path).is_some_and(|text| is_of_server(&text)) {
             continue;
         }
@@ -115,7 +117,7 @@ fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
         };
         let gone = left_in(&text, machine).iter().all(|aside| {
             let gone = block_on(remove_left(&found.nfs, aside));
-            tracing::info!(name = %aside.name.escape_ascii(), gone, "left by a mount that died");
+            tracing::info!(name = %aside.name.escape_ascii(), gone, "a crashed mount left a silly name");
             gone
         });
         if gone {
@@ -124,7 +126,7 @@ fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
     }
 }
 
-/// A line about a name.
+/// Formats the line of a silly name.
 fn line(aside: &Aside) -> String {
     let Aside { who, directory, name } = aside;
     let hex: String = directory.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -133,8 +135,8 @@ fn line(aside: &Aside) -> String {
     format!("+{} {hex} {uid} {gid} {groups}\n", name.escape_ascii())
 }
 
-/// The names that were not struck out. What cannot be read was being written when the mount died,
-/// and no call followed it.
+/// Returns the names that are not marked as removed. An incomplete line was being written at the
+/// crash, and no call followed it.
 fn left_in(text: &str, machine: &str) -> Vec<Aside> {
     let mut left: Vec<Aside> = Vec::new();
     for line in text.split_inclusive('\n').skip(1).filter_map(|line| line.strip_suffix('\n')) {
@@ -173,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_it_was_written() {
+    fn line_is_parsed_as_written() {
         let noted = aside_of(".nfs0123456789abcdef");
         let text = format!("server\n{}", line(&noted));
         assert_eq!(left_in(&text, "here"), [noted]);
     }
 
     #[test]
-    fn what_is_struck_out_or_half_written_is_not_left() {
+    fn removed_and_incomplete_names_are_ignored() {
         let (a, b, c) = (aside_of("a"), aside_of("b"), line(&aside_of("c")));
         let half = &c[..c.len() - 3];
         let text = format!("server\n{}{}-a\n{half}", line(&a), line(&b));
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_there_while_it_has_names() {
+    fn file_exists_while_it_contains_names() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("mounts");
         let noted =
@@ -201,7 +203,7 @@ mod tests {
         assert_eq!(files(), 1);
         let file = fs::read_dir(&path).expect("it was made").next().expect("there is one");
         let file = file.expect("it can be read").path();
-        assert!(File::open(&file).expect("it is ours").try_lock().is_err(), "we live");
+        assert!(File::open(&file).expect("it is ours").try_lock().is_err(), "the mount is live");
         let text = fs::read_to_string(&file).expect("it is text");
         assert_eq!(left_in(&text, "here"), [aside_of("b")]);
         noted.ended(b"b");

@@ -1,4 +1,4 @@
-//! What can be said on the command lines of `mount`, `umount` and `mount.leasehold`.
+//! The command-line options of `mount`, `umount` and `mount.leasehold`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::words::help;
 
 /// Mount a directory of an NFS server, versions 3 and 2, by FUSE
 ///
-/// Returns when the mount stands, and goes on in the background. `leasehold umount DIR` and
-/// `umount DIR` end it; `leasehold status --mount DIR` says how it goes. Locks are this machine's
-/// own: other clients do not see them.
+/// Returns when the mount is complete, and runs in the background. `leasehold umount DIR` and
+/// `umount DIR` end the mount; `leasehold status --mount DIR` shows its state. Locks are local to
+/// this machine: other clients do not see them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Mount {
-    /// What to mount
+    /// The server and the export
     #[arg(value_name = "HOST[:PORT]:/EXPORT")]
     pub(crate) source: Source,
 
-    /// Where: a directory
+    /// The directory of the mount
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Options as mount(8) takes them; may be given several times
+    /// Options in the form of mount(8); may be given several times
     #[arg(short, long = "options", value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
 
-    /// Nothing can be changed there: as -o ro
+    /// Mount read-only: as -o ro
     #[arg(short, long)]
     pub(crate) read_only: bool,
 
@@ -36,39 +36,40 @@ pub(crate) struct Mount {
     #[arg(short, long)]
     pub(crate) foreground: bool,
 
-    /// Check the options and the directory, and mount nothing: mount(8) says -f for this
+    /// Check the options and the directory, and mount nothing: as -f of mount(8)
     #[arg(long)]
     pub(crate) fake: bool,
 
-    /// Where to log to in the background [default: nowhere]
+    /// The log file in the background [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
-    /// What to log: off, error, warn, info, debug, trace
+    /// The log level: off, error, warn, info, debug, trace
     #[arg(long, value_name = "LEVEL", env = "LEASEHOLD_LOG", default_value = "warn")]
     pub(crate) log: LevelFilter,
 
-    /// Say on stdout that the mount stands: how the process in the background tells
+    /// Report on stdout that the mount is complete: the process in the background uses it
     #[arg(long, hide = true)]
     pub(crate) tell: bool,
 }
 
-/// End a mount, when all that was written is safe
+/// End a mount, after all written data is stable
 #[derive(Debug, clap::Args)]
 pub(crate) struct Umount {
     /// The directory of the mount
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// End it also while it is in use or its server is away: it goes when its last user has
+    /// Detach a mount that is in use or whose server is unreachable: it ends after its last use
     #[arg(short, long)]
     pub(crate) lazy: bool,
 }
 
-/// The arguments of `leasehold` for those of `mount.leasehold`, the program that mount(8) runs for
-/// `-t leasehold`, or for those of `leasehold` itself, which `mount.fuse` runs for
-/// `-t fuse.leasehold` and for `-o remount`; nothing if the program has another name. Further
-/// arguments of mount(8) are for other file systems.
+/// Translates the arguments of `mount.leasehold`, the program that mount(8) runs for `-t
+/// leasehold`, into arguments of `leasehold`. Also translates the arguments with which `mount.fuse`
+/// runs `leasehold` itself, for `-t fuse.leasehold` and for `-o remount`. Returns `None` if the
+/// program has another name. The function drops arguments of mount(8) that concern other file
+/// systems.
 pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (name, arguments) = arguments.split_first()?;
     let is_helper = Path::new(name).file_name().is_some_and(|name| name == "mount.leasehold");
@@ -78,7 +79,7 @@ pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
         let mut wanted = vec![name.clone(), "mount".into()];
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
-            // The type, and a name space that mount(8) has entered already.
+            // The file-system type, and a name space that mount(8) has entered already.
             if argument == "-t" || argument == "-N" {
                 rest.next();
                 continue;
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_helper_of_mount_takes_what_mount_says() {
+    fn mount_helper_translates_arguments_of_mount() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let called = words("/sbin/mount.leasehold a:/b /mnt -s -o rw,port=7 -t leasehold");
         let expected = words("/sbin/mount.leasehold mount a:/b /mnt -o rw,port=7");
@@ -116,9 +117,9 @@ mod tests {
         assert_eq!(of_helper(&called), Some(expected), "mount.fuse runs it so");
     }
 
-    /// An administrator tries a line of fstab by `mount -fav`.
+    /// An administrator tests a line of fstab by `mount -fav`.
     #[test]
-    fn the_helper_of_mount_mounts_nothing_where_that_is_fake() {
+    fn mount_helper_does_not_mount_with_fake_flag() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         for letters in ["-f -v", "-fv", "-sfn"] {
             let called = words(&format!("/sbin/mount.leasehold a:/b /mnt {letters} -o rw"));

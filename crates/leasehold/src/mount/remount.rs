@@ -1,4 +1,4 @@
-//! `mount -o remount,...` changes the flags of a mount that stands.
+//! `mount -o remount,...` changes the flags of an existing mount.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rustix::mount::{MountFlags, mount_remount};
 
 use crate::failure::{Failure, Kind};
 
-/// The flags that the kernel has for a mount, with the words that set and clear each.
+/// The mount flags of the kernel, with the options that set and clear each.
 const FLAGS: [(&str, &str, MountFlags, StatVfsMountFlags); 6] = [
     ("ro", "rw", MountFlags::RDONLY, StatVfsMountFlags::RDONLY),
     ("noexec", "exec", MountFlags::NOEXEC, StatVfsMountFlags::NOEXEC),
@@ -17,13 +17,13 @@ const FLAGS: [(&str, &str, MountFlags, StatVfsMountFlags); 6] = [
     ("sync", "async", MountFlags::SYNCHRONOUS, StatVfsMountFlags::SYNCHRONOUS),
 ];
 
-/// True if the options ask to change a mount that stands.
+/// Returns true if the options request a change of an existing mount.
 pub(super) fn is_asked(lists: &[String]) -> bool {
     words(lists).any(|word| word == "remount")
 }
 
-/// Changes the flags of a mount that stands. Other options keep the values that the mount began
-/// with: mount(8) repeats all options of fstab.
+/// Changes the flags of an existing mount. Other options keep their original values, because
+/// mount(8) repeats all options of fstab.
 pub(super) fn remount(directory: &Path, lists: &[String]) -> Result<(), Failure> {
     let place = directory.display();
     let no = |why: String| Kind::Directory.because(format!("cannot remount {place}: {why}"));
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_of_a_mount_that_stands_stays() {
+    fn remount_keeps_other_flags() {
         let lists = ["remount,ro".to_owned(), "suid,vers=3,dev,nodev".to_owned()];
         assert!(is_asked(&lists) && !is_asked(&["ro".to_owned()]));
         let standing = StatVfsMountFlags::NOSUID | StatVfsMountFlags::NOEXEC;

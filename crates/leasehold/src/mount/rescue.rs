@@ -1,4 +1,4 @@
-//! Keeps and reports written data that the server refuses after the program has gone on.
+//! Stores and reports written data that the server rejects after the writing program has continued.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -13,10 +13,10 @@ use leasehold_shell::{Rate, state};
 
 use crate::rescue::{DATA, FACTS, Facts, Piece};
 
-/// The shortest time between two lines of one kind: a full disk refuses many files at once.
+/// The minimum interval between two log lines of one kind: a full disk rejects many files at once.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Keeps refused data in files of a directory, where there is one, and reports the data in the log.
+/// Stores rejected data in files of a directory, if there is one, and logs the rejection.
 pub(crate) struct Keeper {
     directory: Option<PathBuf>,
     source: String,
@@ -26,7 +26,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper for a mount. Without a directory refused data is reported and lost.
+    /// Creates a keeper for a mount. Without a directory, rejected data is reported and lost.
     pub(crate) fn new(directory: Option<PathBuf>, source: &str, mounted_on: &Path) -> Self {
         let (source, mounted_on) = (source.to_owned(), mounted_on.to_path_buf());
         let reports = Rate::one_in(REPORTS_INTERVAL);
@@ -72,17 +72,17 @@ impl Keeper {
     }
 }
 
-/// The path of the file below the mount, where the path is known and is text.
+/// Returns the path of the file below the mount, if the path is known and is UTF-8.
 fn text_of(refused: &Refused) -> Option<String> {
     let names = refused.path.as_ref()?;
     let names = names.iter().map(|name| std::str::from_utf8(name).ok());
     Some(names.collect::<Option<Vec<_>>>()?.join("/"))
 }
 
-/// The reason that the server refused data, in the words of the log.
+/// Describes the reason why the server rejected data.
 fn reason(why: &Why) -> String {
     match why {
-        Why::Late { .. } => "another client has changed the file since".to_owned(),
+        Why::Late { .. } => "another client has changed the file meanwhile".to_owned(),
         Why::Failed(Error::Failed(Status::NoSpace)) => "the server's disk is full".to_owned(),
         Why::Failed(error) => error.to_string(),
     }
@@ -91,7 +91,7 @@ fn reason(why: &Why) -> String {
 impl Rescuer for Keeper {
     fn rescue(&self, refused: &Refused) {
         let (bytes, offset) = (refused.data.len(), refused.offset);
-        let file = text_of(refused).unwrap_or_else(|| "(a name that is not known)".to_owned());
+        let file = text_of(refused).unwrap_or_else(|| "(unknown name)".to_owned());
         let kept = self.directory.as_deref().map(|place| self.keep(place, refused));
         let Some(held_back) = self.reports.pass() else { return };
         let why = reason(&refused.why);
@@ -102,7 +102,7 @@ impl Rescuer for Keeper {
                 bytes,
                 id,
                 held_back,
-                "the server refused written data: {why}; `leasehold rescue` has the data"
+                "the server rejected written data: {why}; `leasehold rescue` has the data"
             ),
             Some(Err(error)) => tracing::error!(
                 ?file,
@@ -110,14 +110,14 @@ impl Rescuer for Keeper {
                 bytes,
                 %error,
                 held_back,
-                "the server refused written data: {why}; the data cannot be kept and is lost"
+                "the server rejected written data: {why}; the data cannot be stored and is lost"
             ),
             None => tracing::error!(
                 ?file,
                 offset,
                 bytes,
                 held_back,
-                "the server refused written data: {why}; the data is lost, as this mount has no \
+                "the server rejected written data: {why}; the data is lost, because this mount has no \
                  directory for rescue"
             ),
         }

@@ -1,4 +1,4 @@
-//! The options of a mount, as `-o` and `/etc/fstab` have them.
+//! The options of a mount, in the form of `-o` and `/etc/fstab`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use leasehold_shell::client::SourcePort;
 use super::caching::{self, Caching};
 use super::ignored;
 
-/// How long a soft mount tries where nothing is said.
+/// The time after which a soft mount gives up, unless an option sets another.
 const SOFT: Duration = Duration::from_mins(1);
 
-/// How something is mounted.
+/// The options of one mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) version: Option<Version>,
@@ -22,36 +22,36 @@ pub(crate) struct Words {
     pub(crate) mount_port: Option<u16>,
     pub(crate) source_port: SourcePort,
     pub(crate) session: Options,
-    /// Whether of several metaservers the least busy is gone by, in place of the one that is named.
+    /// True if the mount uses the least loaded of several metaservers instead of the named one.
     pub(crate) least_busy: bool,
     pub(crate) caching: Caching,
     pub(crate) mount: MountOptions,
-    /// Where what the server refuses is kept.
+    /// The directory for written data that the server rejects.
     pub(crate) rescue: Option<PathBuf>,
-    /// How mount.nfs says when a soft mount gives up.
+    /// The options of mount.nfs that set the time after which a soft mount gives up.
     waits: Waits,
-    /// The options of the kernel's client that change nothing here, each with the reason.
+    /// The options of the kernel's client that have no effect here, each with the reason.
     pub(crate) ignored: Vec<(String, &'static str)>,
 }
 
-/// What `timeo` and `retrans` say.
+/// The values of `timeo` and `retrans`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Waits {
-    /// The first wait for an answer, in tenths of a second.
+    /// The first timeout, in tenths of a second.
     tenths: Option<u32>,
-    /// How often it is sent again.
+    /// The number of retransmissions.
     again: Option<u32>,
-    /// Whether nothing else says when a soft mount gives up.
+    /// True if no other option sets the time after which a soft mount gives up.
     decide: bool,
 }
 
 impl Waits {
-    /// What the kernel's client has over TCP, in tenths of a second.
+    /// The default of the kernel's client over TCP, in tenths of a second.
     const TENTHS: u32 = 600;
-    /// And how often it sends again.
+    /// The default number of retransmissions of the kernel's client.
     const AGAIN: u32 = 2;
 
-    /// How long a soft mount tries; none where neither was said.
+    /// Returns the time after which a soft mount gives up; `None` if neither option is present.
     fn soft(self) -> Option<Duration> {
         (self.tenths.is_some() || self.again.is_some()).then(|| {
             let tenth = Duration::from_millis(100);
@@ -61,7 +61,7 @@ impl Waits {
     }
 }
 
-/// What is said of each option in the help.
+/// Returns the help text of the options.
 pub(crate) fn help() -> String {
     format!("{PROTOCOL}\n{}\n{OTHERS}", caching::HELP)
 }
@@ -69,30 +69,30 @@ pub(crate) fn help() -> String {
 const PROTOCOL: &str = "\
 Options for -o, with commas between them:
   vers=3|2           the version of NFS [default: 3, else 2]
-  proto=tcp|udp      what carries the calls [default: tcp]
-  port=N             the port of NFS [default: what the portmapper says, else 2049]
-  mountport=N        the port of MOUNT [default: that of NFS, or what the portmapper says]
-  hard               wait for a server that does not answer, for ever [default]
-  soft[=SECONDS]     fail with an I/O error when the server was silent for so long [default: 60, or
-                     what timeo=TENTHS and retrans=N say: TENTHS for the first try and each other]
-  rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: what the server likes]
-  inflight=N         calls on their way at once on a connection [default: 64; over UDP 16]
+  proto=tcp|udp      the transport protocol [default: tcp]
+  port=N             the port of NFS [default: the port from the portmapper, else 2049]
+  mountport=N        the port of MOUNT [default: the port of NFS, or the port from the portmapper]
+  hard               wait without limit for a server that does not reply [default]
+  soft[=SECONDS]     fail with an I/O error after this time without a reply [default: 60, or
+                     timeo=TENTHS for the first try and for each of retrans=N retries]
+  rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: the server's preference]
+  inflight=N         concurrent calls on a connection [default: 64; over UDP 16]
   nconnect=N         connections [default: 1]
-  least-busy         of several metaservers of one file system go by the least busy, as HOST says;
-                     by HOST itself where that does not say, or the other cannot be reached";
+  least-busy         mount the least loaded of several metaservers of one file system, as reported
+                     by HOST; mount HOST itself if it reports none or the other is unreachable";
 
 const OTHERS: &str = "\
-\x20 rescue=DIR         where written data is kept that the server refuses later
+\x20 rescue=DIR         the directory for written data that the server later rejects
                      [default: /var/lib/leasehold/rescue, or in the home directory]
-  noresvport         speak from any port, also as root
-  lock, local_lock=  taken, and locks are this machine's own whatever they say
-  sync               each write is safe when it returns; noac is that and actimeo=0
-  default_permissions  the kernel decides by mode bits who may do what, and then the server
-                     [default: the server alone, as it knows maps, groups and access lists]
+  noresvport         use any source port, also as root
+  lock, local_lock=  accepted; locks are always local to this machine
+  sync               each write is stable when it returns; noac means sync and actimeo=0
+  default_permissions  the kernel checks mode bits before the server checks permissions
+                     [default: only the server, which knows id maps, groups and access lists]
   ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount
-  remount            with those: changes a mount that stands; the other options stay as they were
-  All options of nfs(5) and mount(8) are taken. A mount warns of each that changes nothing here and
-  says why; it refuses what asks for more than there is, such as sec=krb5p or xprtsec=tls";
+  remount            with these options: changes an existing mount; other options stay unchanged
+  The mount accepts all options of nfs(5) and mount(8). It warns about each option that has no effect
+  here and gives the reason; it rejects options for missing features, such as sec=krb5p or xprtsec=tls";
 
 impl Default for Words {
     fn default() -> Self {
@@ -113,15 +113,15 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Reads lists of options.
+    /// Parses lists of options.
     ///
     /// # Errors
-    /// What is wrong with the first that cannot be read, and what there is.
+    /// Describes the first invalid option and the accepted values.
     pub(crate) fn read<'a>(lists: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let words: Vec<_> =
             lists.flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         let mut read = Self::default();
-        // What carries the calls decides what else is usual, wherever it stands.
+        // The transport protocol determines further defaults, wherever the option stands.
         if words.iter().any(|word| matches!(*word, "udp" | "proto=udp" | "proto=udp6")) {
             read.session = Options::datagram();
         }
@@ -150,7 +150,7 @@ impl Words {
         Ok(read)
     }
 
-    /// Notes an option that changes nothing here, with the reason, or refuses the option.
+    /// Records an option that has no effect here, with the reason, or rejects the option.
     fn without(
         &mut self,
         word: &str,
@@ -163,8 +163,8 @@ impl Words {
                 Some(refusal) => return Err(refusal),
                 None if is_sloppy => "there is no such option",
                 None => {
-                    let hint = "leasehold mount --help has them";
-                    return Err(format!("there is no option {word}; {hint}"));
+                    let hint = "see leasehold mount --help";
+                    return Err(format!("unknown option {word}; {hint}"));
                 }
             },
         };
@@ -172,7 +172,7 @@ impl Words {
         Ok(())
     }
 
-    /// Takes an option of NFS; says whether it is one.
+    /// Applies an option of NFS; returns true if it is one.
     fn of_protocol(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         match (name, value) {
             ("vers" | "nfsvers", Some("3")) => self.version = Some(Version::V3),
@@ -183,7 +183,7 @@ impl Words {
             ("port", _) => self.port = Some(number(name, value, 1)?),
             ("mountport", _) => self.mount_port = Some(number(name, value, 1)?),
             ("sec", Some("sys")) => {}
-            ("sec", _) => return Err("sec is sys: who asks is told, and not proven".to_owned()),
+            ("sec", _) => return Err("only sec=sys is supported".to_owned()),
             ("hard", None) => self.session.soft = None,
             ("soft" | "softerr", None) => {
                 (self.session.soft, self.waits.decide) = (Some(SOFT), true);
@@ -214,8 +214,8 @@ impl Words {
         Ok(true)
     }
 
-    /// Takes an option that says how long an answer is waited for; says whether it is one. A hard
-    /// mount waits for ever.
+    /// Applies an option that sets a timeout; returns true if it is one. A hard mount waits without
+    /// limit.
     fn of_waits(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         match name {
             "timeo" => self.waits.tenths = Some(number(name, value, 1)?),
@@ -225,8 +225,8 @@ impl Words {
         Ok(true)
     }
 
-    /// Takes an option of every mount; says whether it is one. Some are for mount(8) alone, and
-    /// some say what is so anyway: locks are this machine's own.
+    /// Applies an option of every mount; returns true if it is one. Some concern mount(8) only, and
+    /// some describe the fixed behaviour: locks are local to this machine.
     fn of_mount(&mut self, name: &str, value: Option<&str>) -> bool {
         let mount = &mut self.mount;
         match name {
@@ -258,7 +258,7 @@ impl Words {
     }
 }
 
-/// The number that an option says, at least so large.
+/// Parses the number of an option, at least `least`.
 pub(crate) fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
     name: &str,
     value: Option<&str>,
@@ -268,7 +268,7 @@ pub(crate) fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Cop
     number.ok_or_else(|| format!("{name} needs a number, {least} or more: {name}=N"))
 }
 
-/// The size that an option says: bytes, or with K, M or G as their multiples.
+/// Parses the size of an option: bytes, or a multiple with K, M or G.
 pub(crate) fn size(name: &str, value: Option<&str>) -> Result<u64, String> {
     let text = value.unwrap_or_default();
     let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
@@ -309,9 +309,10 @@ mod tests {
         assert!(read("least-busy").expect("fine").least_busy && !Words::default().least_busy);
     }
 
-    /// A line of fstab for the kernel's client, of which the type alone was changed, was refused.
+    /// The mount rejected a line of fstab for the kernel's client in which only the type was
+    /// changed.
     #[test]
-    fn a_line_for_the_kernels_client_is_taken() {
+    fn fstab_line_of_kernel_client_is_accepted() {
         let list = "vers=3,proto=tcp,port=2049,mountport=2049,mountproto=tcp,nolock,hard,timeo=600,\
                     retrans=2,bg,noatime,_netdev,nofail";
         let words = read(list).expect("it is taken");
@@ -333,10 +334,10 @@ mod tests {
         }
     }
 
-    /// The options of nfs(5) and mount(8) for versions 3 and 2, as far as the options ask for
-    /// nothing more.
+    /// The options of nfs(5) and mount(8) for versions 3 and 2, except options for missing
+    /// features.
     #[test]
-    fn all_options_of_nfs_and_mount_are_taken() {
+    fn all_options_of_nfs_and_mount_are_accepted() {
         for list in [
             "soft,softerr,hard,softreval,nosoftreval,intr,nointr,timeo=600,retrans=2",
             "rsize=65536,wsize=65536,ac,actimeo=3,acregmin=3,acregmax=60,acdirmin=30,acdirmax=60",
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn invalid_options_are_rejected() {
         for list in [
             "vers=4",
             "port=0",
@@ -380,6 +381,6 @@ mod tests {
             read(list).expect_err(list);
         }
         let error = read("qqq").expect_err("there is no such option");
-        assert_eq!(error, "there is no option qqq; leasehold mount --help has them");
+        assert_eq!(error, "unknown option qqq; see leasehold mount --help");
     }
 }

@@ -1,4 +1,4 @@
-//! What can be said to `ls`, `cat`, `stat` and `cp`.
+//! The options of `ls`, `cat`, `stat` and `cp`.
 
 use std::num::{NonZeroU16, NonZeroUsize};
 
@@ -11,7 +11,7 @@ const SERVER: &str = "The server";
 /// List a directory of a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// What to list: `nfs://HOST[:PORT]/EXPORT/PATH`
+    /// The directory: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
@@ -19,7 +19,7 @@ pub(crate) struct List {
     #[arg(short, long)]
     pub(crate) long: bool,
 
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -27,14 +27,14 @@ pub(crate) struct List {
     pub(crate) how: How,
 }
 
-/// Say what a server knows of a file, without a mount
+/// Show the attributes of a file on a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stat {
     /// The file or directory: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -55,25 +55,26 @@ pub(crate) struct Cat {
 
 /// Copy files to, from and between servers, without a mount
 ///
-/// What is written to a server is on its stable storage when this ends, and is written again where
-/// the server was restarted in between. Holes of files are holes of their copies. Of a pipe or a
-/// device that is named, such as /dev/stdin, its content is copied; those below a directory are left
-/// out, and the exit code says so. No directory of more than 1,048,576 names is copied.
+/// When the command ends, all data written to a server is on the server's stable storage; after a
+/// restart of the server the command writes the affected data again. Holes of files stay holes in
+/// the copies. A pipe or a device that is named as a source, such as /dev/stdin, is read to its
+/// end; pipes and devices below a directory are skipped, and the exit code reports it. A directory
+/// with more than 1,048,576 names is not copied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// What to copy: paths here, and `nfs://HOST[:PORT]/EXPORT/PATH`
+    /// The sources: local paths, and `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "SOURCE", required = true, value_parser = url::place())]
     pub(crate) sources: Vec<Place>,
 
-    /// Where to: a directory that is there, or the name of the copy
+    /// The destination: an existing directory, or the name of the copy
     #[arg(value_name = "DESTINATION", value_parser = url::place())]
     pub(crate) destination: Place,
 
-    /// Copy directories with all that is in them
+    /// Copy directories with all their contents
     #[arg(short, long)]
     pub(crate) recursive: bool,
 
-    /// Keep modes and times, but not the bits that have a program run as its owner or group
+    /// Keep modes and times, but not the set-user-id and set-group-id bits
     #[arg(short, long)]
     pub(crate) preserve: bool,
 
@@ -81,7 +82,7 @@ pub(crate) struct Copy {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Say what was copied as one line of JSON
+    /// Print a summary as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -89,14 +90,14 @@ pub(crate) struct Copy {
     pub(crate) how: How,
 }
 
-/// How servers are found and called.
+/// The options that locate and call servers.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct How {
-    /// The port of MOUNT [default: that of NFS, or what the server's portmapper says]
+    /// The port of MOUNT [default: the port of NFS, or the port from the server's portmapper]
     #[arg(long, value_name = "PORT", help_heading = SERVER)]
     pub(crate) mount_port: Option<NonZeroU16>,
 
-    /// The version of NFS: 3 or 2 [default: the newest that the server speaks]
+    /// The version of NFS: 3 or 2 [default: the newest that the server supports]
     #[arg(long, value_name = "VERSION", hide_possible_values = true, help_heading = SERVER)]
     pub(crate) nfs_version: Option<NfsVersion>,
 
@@ -108,11 +109,11 @@ pub(crate) struct How {
     #[arg(long, value_name = "N", default_value = "1", help_heading = SERVER)]
     pub(crate) connections: NonZeroUsize,
 
-    /// Requests on their way at once, on each connection
+    /// Concurrent requests on each connection
     #[arg(long, value_name = "N", default_value = "16", help_heading = SERVER)]
     pub(crate) in_flight: NonZeroUsize,
 
-    /// Seconds of silence after which a server is given up; 0 waits for ever
+    /// Seconds without a reply after which the command gives a server up; 0 waits without limit
     #[arg(long, value_name = "SECONDS", default_value_t = 60, help_heading = SERVER)]
     pub(crate) timeout: u32,
 }

@@ -1,4 +1,4 @@
-//! The walk along a path, and the question at its end.
+//! The walk along a path, and the check at its end.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use super::list;
 use crate::below::{self, Begins};
 use crate::options::Operation;
 
-/// What is asked.
+/// A question and its context.
 pub(super) struct Asked<'a> {
     pub(super) request: Request<'a>,
     pub(super) operation: Operation,
@@ -20,16 +20,16 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether it is allowed; the steps say why.
+    /// Returns true if the operation is allowed; the steps give the reasons.
     pub(super) async fn answer(&self, steps: &mut Vec<String>) -> bool {
         if self.request.read_only && self.operation.changes() {
-            steps.push("the rule or the export refuses every change".to_owned());
+            steps.push("the rule or the export is read-only".to_owned());
             return false;
         }
         let mut names: Vec<&[u8]> = self.below.iter().map(OsStrExt::as_bytes).collect();
         let last = if self.operation.is_about_name() { names.pop() } else { None };
         if self.operation.is_about_name() && last.is_none() {
-            steps.push("an export's own name is nobody's to make or remove".to_owned());
+            steps.push("the name of an export cannot be created or removed".to_owned());
             return false;
         }
         let mut object = self.request.export.store.root();
@@ -44,9 +44,9 @@ impl Asked<'_> {
                 Err(failed) => {
                     let name = name.escape_ascii();
                     steps.push(if failed.error == FsError::Access {
-                        format!("{path} may not be searched for {name}")
+                        format!("the caller may not search {path} for {name}")
                     } else if failed.error == FsError::NotFound {
-                        format!("{path} has no {name}")
+                        format!("{path} contains no {name}")
                     } else {
                         format!("{path} cannot be searched for {name}: {}", failed.error)
                     });
@@ -89,12 +89,14 @@ impl Asked<'_> {
         if !fits {
             steps.push(match is_directory {
                 true => format!("{path} is a directory: ask for list, create or remove"),
-                false => format!("{path} is no directory: ask for read, write or execute"),
+                false => format!("{path} is not a directory: ask for read, write or execute"),
             });
             return false;
         }
         if granted != wanted {
-            steps.push("that is not enough: ACCESS refuses it".to_owned());
+            steps.push(
+                "these permissions are not sufficient: ACCESS denies the operation".to_owned(),
+            );
             return false;
         }
         match last {
@@ -103,7 +105,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What the name itself has to say about being made or removed.
+    /// Checks the conditions on a name that the operation creates or removes.
     async fn name(
         &self,
         path: &str,
@@ -119,18 +121,21 @@ impl Asked<'_> {
                 false
             }
             Ok(_) if is_create => {
-                steps.push(format!("{path}/{shown} is there already"));
+                steps.push(format!("{path}/{shown} exists already"));
                 false
             }
             Ok(_) if let Some(begins) = self.begins(path, name) => {
-                steps.push(format!("{path}/{shown}: {}, and the name stays", begins.thing()));
+                steps.push(format!(
+                    "{path}/{shown}: {}, and the name cannot be removed",
+                    begins.thing()
+                ));
                 false
             }
             Ok(found) => {
                 let caller = &self.request.caller;
                 let is_kept = permission::sticky_forbids(attributes, &found.attributes, caller);
                 if is_kept {
-                    let text = "is sticky: only owners remove names from it";
+                    let text = "is sticky: only owners may remove names from it";
                     steps.push(format!("{path} {text}"));
                 }
                 !is_kept
@@ -138,7 +143,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What ACCESS is asked for.
+    /// Returns the permissions that the operation requests from ACCESS.
     fn wanted(&self) -> Access {
         let none = Access {
             read: false,
@@ -159,7 +164,8 @@ impl Asked<'_> {
         }
     }
 
-    /// Owner and mode of what is there, and which of its bits are the caller's.
+    /// Adds a step with the owner and mode of an object, and the permission bits that apply to the
+    /// caller.
     async fn describe(&self, path: &str, object: &ObjectId, steps: &mut Vec<String>) {
         let Ok(attributes) = ops::getattr(&self.request, object).await else { return };
         let Attributes { uid, gid, mode, .. } = attributes;
@@ -177,20 +183,20 @@ impl Asked<'_> {
         steps.push(step);
     }
 
-    /// The file system that begins at a name of a directory, if another begins there.
+    /// Returns the file system that begins at a name of a directory, if there is one.
     fn begins(&self, path: &str, name: &[u8]) -> Option<Begins> {
         let above = self.place(path);
         below::between(&above, &above.join(OsStr::from_bytes(name)))
     }
 
-    /// Where a path of the export is on this machine.
+    /// Returns the local path of a path in the export.
     fn place(&self, path: &str) -> PathBuf {
         let below = path.strip_prefix(&self.request.export.name).unwrap_or_default();
         format!("{}{below}", self.request.export.path).into()
     }
 }
 
-/// Whose bits count.
+/// Describes the permission bits that apply to the caller.
 fn class(attributes: &Attributes, caller: &Caller) -> String {
     let mode = attributes.mode.bits();
     let bits = |shift: u32| {
@@ -199,9 +205,9 @@ fn class(attributes: &Attributes, caller: &Caller) -> String {
         [letter(4, 'r'), letter(2, 'w'), letter(1, 'x')].iter().collect::<String>()
     };
     if caller.uid == leasehold_fs::SUPERUSER {
-        "root may all".to_owned()
+        "root has all permissions".to_owned()
     } else if caller.uid == attributes.uid {
-        format!("its owner's bits are {}", bits(6))
+        format!("the owner's bits are {}", bits(6))
     } else if caller.in_group(attributes.gid) {
         format!("the bits of group {} are {}", attributes.gid, bits(3))
     } else {

@@ -1,13 +1,13 @@
-//! Which entries of an access list count for a caller: POSIX 1003.1e draft 17, 23.1.5.
+//! The entries of an access list that apply to a caller: POSIX 1003.1e draft 17, 23.1.5.
 
 use std::path::Path;
 
 use leasehold_fs::Caller;
 
-/// The kernel's number of the form.
+/// The kernel's version number of the format.
 const VERSION: u32 = 2;
 
-/// What an entry is about, by the kernel's numbers.
+/// The kinds of entries, by the kernel's numbers.
 const USER: u16 = 0x02;
 const GROUP_OF_FILE: u16 = 0x04;
 const GROUP: u16 = 0x08;
@@ -21,17 +21,17 @@ struct Entry {
     id: u32,
 }
 
-/// The access list of what is there, as the kernel stores it; none where there is none.
+/// Reads the access list of an object in the kernel's format; `None` if it has no list.
 pub(super) fn of(path: &Path) -> Option<Vec<u8>> {
-    // The largest that the kernel takes.
+    // The largest list that the kernel accepts.
     let mut room = vec![0; 64 << 10];
     let length = rustix::fs::getxattr(path, "system.posix_acl_access", &mut room).ok()?;
     room.truncate(length);
     Some(room)
 }
 
-/// What the list of an object of this group says of a caller who does not own it, in words; none where it says nothing
-/// of this one, or is of another form.
+/// Describes the entries that apply to a caller who does not own the object; `group` is the
+/// object's group. Returns `None` if no entry applies, or if the list has another format.
 pub(super) fn says(list: &[u8], group: u32, caller: &Caller) -> Option<String> {
     let entries = entries(list)?;
     let of = |about: u16| entries.iter().filter(move |entry| entry.about == about);
@@ -63,7 +63,7 @@ fn entries(list: &[u8]) -> Option<Vec<Entry>> {
     (u32::from_le_bytes(*version) == VERSION).then(|| entries.iter().map(entry).collect())
 }
 
-/// Permissions as `ls -l` writes them.
+/// Formats permissions as `ls -l` does.
 fn letters(permissions: u16) -> String {
     let letter = |bit, letter| if permissions & bit == 0 { '-' } else { letter };
     [letter(4, 'r'), letter(2, 'w'), letter(1, 'x')].iter().collect()
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_entry_that_counts_is_named() {
+    fn matching_entry_is_named() {
         let entry = |about: u16, permissions: u16, id: u32| {
             [&about.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
         };

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A machine on which all is well, that serves everybody.
+/// Returns the facts of a machine without faults that serves all clients.
 fn well() -> Facts {
     let address = "0.0.0.0:2049".parse().expect("an address");
     Facts {
@@ -37,14 +37,14 @@ fn place_on(mount: &Mount, has_journal: Option<bool>) -> Place {
     }
 }
 
-/// What is not good, and that each such finding but a bad port says what to do.
+/// Returns the findings that are not good.
 fn worse(facts: &Facts) -> Vec<String> {
     let all = findings(facts).into_iter().filter(|finding| finding.verdict != Verdict::Good);
     all.map(|finding| format!("{}: {}", finding.about, finding.text)).collect()
 }
 
 #[test]
-fn where_all_is_well_nothing_else_is_said() {
+fn machine_without_faults_has_only_good_findings() {
     assert_eq!(worse(&well()), [] as [&str; 0]);
     assert_eq!(findings(&well()).len(), 8);
     let running = Facts { is_running: true, ..well() };
@@ -52,7 +52,7 @@ fn where_all_is_well_nothing_else_is_said() {
 }
 
 #[test]
-fn each_trouble_is_found() {
+fn each_fault_is_found() {
     let address = "0.0.0.0:2049".parse().expect("an address");
     let taken = vec![Port { address, with_udp: true, trouble: Some("it is taken".to_owned()) }];
     let rules = "chain input {\ntype filter hook input priority 0; policy drop;\n}".to_owned();
@@ -66,24 +66,24 @@ fn each_trouble_is_found() {
     let full = Place { free_percent: Some((60, 1)), ..place_on(&disk("xfs", "rw"), None) };
     for (facts, told) in [
         (Facts { ports: taken, ..well() }, "port 0.0.0.0:2049: it is taken"),
-        (Facts { has_portmapper: false, ..well() }, "no rpcbind answers"),
-        (Facts { telling: Telling::Ourselves, ..well() }, "port 111 is taken"),
-        (Facts { telling: Telling::Nobody, ..well() }, "is not told of us"),
-        (Facts { firewall: Firewall::Rules("nft", rules), ..well() }, "none lets port 2049 in"),
+        (Facts { has_portmapper: false, ..well() }, "no rpcbind replies"),
+        (Facts { telling: Telling::Ourselves, ..well() }, "port 111 is in use"),
+        (Facts { telling: Telling::Nobody, ..well() }, "one runs without this server"),
+        (Facts { firewall: Firewall::Rules("nft", rules), ..well() }, "none accepts port 2049"),
         (Facts { firewall: Firewall::Unknown("no rights".into()), ..well() }, "no rights"),
-        (Facts { clock: clock(false, 0.0, 0.0), ..well() }, "nothing keeps it"),
-        (Facts { clock: clock(true, 7.0, 0.0), ..well() }, "off by 7.0 s"),
-        (Facts { clock: clock(true, 0.0, -450.0), ..well() }, "drifts by -450 millionths"),
-        (Facts { clock: None, ..well() }, "does not tell how it is kept"),
+        (Facts { clock: clock(false, 0.0, 0.0), ..well() }, "not synchronized"),
+        (Facts { clock: clock(true, 7.0, 0.0), ..well() }, "an error of up to 7.0 s"),
+        (Facts { clock: clock(true, 0.0, -450.0), ..well() }, "drifts by -450 ppm"),
+        (Facts { clock: None, ..well() }, "does not report its synchronization"),
         (Facts { descriptors: 1024, ..well() }, "1024: half for connections"),
         (on("ext4", "rw", Some(false)), "without a journal"),
         (on("ext4", "rw,data=writeback", Some(true)), "mounted with data=writeback"),
-        (on("tmpfs", "rw", None), "lost when the machine is"),
-        (on("vfat", "rw", None), "no owners"),
-        (on("nfs4", "rw", None), "from another server"),
-        (on("ourfs", "rw", None), "not known to us"),
+        (on("tmpfs", "rw", None), "loses all data"),
+        (on("vfat", "rw", None), "does not store owners"),
+        (on("nfs4", "rw", None), "belongs to another server"),
+        (on("ourfs", "rw", None), "unknown file system"),
         (on("xfs", "ro", None), "mounted read-only"),
-        (Facts { places: vec![full], ..well() }, "1% of its names are free"),
+        (Facts { places: vec![full], ..well() }, "1% of its inodes are free"),
     ] {
         let worse = worse(&facts);
         assert!(worse.len() == 1 && worse[0].contains(told), "{told:?}: {worse:?}");
@@ -92,13 +92,13 @@ fn each_trouble_is_found() {
         powers: Powers { acts_as_others, opens_handles },
         ..well()
     };
-    assert!(worse(&powers(false, false))[0].contains("serves its own user"));
-    assert!(worse(&powers(true, false))[0].contains("has to search"));
+    assert!(worse(&powers(false, false))[0].contains("serves only its own user"));
+    assert!(worse(&powers(true, false))[0].contains("must search"));
 }
 
-/// A firewall is of no interest where only this machine is served.
+/// The firewall does not matter if the server listens on the loopback only.
 #[test]
-fn what_does_not_matter_is_not_said() {
+fn firewall_is_ignored_on_loopback() {
     let address = "127.0.0.1:2049".parse().expect("an address");
     let firewall = Firewall::Unknown("no rights".to_owned());
     let facts =
@@ -111,14 +111,14 @@ fn options_of_mounts_get_advice() {
     let told = |options: &str| -> Vec<String> {
         mount(&disk("nfs", options)).into_iter().map(|finding| finding.text).collect()
     };
-    let good = ["nothing in its options hurts"];
+    let good = ["its options cause no problem"];
     assert_eq!(told("rw,vers=4.2,rsize=1048576,hard,proto=tcp6,timeo=600,local_lock=none"), good);
     assert_eq!(told("rw,vers=2,rsize=8192,hard,proto=tcp"), good, "version 2 has no larger");
     for (options, found) in [
         ("soft", "writes are lost"),
-        ("proto=udp", "put together wrongly"),
-        ("nolock,local_lock=all", "this machine's own"),
-        ("noac,acregmin=0", "asks the server"),
+        ("proto=udp", "reassembled wrongly"),
+        ("nolock,local_lock=all", "locks are local"),
+        ("noac,acregmin=0", "calls the server"),
         ("actimeo=3600", "3600 s old"),
         ("acregmax=10,acdirmax=600", "600 s old"),
         ("vers=3,rsize=8192", "small pieces"),
