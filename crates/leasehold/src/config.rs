@@ -247,7 +247,7 @@ impl Plan {
             return wrong("the size of a stable log must be below 4 PiB");
         };
         if server.stable_log.is_some() && exports.len() > 1 {
-            return wrong("a stable log belongs to one directory: serve one export with it");
+            return wrong("a stable log belongs to one directory: serve only one export");
         }
         if server.stable_log.is_some() && exports.iter().any(|one| one.layout.is_spread()) {
             return wrong("a stable log and stripes exclude each other: choose one");

@@ -1,61 +1,63 @@
-//! What is mounted here, as `/proc/self/mountinfo` has it.
+//! The mounted file systems, from `/proc/self/mountinfo`.
 
 use std::path::{Path, PathBuf};
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// The kernel's number of the mount, as `statx` tells the number.
+    /// The kernel's id of the mount, as reported by `statx`.
     pub(crate) id: u64,
-    /// Where.
+    /// The mount point.
     pub(crate) point: PathBuf,
-    /// Of which kind: `ext4`, `nfs4`.
+    /// The type of the file system: `ext4`, `nfs4`.
     pub(crate) kind: String,
-    /// From what: a device, or a server and a path of it.
+    /// The source: a device, or a server and a path.
     pub(crate) source: String,
-    /// How: those of the mount, then those of the file system.
+    /// The options of the mount, then the options of the file system.
     pub(crate) options: Vec<String>,
 }
 
 impl Mount {
-    /// Whether it is from an NFS server, by the kernel's client.
+    /// Returns true for a mount of the kernel's NFS client.
     pub(crate) fn is_nfs(&self) -> bool {
         self.kind == "nfs" || self.kind == "nfs4"
     }
 
-    /// Whether it has an option that is a word.
+    /// Returns true if the mount has an option without a value.
     pub(crate) fn has(&self, option: &str) -> bool {
         self.options.iter().any(|one| one == option)
     }
 
-    /// What an option says that has a value.
+    /// Returns the value of an option.
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
         self.options.iter().find_map(|one| one.strip_prefix(option)?.strip_prefix('='))
     }
 
-    /// The number that an option says.
+    /// Returns the value of an option as a number.
     pub(crate) fn number(&self, option: &str) -> Option<u64> {
         self.value(option)?.parse().ok()
     }
 }
 
-/// Every mount of this process' namespace; none where `/proc` is not there.
+/// Returns every mount of this process' namespace; none without `/proc`.
 pub(crate) fn read() -> Vec<Mount> {
     mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
 }
 
-/// Every mount, in the order in which they were made.
+/// Parses all mounts, in the order of their creation.
 pub(crate) fn mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// The mount that a path lies on: of those at its longest front the last, which covers the others.
+/// Returns the mount that contains a path: the last mount at the longest matching mount point,
+/// because it covers earlier ones.
 pub(crate) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let fronts = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     fronts.max_by_key(|mount| mount.point.components().count())
 }
 
-/// number, parent, device, root, point, options, (marks,) -, kind, source, options of the kind.
+/// Parses a line: number, parent, device, root, point, options, (marks,) -, kind, source, options
+/// of the kind.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ');
@@ -74,7 +76,7 @@ fn mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// A field without its escapes: `\040` is a blank.
+/// Decodes the escapes of a field: `\040` is a blank.
 fn plain(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -102,7 +104,7 @@ mod tests {
 ";
 
     #[test]
-    fn mounts_are_read_and_found() {
+    fn mounts_are_parsed_and_found() {
         let all = mounts(TEXT);
         assert_eq!(all.iter().map(|mount| mount.id).collect::<Vec<_>>(), [21, 30, 31]);
         let found = below(Path::new("/mnt/a b/folder"), &all).expect("the root holds all");

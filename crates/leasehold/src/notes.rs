@@ -1,4 +1,4 @@
-//! The notes of replies, which a server makes for the one that is started after it.
+//! The persistent duplicate request cache, which a server keeps for its successor.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,11 +12,12 @@ use leasehold_store_dir::DirStore;
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
 
-/// Has a service read the kept notes, and note its replies, where the state directory permits this.
-/// Called once the address is bound: a server that was just killed has then given up its notes too.
+/// Makes a service load the recorded replies and record further ones, if the state directory
+/// permits it. The caller has bound the address: a server that was just killed has then released
+/// its records too.
 ///
 /// # Errors
-/// When another server has the notes, or another user could have written the notes.
+/// Another server has the records, or another user could have written them.
 pub(crate) fn begin(
     service: Service,
     state: &Path,
@@ -32,28 +33,28 @@ pub(crate) fn begin(
     let sync = || own::aside(sync_all).unwrap_or(false);
     match Notebook::open(state, changes, now, sync) {
         Ok((notebook, noted)) => {
-            tracing::info!(replies = noted.len(), "known from before");
+            tracing::info!(replies = noted.len(), "loaded recorded replies");
             let notebook = Arc::new(notebook);
             let pages: Arc<dyn leasehold_serve::Notebook> = Arc::<Notebook>::clone(&notebook);
             Ok((service.with_notebook(&pages, &noted, now), Some(notebook)))
         }
         Err(error) if is_other_owners(&error) => Err(Kind::State.because(error.to_string())),
         Err(error) => {
-            tracing::warn!("{error}: a call that comes again after a restart may run again");
+            tracing::warn!("{error}: a call that a client retries after a restart may run twice");
             Ok((service, None))
         }
     }
 }
 
-/// True if another server, or another user, has a file of the state. A server of an earlier version
-/// locks its notes, and not the state directory.
+/// Returns true if another server, or another user, has a file of the state. A server of an earlier
+/// version locks its recorded replies, and not the state directory.
 fn is_other_owners(error: &StateError) -> bool {
     matches!(error.error.kind(), ErrorKind::PermissionDenied | ErrorKind::WouldBlock)
 }
 
-/// Has the notes on stable storage, when the server has come to its end.
+/// Syncs the recorded replies at the end of a server.
 pub(crate) fn end(notebook: Option<Arc<Notebook>>) {
     if let Some(Err(error)) = notebook.map(|notebook| notebook.close()) {
-        tracing::warn!(%error, "the notes of replies may not outlive this machine");
+        tracing::warn!(%error, "a crash of this machine may lose recorded replies");
     }
 }

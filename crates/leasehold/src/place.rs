@@ -1,23 +1,25 @@
 //! The place of a server's state, unless the command line or the file names another place.
 //!
-//! Each server has a folder of its own below `servers` in the usual place. The origin of a
-//! directory names the folder of its server, so a directory that was renamed keeps its state; the
-//! path of a configuration file names the folder of the file's server.
+//! Each server has a folder of its own below `servers` in the default place. The origin of a
+//! directory (the UUID of its file system and its root object) names the folder of its server, so a
+//! renamed directory keeps its state; the path of a configuration file names the folder of the
+//! file's server.
 //!
-//! Earlier versions kept the state of all servers in the usual place itself. One server takes that
-//! state over, once ([`take_over`]): the server renames the files into its folder. Rules:
-//! 1. A state that lists names of exports, or notes a stable log, tells the directories of its
-//!    servers. The heir serves one of these directories. A state without such names belonged to
-//!    servers of one directory, named on the command line; the first such server that starts is the
-//!    heir.
-//! 2. The heir takes no file from a server that runs. A server that could be the heir does not
-//!    start meanwhile: with a new key the server could never be the heir again.
-//! 3. The heir is noted before the first file moves, and the key moves last: the same heir, and no
-//!    other server, completes a start that was cut off.
-//! 4. An iod is no heir: a metaserver on the same machine shared the state perhaps, and clients
-//!    have handles of the metaserver for good, while callers of an iod ask for its handles again. A
-//!    stable log that holds data of the iod's directory is the exception, since no other server can
-//!    replay the log.
+//! Earlier versions kept the state of all servers in the default place itself. One server, the
+//! successor (the heir), takes that state over, once ([`take_over`]): it renames the files into its
+//! folder. Rules:
+//! 1. A state that lists names of exports, or records a stable log, identifies the directories of
+//!    its servers. The successor serves one of these directories. A state without such names
+//!    belonged to servers of one directory from the command line; the first such server that starts
+//!    is the successor.
+//! 2. The successor takes no file from a running server. A server that could be the successor does
+//!    not start meanwhile: with a new key it could never become the successor.
+//! 3. The successor is recorded before the first file moves, and the key moves last: the same
+//!    successor, and no other server, completes an interrupted start.
+//! 4. An iod is not a successor: a metaserver on the same machine may have shared the state, and
+//!    clients keep handles of the metaserver permanently, while callers of an iod request its
+//!    handles again. A stable log with data of the iod's directory is the exception, because no
+//!    other server can replay it.
 
 use std::fs::{self, File};
 use std::hash::Hasher as _;
@@ -38,7 +40,7 @@ use crate::{ids, stable_log};
 /// The folder with a folder for each server.
 const SERVERS: &str = "servers";
 
-/// The note of the heir.
+/// The file that records the successor.
 const HEIR: &str = "heir";
 
 /// The file that moves last.
@@ -48,10 +50,11 @@ const KEY: &str = "handle-key";
 const FILES: [&str; 8] =
     ["identifier", "exports", "origins", "leases", "replies", "verifier", "stable-log", KEY];
 
-/// The number of characters of a directory's or file's name that a folder's name has.
+/// The number of characters of a directory's or file's name in the name of a folder.
 const NAME_CHARACTERS_MAX: usize = 40;
 
-/// The folder of a server of a configuration file, or of a directory; none for a user without a home.
+/// Returns the folder of a server of a configuration file, or of a directory; `None` for a user
+/// without a home.
 pub(crate) fn usual(file: Option<&Path>, directory: &Path) -> Option<PathBuf> {
     let servers = state::default_directory()?.join(SERVERS);
     let named = file.map_or_else(|| directory.to_path_buf(), of_file);
@@ -60,15 +63,15 @@ pub(crate) fn usual(file: Option<&Path>, directory: &Path) -> Option<PathBuf> {
         Some(_) => None,
         None => Origin::of(directory).ok().and_then(of_origin),
     };
-    // A folder from a kernel that did not tell the UUID stays in use.
+    // A folder from a kernel that did not report the UUID stays in use.
     let marks = by_origin.into_iter().chain([by_path]);
     let found = marks.clone().find_map(|mark| with_mark(&servers, mark));
     let mark = by_origin.unwrap_or(by_path);
     Some(found.unwrap_or_else(|| servers.join(format!("{}-{mark:016x}", name_of(&named)))))
 }
 
-/// The path of a configuration file, which keeps a symbolic link in the place of the file:
-/// administrators exchange such files by links that lead elsewhere each time.
+/// Returns the absolute path of a configuration file. A symbolic link in the place of the file is
+/// kept, because administrators replace such files by links with changing targets.
 pub(crate) fn of_file(file: &Path) -> PathBuf {
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
@@ -77,7 +80,7 @@ pub(crate) fn of_file(file: &Path) -> PathBuf {
     }
 }
 
-/// The folders of all servers that used the usual place, and the usual place itself, which an
+/// Returns the folders of all servers in the default place, and the default place itself, which an
 /// earlier version used.
 pub(crate) fn all() -> Vec<PathBuf> {
     let Some(base) = state::default_directory() else { return Vec::new() };
@@ -90,8 +93,8 @@ fn of_origin(origin: Origin) -> Option<u64> {
     Some(mark(b"origin", &[&volume, object.as_bytes()].concat()))
 }
 
-/// A number that tells servers apart. The key of the hash is no secret: a user that may name
-/// directories of this user may name the state of their servers.
+/// Hashes an identification of a server. The key of the hash is not secret: a user that can choose
+/// names of directories of this user can choose the state of their servers.
 fn mark(kind: &[u8], bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(kind);
@@ -100,7 +103,7 @@ fn mark(kind: &[u8], bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The folder that ends with a mark.
+/// Finds the folder with a mark at the end of its name.
 fn with_mark(servers: &Path, mark: u64) -> Option<PathBuf> {
     let end = format!("-{mark:016x}");
     let mut entries = fs::read_dir(servers).ok()?.flatten();
@@ -108,7 +111,7 @@ fn with_mark(servers: &Path, mark: u64) -> Option<PathBuf> {
     Some(found.path())
 }
 
-/// The part of a folder's name that users recognize.
+/// Returns the readable part of a folder's name.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_else(|| "root".as_ref()).to_string_lossy();
     let plain = |character: char| match character {
@@ -119,10 +122,10 @@ fn name_of(path: &Path) -> String {
     name.chars().take(NAME_CHARACTERS_MAX).map(plain).collect()
 }
 
-/// Moves the state of an earlier version to a server in its usual place, if the server is the heir.
+/// Moves the state of an earlier version to the folder of a server, if the server is the successor.
 ///
 /// # Errors
-/// When files cannot be moved: clients would have to mount again.
+/// A file cannot be moved: clients would have to mount again.
 pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
     let (None, Some(base)) = (&plan.server.state, state::default_directory()) else {
         return Ok(());
@@ -143,21 +146,21 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
         if owned.is_none() {
             return Err(Kind::State.because(format!(
                 "a server of an earlier version uses the state in {place}, and this server may be \
-                 the one that goes on with that state: end that server first, or name a state with \
+                 its successor: end that server first, or name another state directory with \
                  --state DIR"
             )));
         }
-        // Another server may have become the heir before this server had the lock.
+        // Another server may have become the successor before this server had the lock.
         why = heir(plan, &base).map_err(failed)?;
     }
     let Some(why) = why else {
         match plan.is_iod() {
             true => tracing::info!(
-                "the state in {place} is left to another server: this iod begins with its own"
+                "the state in {place} stays with another server: this iod starts a new state"
             ),
             false => tracing::warn!(
-                "the state in {place} is of other directories: this server begins with its own, \
-                 and clients that had mounted it mount again; --state {place} goes on with that"
+                "the state in {place} belongs to other directories: this server starts a new state, \
+                 and earlier clients must mount again; to continue the old state, use --state {place}"
             ),
         }
         return Ok(());
@@ -165,26 +168,26 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
     move_files(&base, &plan.state).map_err(failed)?;
     drop(owned);
     let to = plan.state.display();
-    tracing::info!("the state of an earlier version has moved from {place} to {to}");
+    tracing::info!("moved the state of an earlier version from {place} to {to}");
     if why == Heir::First {
         let directory = plan.served();
         tracing::warn!(
-            "the state names no directory: this server assumes that it was of {directory}; if other \
-             servers shared it, old handles of any other directory that they served are good here \
-             now; to refuse all old handles, end this server, remove handle-key in {to} and start \
-             it: all clients mount again then"
+            "the state names no directory: this server assumes that it belongs to {directory}. If \
+             other servers shared it, old handles of their directories are valid here now. To reject \
+             all old handles, end this server, remove handle-key in {to} and start the server: all \
+             clients must mount again then"
         );
     }
     Ok(())
 }
 
-/// Takes the locks of the usual place for this process, unless a server uses the place. Rule 2.
+/// Locks the default place for this process, unless a server uses it. Rule 2.
 fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
     let owned = match Ownership::take(base, GivenLock::default(), "nothing: it moves") {
         Err(error) if error.error.kind() == ErrorKind::WouldBlock => return Ok(None),
         owned => owned.map_err(|error| error.error)?,
     };
-    // An earlier version locks its notes of replies, and no other file.
+    // An earlier version locks its recorded replies, and no other file.
     let notes = match private::open(&base.join("replies"), OFlags::RDWR, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         notes => Some(notes?),
@@ -196,16 +199,17 @@ fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
     }
 }
 
-/// The reason that a server is the heir.
+/// The reason why a server is the successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heir {
-    /// The state, or the note of an heir, names the server.
+    /// The state, or the record of a successor, names the server.
     Named,
     /// The state names no directory, and the server is the first to start.
     First,
 }
 
-/// The reason that this server is the heir of an earlier version, if any. Rules 1, 3 and 4.
+/// Returns the reason why this server is the successor of an earlier version, if it is. Rules 1, 3
+/// and 4.
 fn heir(plan: &Plan, base: &Path) -> io::Result<Option<Heir>> {
     match private::read(&base.join(HEIR), Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -250,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_named_for_people_and_by_a_mark() {
+    fn folder_has_readable_name_and_mark() {
         for (path, name) in
             [("/", "root"), ("/srv/a b", "a_b"), ("/srv/\u{1b}[2J", "__2J"), ("/srv/..x", "..x")]
         {
@@ -258,22 +262,22 @@ mod tests {
         }
         assert_ne!(mark(b"path", b"/a"), mark(b"path", b"/b"));
         assert_ne!(mark(b"path", b"/a"), mark(b"origin", b"/a"));
-        // Another number would mean another folder: all mounts would be stale.
+        // Another number would select another folder: all mounts would become stale.
         assert_eq!(mark(b"path", b"/etc/leasehold/leasehold.toml"), MARK_OF_UNIT);
     }
 
-    /// The mark of the file that the unit for systemd names.
+    /// The mark of the configuration file in the systemd unit.
     const MARK_OF_UNIT: u64 = 0x8d1c_12ab_e82c_7fac;
 
     #[test]
-    fn files_move_once_and_the_key_last() {
+    fn files_move_once_and_key_moves_last() {
         let home = tempfile::tempdir().expect("there is room");
         let (from, to) = (home.path().join("base"), home.path().join("base/servers/data-1"));
         private::directory(&from).expect("there is room");
         for name in FILES {
             state::put(&from, name, &[name.as_bytes()]).expect("there is room");
         }
-        // The heir completes a move that was cut off before.
+        // The successor completes an interrupted move.
         private::directory(&to).expect("there is room");
         fs::rename(from.join("leases"), to.join("leases")).expect("there is room");
         move_files(&from, &to).expect("there is room");

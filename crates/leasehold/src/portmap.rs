@@ -1,4 +1,4 @@
-//! How clients find the server without naming its port: `--portmap` and `--register`.
+//! The options with which clients find the server without its port: `--portmap` and `--register`.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,38 +16,38 @@ use crate::config;
 use crate::failure::{Failure, Kind};
 use crate::restart::Sockets;
 
-/// How many clients may be connected to the portmapper, and how long one may leave a question half
-/// asked: it has one short answer for each.
+/// The limit on connections to the portmapper, and the time that a client may take for one request:
+/// each request has one short reply.
 const CONNECTIONS_MAX: usize = 1024;
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// How clients will be told where the server is.
+/// The way by which clients will learn the server's ports, before the start.
 pub(crate) enum Telling {
-    /// They are not.
+    /// Clients do not learn them.
     Nobody,
-    /// By us.
+    /// The server's own portmapper.
     Ourselves(Server, Vec<Binding>),
-    /// By rpcbind.
+    /// The rpcbind of this machine.
     Rpcbind(Vec<Binding>),
 }
 
-/// How clients are told.
+/// The way by which clients learn the server's ports, after the start.
 pub(crate) enum Told {
     Nobody,
     Ourselves(Running, Vec<SocketAddr>),
     Rpcbind(Registration),
 }
 
-/// Where clients ask.
+/// The portmapper that clients query.
 pub(crate) struct Found {
-    /// The addresses of a portmapper of our own.
+    /// The addresses of the server's own portmapper.
     pub(crate) portmap: Vec<SocketAddr>,
-    /// Whether clients find the server without being told a port.
+    /// True if clients find the server without options for ports.
     pub(crate) is_found: bool,
 }
 
 impl Telling {
-    /// Takes the addresses that are needed to tell of a server at these.
+    /// Binds the addresses of a portmapper for a server at `addresses`, if one is configured.
     pub(crate) fn prepare(
         options: &config::options::Server,
         addresses: &[SocketAddr],
@@ -62,7 +62,7 @@ impl Telling {
         let Some(asked) = options.portmap() else {
             return Ok(if options.register { Self::Rpcbind(programs) } else { Self::Nobody });
         };
-        // Port 111 of each address that is served on, or where it is wanted.
+        // Port 111 of each address that the server listens on, or the configured address.
         let usual = addresses.iter().map(|address| SocketAddr::new(address.ip(), PORT));
         let listen: BTreeSet<_> = asked.map_or_else(|| usual.collect(), |one| [one].into());
         let carriers = options.carriers();
@@ -82,7 +82,7 @@ impl Telling {
         Ok(Self::Ourselves(server, programs))
     }
 
-    /// Begins to tell, or has rpcbind do it.
+    /// Starts the portmapper, or registers with rpcbind.
     pub(crate) fn start(self) -> Result<Told, Failure> {
         match self {
             Self::Nobody => Ok(Told::Nobody),
@@ -102,7 +102,7 @@ impl Telling {
 }
 
 impl config::options::Server {
-    /// The carriers of calls that the server answers.
+    /// Returns the transports that the server accepts calls on.
     fn carriers(&self) -> &'static [Carrier] {
         match self.answers_datagrams() {
             true => &[Carrier::Stream, Carrier::Datagram],
@@ -112,7 +112,7 @@ impl config::options::Server {
 }
 
 impl Told {
-    /// Where clients ask.
+    /// Returns the portmapper that clients query.
     pub(crate) fn found(&self) -> Found {
         match self {
             Self::Nobody => Found { portmap: Vec::new(), is_found: false },
@@ -124,7 +124,7 @@ impl Told {
         }
     }
 
-    /// Tells nobody any more.
+    /// Ends the portmapper, or removes the registration.
     pub(crate) fn end(self, sockets: &mut Sockets) {
         match self {
             Self::Nobody => {}
@@ -134,7 +134,7 @@ impl Told {
     }
 }
 
-/// A program's versions at each address, by each carrier.
+/// Lists the versions of a program at each address and transport.
 fn bindings(
     program: u32,
     versions: impl IntoIterator<Item = u32>,
@@ -150,18 +150,18 @@ fn bindings(
     versions.into_iter().flat_map(by_each).collect()
 }
 
-/// What keeps the portmapper from an address, and what to do.
+/// Describes the error that prevents the portmapper from using an address, and its remedy.
 #[allow(clippy::wildcard_enum_match_arm, reason = "advice on the usual errors only")]
 fn advice(failed: &BindError) -> String {
     let address = failed.address;
     match failed.error.kind() {
         ErrorKind::AddrInUse => format!(
-            "{address} is taken, by rpcbind if that runs here: have it tell clients with \
+            "{address} is in use, perhaps by rpcbind: register the server there with \
              --register instead of --portmap"
         ),
         ErrorKind::PermissionDenied => format!(
-            "{address} needs privilege, as all ports below 1024: run as root, or leave --portmap \
-             out and mount with the port as it is printed"
+            "{address} requires privilege, like all ports below 1024: run as root, or omit --portmap \
+             and mount with the printed port"
         ),
         _ => format!("the portmapper: {failed}"),
     }
@@ -170,14 +170,14 @@ fn advice(failed: &BindError) -> String {
 fn register_advice(failed: &RegisterError) -> String {
     match failed {
         RegisterError::NotThere(_) => {
-            format!("{failed}: start it, or tell clients without it by --portmap")
+            format!("{failed}: start rpcbind, or use --portmap instead")
         }
         RegisterError::Refused { holder: Some(_), .. } => format!(
-            "{failed}: stop the server that is there; what one left behind that is gone is \
-             removed with `rpcinfo -d PROGRAM VERSION`"
+            "{failed}: stop the registered server; if that server is gone, remove its entry with \
+             `rpcinfo -d PROGRAM VERSION`"
         ),
         RegisterError::Refused { holder: None, .. } => {
-            format!("{failed}: it may want root, or not know that network")
+            format!("{failed}: rpcbind may require root, or may not support that network")
         }
         RegisterError::Failed(_) => failed.to_string(),
     }

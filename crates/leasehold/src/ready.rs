@@ -1,4 +1,4 @@
-//! What the server says when it can be mounted.
+//! The message of a server that is ready for mounts.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -10,20 +10,21 @@ use serde::Serialize;
 use crate::options::Durability;
 use crate::portmap::Found;
 
-/// What the server says when it can be mounted; with `--json` exactly this as one line.
+/// The message of a server that is ready for mounts; `--json` prints exactly these fields as one
+/// line.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ready {
     addresses: Vec<Address>,
-    /// Where a portmapper of our own is.
+    /// The addresses of the server's own portmapper.
     portmap: Vec<Address>,
     exports: Vec<Exported>,
-    /// How clients mount it; those of an iod are told another way.
+    /// The commands for clients; absent for an iod.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<Mount>,
-    /// What everybody may do who reaches it from another machine.
+    /// The rights of all clients on other machines.
     open_to_everybody: Vec<String>,
     durability: Durability,
-    /// Where the live view and metrics are to be read.
+    /// The address of the live view and metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<String>,
     pid: u32,
@@ -39,11 +40,11 @@ struct Address {
 /// One export.
 #[derive(Debug, Serialize)]
 pub(crate) struct Exported {
-    /// As clients mount it.
+    /// The name that clients mount.
     pub(crate) name: String,
-    /// As it is on this machine.
+    /// The path on this machine.
     pub(crate) path: String,
-    /// Whether changes are refused.
+    /// True if the server rejects changes.
     pub(crate) read_only: bool,
 }
 
@@ -55,7 +56,7 @@ struct Mount {
 }
 
 impl Ready {
-    /// Puts together what is to be said.
+    /// Builds the message.
     ///
     /// # Panics
     /// Without an address.
@@ -82,7 +83,7 @@ impl Ready {
         Self { addresses, portmap, exports, mount, open_to_everybody, durability, http: None, pid }
     }
 
-    /// Adds UDP to the transports in the report, if the server answers datagrams.
+    /// Adds UDP to the transports in the message, if the server serves datagrams.
     pub(crate) fn with_datagrams(mut self, are_answered: bool) -> Self {
         let transports: &[&str] = if are_answered { &["tcp", "udp"] } else { &["tcp"] };
         for address in self.addresses.iter_mut().chain(&mut self.portmap) {
@@ -91,22 +92,22 @@ impl Ready {
         self
     }
 
-    /// Says as well where the live view and metrics are to be read.
+    /// Adds the address of the live view and metrics.
     pub(crate) fn with_http(self, address: Option<SocketAddr>) -> Self {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
     }
 
-    /// Says what a metaserver is to be told of an iod, and not how clients mount it.
+    /// Replaces the commands for clients by the options for a metaserver.
     pub(crate) fn of_iod(self) -> Self {
         Self { mount: None, ..self }
     }
 
-    /// Says as well what everybody may do who reaches it.
+    /// Adds the rights of all clients.
     pub(crate) fn with_open(self, open_to_everybody: Vec<String>) -> Self {
         Self { open_to_everybody, ..self }
     }
 
-    /// Says it on stdout, at once, so that whoever waits for it can go on.
+    /// Writes the message to stdout at once, because other processes may wait for it.
     pub(crate) fn announce(&self, json: bool) -> io::Result<()> {
         let text = if json { serde_json::to_string(self)? + "\n" } else { self.text() };
         let mut out = io::stdout().lock();
@@ -126,7 +127,7 @@ impl Ready {
                 let _ = writeln!(text, "Serving {path} as {name}{only} {how}");
             }
             ([export], None) => {
-                let _ = writeln!(text, "Keeping stripes in {} {how}", export.path);
+                let _ = writeln!(text, "Storing stripes in {} {how}", export.path);
             }
             (exports, _) => {
                 let _ = writeln!(text, "Serving {} directories {how}:", exports.len());
@@ -174,7 +175,7 @@ fn listed(addresses: &[Address]) -> String {
     addresses.iter().map(text).collect::<Vec<_>>().join(" and ")
 }
 
-/// The name of a host, as clients give it.
+/// Returns the name of a host for the commands of clients.
 fn host(address: SocketAddr) -> String {
     match address.ip() {
         ip if ip.is_unspecified() => {
@@ -186,7 +187,7 @@ fn host(address: SocketAddr) -> String {
 }
 
 impl Mount {
-    /// For clients that are told the ports when they ask.
+    /// Builds the commands for clients that query a portmapper.
     fn found(address: SocketAddr, path: &str) -> Self {
         let host = host(address);
         let linux = format!("sudo mount -t nfs -o vers=3,nolock {host}:{path} /mnt");
@@ -197,7 +198,7 @@ impl Mount {
         Self { linux, macos }
     }
 
-    /// For clients that must name the port.
+    /// Builds the commands for clients that must specify the port.
     fn at(address: SocketAddr, path: &str) -> Self {
         let port = address.port();
         let host = host(address);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_how_to_mount() {
+    fn message_has_mount_commands() {
         assert_eq!(
             ready("127.0.0.1:2049", Durability::Memory).text(),
             "Serving /srv/data as /data (NFS 3 and 2, TCP and UDP) on 127.0.0.1:2049\n\
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_no_port_where_clients_are_told() {
+    fn mount_commands_omit_port_with_portmapper() {
         let export = Exported { name: "/data".into(), path: "/srv/data".into(), read_only: false };
         let address = |text: &str| text.parse().expect("an address");
         let found = Found { portmap: vec![address("192.0.2.1:111")], is_found: true };
@@ -278,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn an_iod_is_not_for_clients() {
+    fn message_of_iod_is_for_metaservers() {
         let text = ready("192.0.2.1:99", Durability::Disk).of_iod().text();
-        assert!(text.starts_with("Keeping stripes in /srv/data (NFS"), "{text}");
+        assert!(text.starts_with("Storing stripes in /srv/data (NFS"), "{text}");
         assert!(text.contains("leasehold meta DIR --iod 192.0.2.1:99\n"), "{text}");
         assert!(!text.contains("mount"), "{text}");
     }

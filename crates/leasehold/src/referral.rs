@@ -1,5 +1,5 @@
-//! Which of several metaservers to go by, as one of them tells whoever asks it (`spec/binding.x`,
-//! rules 13 and 14).
+//! The referral of clients to the least loaded of several metaservers (`spec/binding.x`, rules 13
+//! and 14).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::serving::Serving;
 
 /// The metaservers of a volume.
 pub(crate) struct Referral {
-    /// What clients mount.
+    /// The name that clients mount.
     name: String,
-    /// The same as names are told.
+    /// The same name in the form of the reply.
     told: String,
     /// The number of the volume.
     volume: u64,
     metaserver: Metaserver,
-    /// Where each is, as far as that is known.
+    /// The address of each metaserver, if it resolves.
     addresses: Vec<Option<SocketAddr>>,
 }
 
 impl Referral {
-    /// Those of the volume that is served with others, if there is one.
+    /// Returns the referrals for the volume that several metaservers serve, if there is one.
     pub(crate) fn of(serving: &Serving) -> Option<Self> {
         serving.volumes().into_iter().find_map(|(name, volume)| {
             let number = volume.striped.options().volume;
@@ -39,7 +39,7 @@ impl Referral {
         })
     }
 
-    /// Answers a call of the binding program that came by a stream.
+    /// Executes a call of the binding program that came over TCP.
     pub(crate) fn answer(
         self: &Arc<Self>,
         service: &Service,
@@ -64,7 +64,8 @@ impl Referral {
         .into()
     }
 
-    /// Those that a client may be told of: none where it finds nothing of that name.
+    /// Returns the metaservers that a client may be referred to: none if the volume is hidden from
+    /// the client or has another name.
     fn among(&self, service: &Service, from: IpAddr, name: &[u8]) -> Vec<u32> {
         let is_it = name.eq_ignore_ascii_case(self.name.as_bytes());
         if !is_it || !service.finds(from, self.name.as_bytes()) {
@@ -77,7 +78,7 @@ impl Referral {
         told.map(|(number, _)| number).collect()
     }
 
-    /// Where the least busy of them is.
+    /// Returns the address of the least loaded of them.
     async fn bound(&self, among: &[u32], from: IpAddr) -> lookup::Reply<'_> {
         let number = self.metaserver.least_busy(among, from.to_canonical()).await?;
         let address = (*self.addresses.get(number as usize)?)?;
@@ -90,7 +91,7 @@ impl Referral {
     }
 }
 
-/// The name that a call looks up; nothing where that is NULL.
+/// Returns the name that a call looks up; `None` for NULL.
 fn wanted<'a>(
     call: &Call<'_>,
     reader: &mut Reader<'a>,

@@ -1,4 +1,4 @@
-//! `leasehold reload`, and what SIGHUP does.
+//! `leasehold reload` and SIGHUP.
 
 use crate::config::Difference;
 use crate::control::{self, Request};
@@ -7,7 +7,7 @@ use crate::options::Reload;
 use crate::say::say;
 use crate::serving::Serving;
 
-/// Has a running server read its file again, and says what changed.
+/// Makes a running server reload its file, and prints the changes.
 pub(crate) fn run(options: &Reload) -> Result<(), Failure> {
     let state = options.which.state()?;
     let told =
@@ -16,33 +16,33 @@ pub(crate) fn run(options: &Reload) -> Result<(), Failure> {
         format!("{told}\n")
     } else {
         let difference: Difference = serde_json::from_value(told)
-            .map_err(|error| Kind::Running.because(format!("the answer is strange: {error}")))?;
-        difference.text("changed", "changes with a restart")
+            .map_err(|error| Kind::Running.because(format!("invalid reply: {error}")))?;
+        difference.text("changed", "changes after a restart")
     };
     say(text)
 }
 
-/// Reads the file of a running server again, and writes into its log what came of it.
+/// Reloads the file of a running server, and logs the result.
 pub(crate) fn reload(serving: &Serving) -> Result<Difference, Failure> {
     match serving.reload() {
         Ok(difference) => {
             let (changes, later) = (difference.changes.len(), difference.after_restart.len());
-            tracing::info!(changes, later, "read the configuration again");
+            tracing::info!(changes, later, "reloaded the configuration");
             difference.changes.iter().for_each(|line| tracing::info!("changed: {line}"));
             for line in &difference.after_restart {
-                tracing::warn!("changes with a restart only: {line}");
+                tracing::warn!("changes only after a restart: {line}");
             }
             Ok(difference)
         }
         Err(error) => {
-            tracing::error!("nothing was changed: {error}");
+            tracing::error!("nothing changed: {error}");
             Err(error)
         }
     }
 }
 
 impl Difference {
-    /// The lines, each behind what becomes of it.
+    /// Formats the lines, each with the time of its effect.
     pub(crate) fn text(&self, now: &str, later: &str) -> String {
         let mut text = String::new();
         for (what, lines) in [(now, &self.changes), (later, &self.after_restart)] {
@@ -50,6 +50,6 @@ impl Difference {
                 text += &format!("{what}: {line}\n");
             }
         }
-        if text.is_empty() { "nothing is different\n".to_owned() } else { text }
+        if text.is_empty() { "no difference\n".to_owned() } else { text }
     }
 }

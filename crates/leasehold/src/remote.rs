@@ -1,4 +1,4 @@
-//! Files on a server without a mount: `ls`, `cat`, `stat` and `cp` of `nfs://` addresses.
+//! Access to files on a server without a mount: `ls`, `cat`, `stat` and `cp` of `nfs://` addresses.
 
 mod copy;
 mod file;
@@ -28,7 +28,7 @@ pub(crate) fn ls(options: &List) -> Result<(), Failure> {
     list::ls(options)
 }
 
-/// Says what is known of objects.
+/// Prints the attributes of objects.
 pub(crate) fn stat(options: &Stat) -> Result<(), Failure> {
     list::stat(options)
 }
@@ -50,7 +50,7 @@ pub(crate) fn cat(options: &Cat) -> Result<(), Failure> {
             let in_flight = servers.in_flight();
             let reading = Reading::new(Source::Remote(place), in_flight);
             match write_out(&reading).await {
-                // Whoever reads no further has what it wanted.
+                // A closed reader of stdout has read enough.
                 Err(file::Error::Here(it)) if it.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 done => done.map_err(|it| Kind::Running.because(format!("{address}: {it}"))),
             }
@@ -67,14 +67,14 @@ async fn write_out(reading: &Reading) -> Result<(), file::Error> {
     while let Some(piece) = pieces.next().await {
         let Read { at, data, is_last } = piece?;
         if at != end {
-            // The file has become shorter meanwhile.
+            // The file has become shorter meanwhile, so this piece is beyond its end.
             break;
         }
         out.write_all(&data)?;
         end += data.len() as u64;
         is_at_end = is_last;
     }
-    // What was added since, and files that do not say their size.
+    // Reads data that was appended meanwhile, and files without a size.
     while !is_at_end {
         let Read { data, is_last, .. } = reading.read(reading.piece_at(end)).await?;
         is_at_end = is_last || data.is_empty();

@@ -1,4 +1,4 @@
-//! `leasehold rescue`: written data that a server refused after the program had gone on.
+//! `leasehold rescue`: written data that a server rejected after the writing program had continued.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -12,19 +12,20 @@ use serde_json::json;
 use crate::failure::{Failure, Kind};
 use crate::say::say;
 
-/// The names of what is kept of one file, in a directory of its own.
+/// The names of the files with the rejected data of one file, in a directory of their own.
 pub(crate) const DATA: &str = "data";
 pub(crate) const FACTS: &str = "facts.json";
 
-/// So many bytes are compared and written at once.
+/// The number of bytes that are compared and written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Look at written data that a server refused, and write it after all
+/// Inspect written data that a server rejected, and write it to its file
 ///
-/// A mount sends written data to its server later. The server refuses data where its disk or a
-/// quota is full, or where the disk fails. It refuses data of a mount that lost its lease, as when
-/// the machine stood still, if another client has changed the file meanwhile. The mount then logs
-/// an error, has the next write, fsync or close of the file fail, and keeps the data here.
+/// A mount sends written data to its server later. The server rejects data if its disk or a quota
+/// is full, or if the disk fails. It also rejects data of a mount that lost its lease, for example
+/// because the machine was suspended, if another client has changed the file meanwhile. The mount
+/// then logs an error, reports it to the next write, fsync or close of the file, and stores the
+/// data here.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Rescue {
     List(List),
@@ -32,79 +33,81 @@ pub(crate) enum Rescue {
     Apply(Apply),
 }
 
-/// Where it is kept.
+/// The directory of rejected data.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// Where mounts keep it [default: /var/lib/leasehold/rescue; of ordinary users in their home]
+    /// The directory of rejected data [default: /var/lib/leasehold/rescue; for ordinary users in
+    /// their home]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-/// List what is kept, one file a line
+/// List the stored data, one file per line
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
     #[command(flatten)]
     place: Place,
 
-    /// Say it as JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Say where data belongs, and whether the file is different there now
+/// Show the file of stored data, and the differences to the file's current content
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// Which, as `leasehold rescue list` says
+    /// The id, as shown by `leasehold rescue list`
     #[arg(value_name = "ID")]
     id: String,
 
     #[command(flatten)]
     place: Place,
 
-    /// Say it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Write data to where it belongs, over what is there by now, and keep it no longer
+/// Write stored data to its file, over the current content, and delete it here
 #[derive(Debug, clap::Args)]
 pub(crate) struct Apply {
-    /// Which, as `leasehold rescue list` says
+    /// The id, as shown by `leasehold rescue list`
     #[arg(value_name = "ID")]
     id: String,
 
     #[command(flatten)]
     place: Place,
 
-    /// Write it to this file, such as a copy, and keep it here too
+    /// Write it to this file, such as a copy, and keep it here
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }
 
-/// What is known of data that is kept.
+/// The description of stored data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts {
-    /// What was mounted.
+    /// The source of the mount.
     pub(crate) source: String,
-    /// Where.
+    /// The mount point.
     pub(crate) mounted_on: PathBuf,
-    /// The file, below that; none where it had no name that is known, or one that is no text.
+    /// The path of the file below the mount point; `None` if it has no known name or the name is
+    /// not UTF-8.
     pub(crate) path: Option<String>,
-    /// When the first of it was refused, in seconds since 1970.
+    /// The time of the first rejection, in seconds since 1970.
     pub(crate) when_s: u64,
-    /// The revision that the data was made from; 0 where `error` gives the reason of the refusal.
+    /// The revision on which the data is based; 0 if `error` has the reason of the rejection.
     pub(crate) made_from: u64,
-    /// The revision that the file had then; 0 likewise.
+    /// The revision of the file at the rejection; 0 likewise.
     pub(crate) found: u64,
-    /// The error that the server refused the data with; none where the data came too late. Files of
-    /// an earlier release have no such field.
+    /// The error of the server; `None` if another client had changed the file. Files of an earlier
+    /// release have no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// In order, none touching another.
+    /// In order; adjacent pieces are merged.
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Bytes of the file.
+/// A range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub(crate) offset: u64,
@@ -118,7 +121,7 @@ impl Piece {
 }
 
 impl Facts {
-    /// One piece more.
+    /// Adds a piece.
     pub(crate) fn add(&mut self, piece: Piece) {
         let apart = |one: &Piece| one.end() < piece.offset || piece.end() < one.offset;
         let known = core::mem::take(&mut self.pieces).into_iter();
@@ -135,7 +138,7 @@ impl Facts {
         self.pieces.iter().map(|piece| piece.bytes).sum()
     }
 
-    /// Where the file is, while it is mounted.
+    /// Returns the path of the file while it is mounted.
     fn target(&self) -> Option<PathBuf> {
         self.path.as_ref().map(|path| self.mounted_on.join(path))
     }
@@ -146,7 +149,7 @@ impl Facts {
     }
 }
 
-/// Where mounts of this user keep what was refused.
+/// Returns the directory in which mounts of this user store rejected data.
 pub(crate) fn default_directory() -> Option<PathBuf> {
     state::default_directory().map(|directory| directory.join("rescue"))
 }
@@ -154,16 +157,16 @@ pub(crate) fn default_directory() -> Option<PathBuf> {
 impl Place {
     fn directory(&self) -> Result<PathBuf, Failure> {
         self.directory.clone().or_else(default_directory).ok_or_else(|| {
-            Kind::State.because("there is no home directory with it: name it with --directory DIR")
+            Kind::State.because("there is no home directory: name the directory with --directory DIR")
         })
     }
 
-    /// One that is kept: its directory and what is known of it.
+    /// Returns the directory and the description of stored data.
     fn find(&self, id: &str) -> Result<(PathBuf, Facts), Failure> {
         let directory = self.directory()?.join(id);
         let is_name = Path::new(id).components().count() == 1 && !id.starts_with('.');
         let facts = read(&directory).ok().filter(|_| is_name).ok_or_else(|| {
-            Kind::Options.because(format!("there is no {id}: `leasehold rescue list` has all"))
+            Kind::Options.because(format!("unknown id {id}: see `leasehold rescue list`"))
         })?;
         Ok((directory, facts))
     }
@@ -173,7 +176,7 @@ fn read(directory: &Path) -> io::Result<Facts> {
     Ok(serde_json::from_slice(&fs::read(directory.join(FACTS))?)?)
 }
 
-/// Does what is asked.
+/// Runs a subcommand.
 pub(crate) fn run(options: &Rescue) -> Result<(), Failure> {
     match options {
         Rescue::List(options) => list(options),
@@ -194,7 +197,7 @@ fn list(options: &List) -> Result<(), Failure> {
     };
     let mut lines = Vec::new();
     for entry in entries {
-        // Another mount may just be making it, or another command removing it.
+        // Another mount may be creating the entry, or another command removing it.
         let Ok(facts) = read(&entry.path()) else { continue };
         let id = entry.file_name().to_string_lossy().into_owned();
         lines.push(match options.json {
@@ -206,7 +209,7 @@ fn list(options: &List) -> Result<(), Failure> {
     lines.into_iter().try_for_each(|line| say(line + "\n"))
 }
 
-/// How a piece is to the file as it is now.
+/// Compares a piece with the current file.
 fn compared(piece: Piece, data: &File, target: Option<&File>) -> io::Result<&'static str> {
     let Some(target) = target else { return Ok("the file cannot be read") };
     for (offset, length) in chunks(piece) {
@@ -225,7 +228,7 @@ fn compared(piece: Piece, data: &File, target: Option<&File>) -> io::Result<&'st
     Ok("the same")
 }
 
-/// The parts of a piece: where each is, and how long.
+/// Divides a piece into parts of bounded length.
 fn chunks(piece: Piece) -> impl Iterator<Item = (u64, usize)> {
     let mut at = piece.offset;
     std::iter::from_fn(move || {
@@ -253,11 +256,11 @@ fn show(options: &Show) -> Result<(), Failure> {
     }
     let Facts { source, made_from, found, error, .. } = &facts;
     let why = match error {
-        Some(error) => format!("refused: {error}"),
-        None => format!("made from revision {made_from}, refused at {found}"),
+        Some(error) => format!("rejected: {error}"),
+        None => format!("based on revision {made_from}, rejected at {found}"),
     };
     let mut page = format!(
-        "{}\nof {source}; {why}\nkept in {}\n",
+        "{}\nof {source}; {why}\nstored in {}\n",
         facts.name(),
         directory.join(DATA).display()
     );
@@ -270,14 +273,14 @@ fn show(options: &Show) -> Result<(), Failure> {
 fn apply(options: &Apply) -> Result<(), Failure> {
     let (directory, facts) = options.place.find(&options.id)?;
     let target = options.to.clone().or_else(|| facts.target()).ok_or_else(|| {
-        Kind::Options.because("it had no name that is known: say with --to FILE where it belongs")
+        Kind::Options.because("its file has no known name: give one with --to FILE")
     })?;
     let failed = |error: io::Error| {
         Kind::Running.because(format!("cannot write to {}: {error}", target.display()))
     };
     let data = File::open(directory.join(DATA)).map_err(failed)?;
     let mut open = OpenOptions::new();
-    // The file itself must be there: an empty mount point would take a new one.
+    // The file must exist: an empty mount point would accept a new file.
     let open = open.write(true).create(options.to.is_some()).truncate(false);
     let file = open.open(&target).map_err(failed)?;
     for (offset, length) in facts.pieces.iter().flat_map(|piece| chunks(*piece)) {
@@ -297,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_of_an_earlier_release_are_read() {
+    fn facts_of_an_earlier_release_are_parsed() {
         let old = r#"{"source":"host:/a","mounted_on":"/m","path":"f","when_s":1,"made_from":2,
             "found":3,"pieces":[{"offset":0,"bytes":4}]}"#;
         let facts: Facts = serde_json::from_str(old).expect("nothing is missing");
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_touch_are_one() {
+    fn adjacent_pieces_are_merged() {
         let mut facts = Facts {
             source: String::new(),
             mounted_on: PathBuf::new(),

@@ -1,5 +1,5 @@
-//! `leasehold restart`, and what SIGUSR2 does: the server goes on as the program that is installed
-//! by now, in the same process and with the sockets that it has, so that none of them ever closes.
+//! `leasehold restart` and SIGUSR2: the process executes the installed program and keeps its
+//! sockets, so that none of them ever closes.
 
 use std::env;
 use std::ffi::OsString;
@@ -25,16 +25,16 @@ use crate::running;
 use crate::say::say;
 use crate::serving::Serving;
 
-/// How long the server goes on with what it has received when it is asked to end.
+/// The time that a server may take for received calls when it ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long `restart` waits for the server to be back: it may have much to put on a slow disk.
+/// The timeout of `restart`: the server may have much data to write to a slow disk.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// How often it looks.
+/// The interval between checks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The answer of a server that can be restarted.
+/// The reply of a server that can be restarted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Successor {
     pid: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Successor {
     program: String,
 }
 
-/// Has a running server started anew, and waits until it is back.
+/// Restarts a running server, and waits until it serves again.
 pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let state = options.which.state()?;
     let refused = |text: String| Kind::Running.because(text);
@@ -51,14 +51,15 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let successor: Successor = serde_json::from_value(told)
         .map_err(|error| refused(format!("the server is of another version: {error}")))?;
     let asked = Instant::now();
-    // The kernel tells the process, since a number in the answer of a peer may be of any process.
+    // The kernel reports the process, because the number in the reply of a peer may belong to any
+    // process.
     asker
         .pid()
         .and_then(process::request_restart)
-        .map_err(|error| refused(format!("the server cannot be told: {error}")))?;
+        .map_err(|error| refused(format!("cannot signal the server: {error}")))?;
     while !is_back(&state, successor.pid, asked) {
         if asked.elapsed() > PATIENCE {
-            let text = "the server has not come back yet: its log says what it does";
+            let text = "the server does not serve again yet: see its log";
             return Err(refused(text.to_owned()));
         }
         thread::sleep(LOOK);
@@ -67,12 +68,12 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let Successor { pid, program } = successor;
     let text = match options.json {
         true => format!("{}\n", json!({ "pid": pid, "program": program, "took_s": seconds })),
-        false => format!("{program} goes on, after {seconds:.2} s\n"),
+        false => format!("{program} serves again, after {seconds:.2} s\n"),
     };
     say(text)
 }
 
-/// Returns true if a server that was started after `asked` answers. The next version may keep its
+/// Returns true if a server that was started after `asked` replies. The next version may store its
 /// state elsewhere.
 fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
     let moved = || {
@@ -86,7 +87,7 @@ fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
     told.is_some_and(|told| told.uptime_s < asked.elapsed().as_secs_f64())
 }
 
-/// Finds out whether the program that would follow can be run, and takes the configuration.
+/// Checks that the program of the restart can run, and that it accepts the configuration.
 ///
 /// # Errors
 /// The fault, as text.
@@ -95,18 +96,18 @@ pub(crate) fn successor(file: Option<&Path>) -> Result<Successor, String> {
     let shown = name.to_string_lossy().into_owned();
     let said = |words: &[&Path]| {
         let output = Command::new(&name).args(words).stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("{shown} cannot be run: {error}"))?;
+        let output = output.map_err(|error| format!("cannot run {shown}: {error}"))?;
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
             false => {
                 let text = String::from_utf8_lossy(&output.stderr);
-                Err(format!("{shown} would not go on: {}", text.trim()))
+                Err(format!("{shown} would not start: {}", text.trim()))
             }
         }
     };
     let program = said(&[Path::new("--version")])?;
     if !program.starts_with("leasehold ") {
-        return Err(format!("{shown} is another program by now"));
+        return Err(format!("{shown} is now another program"));
     }
     if let Some(file) = file {
         said(&[Path::new("check"), Path::new("--config"), file])?;
@@ -114,12 +115,12 @@ pub(crate) fn successor(file: Option<&Path>) -> Result<Successor, String> {
     Ok(Successor { pid: std::process::id(), program })
 }
 
-/// The program by the name that it was started by: what has the name now.
+/// Returns the program under the name by which it was started; the file may have been replaced.
 fn program() -> OsString {
     env::args_os().next().unwrap_or_else(|| "leasehold".into())
 }
 
-/// Waits until the server is to end; whether it is to be started anew.
+/// Waits until the server has to end; returns true for a restart.
 pub(crate) fn wait(termination: &Termination, serving: &Serving) -> bool {
     loop {
         match termination.next() {
@@ -130,16 +131,16 @@ pub(crate) fn wait(termination: &Termination, serving: &Serving) -> bool {
             }
             Asked::Restart => match successor(serving.file().as_deref()) {
                 Ok(Successor { program, .. }) => {
-                    tracing::info!(program, "starting anew");
+                    tracing::info!(program, "restarting");
                     return true;
                 }
-                Err(error) => tracing::error!("not started anew: {error}"),
+                Err(error) => tracing::error!("not restarted: {error}"),
             },
         }
     }
 }
 
-/// The sockets of a server that is started anew; none of one that ends.
+/// The sockets of a server that restarts; `None` for a server that ends.
 pub(crate) struct Sockets {
     kept: Option<Vec<(Purpose, OwnedFd)>>,
 }
@@ -149,7 +150,7 @@ impl Sockets {
         Self { kept: again.then(Vec::new) }
     }
 
-    /// Ends what answers at sockets.
+    /// Ends a running service; a restart keeps its sockets.
     pub(crate) fn end(&mut self, purpose: Purpose, running: Running) {
         match &mut self.kept {
             Some(kept) => {
@@ -159,18 +160,18 @@ impl Sockets {
         }
     }
 
-    /// Keeps a socket.
+    /// Keeps a socket for a restart.
     pub(crate) fn keep(&mut self, purpose: Purpose, socket: Option<OwnedFd>) {
         if let (Some(kept), Some(socket)) = (&mut self.kept, socket) {
             kept.push((purpose, socket));
         }
     }
 
-    /// Goes on as the next program, where there is to be one; that returns only where it cannot.
+    /// Executes the next program, if this is a restart; returns only on failure.
     pub(crate) fn go_on(self, state: &Ownership) -> Result<(), Failure> {
         let Some(kept) = self.kept else { return Ok(()) };
         log::flush();
         let error = go_on_as(&program(), &kept, state);
-        Err(Kind::Running.because(format!("cannot go on as {}: {error}", program().display())))
+        Err(Kind::Running.because(format!("cannot execute {}: {error}", program().display())))
     }
 }

@@ -1,10 +1,10 @@
-//! The servers of this user that run on this machine, for every command that talks to a server.
+//! The running servers of this user on this machine, for all commands that connect to a server.
 //!
-//! A command finds a server by its control socket: in the usual places of states, and in the
-//! kernel's list of such sockets, which has servers with a `--state` of their own in this network
-//! namespace. Each server tells the directories that it serves. No command asks at a state
-//! directory of another user, or where another user may write, as in /tmp: a command of root asks
-//! no stranger.
+//! A command finds a server by its control socket: in the default places of states, and in the
+//! kernel's list of such sockets, which includes servers with their own `--state` in this network
+//! namespace. Each server reports the directories that it serves. No command connects in a state
+//! directory of another user, or where another user may write, such as /tmp: a command of root must
+//! not connect to an untrusted program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,67 +19,67 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::place;
 
-/// The time that a server may take to give its account: the thread that answers waits for nothing.
+/// The timeout for the description of a server: the thread that replies never waits.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The fault of a directory that has another directory in its place.
-pub(crate) const REPLACED: &str = "was removed or replaced since the server opened it, and clients get \
-                                   ESTALE: restart the server to serve the new one";
+/// The fault of a directory whose path leads to another directory.
+pub(crate) const REPLACED: &str = "was removed or replaced after the server opened it, and clients get \
+                                   ESTALE: restart the server to serve the new directory";
 
 /// The server that a command is for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Which {
-    /// The server, by a directory that it serves or its configuration file, where several run here
+    /// The server, named by a served directory or its configuration file, if several run here
     #[arg(value_name = "DIR", conflicts_with = "state")]
     pub(crate) served: Option<PathBuf>,
 
-    /// The state directory of the server [default: that of the one that runs here]
+    /// The state directory of the server [default: the state of the only running server]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
 
-/// The account that a server gives of itself.
+/// The description that a server returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
     pub(crate) pid: u32,
     /// The directories that it serves.
     pub(crate) directories: Vec<PathBuf>,
-    /// The names that clients mount them by.
+    /// The names that clients mount.
     pub(crate) names: Vec<String>,
     /// Its configuration file.
     pub(crate) file: Option<PathBuf>,
-    /// Directories that were replaced since the server opened them: clients see the earlier ones.
+    /// Directories that were replaced after the server opened them: clients see the earlier ones.
     pub(crate) replaced: Vec<PathBuf>,
 }
 
-/// The directories that were replaced under the server with a state; none, where no server of this
-/// version answers.
+/// Returns the directories that were replaced under the server with a state; none if no server of
+/// this version replies.
 pub(crate) fn replaced(state: &Path) -> Vec<PathBuf> {
     let about = control::ask(state, &Request::About).ok();
     let about = about.and_then(|about| serde_json::from_value::<About>(about).ok());
     about.map(|about| about.replaced).unwrap_or_default()
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// Its state directory.
     pub(crate) state: PathBuf,
-    /// The server's account of itself; none from an earlier version, and none without an answer.
+    /// The server's description; `None` for an earlier version, or without a reply.
     pub(crate) about: Option<About>,
 }
 
 impl Which {
-    /// The state directory of the server that the command means.
+    /// Returns the state directory of the server that the command names.
     ///
     /// # Errors
-    /// When no server matches, or several servers match; the error lists the servers.
+    /// No server matches, or several match; the error lists the servers.
     pub(crate) fn state(&self) -> Result<PathBuf, Failure> {
         state_of(self.state.as_deref(), self.served.as_deref())
     }
 }
 
-/// The state directory of the server that `state` names, or that serves `served`.
+/// Returns the state directory of the server that `state` names, or that serves `served`.
 ///
 /// # Errors
 /// As [`Which::state`].
@@ -90,8 +90,8 @@ pub(crate) fn state_of(state: Option<&Path>, served: Option<&Path>) -> Result<Pa
     }
 }
 
-/// The state directory of the server of a path that may lie below an export: a server that runs
-/// alone judges the path.
+/// Returns the state directory of the server of a path that may lie below an export. If only one
+/// server runs, that server checks the path.
 pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf, Failure> {
     if let Some(state) = state {
         return Ok(state.to_path_buf());
@@ -102,7 +102,7 @@ pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf
     }
 }
 
-/// All servers of this user, in the order of their state directories.
+/// Returns all servers of this user, in the order of their state directories.
 pub(crate) fn servers() -> Vec<Server> {
     let mut found = BTreeMap::new();
     for place in place::all().into_iter().chain(places()) {
@@ -115,7 +115,7 @@ pub(crate) fn servers() -> Vec<Server> {
     found.into_values().flatten().collect()
 }
 
-/// Asks the server at a state directory for its account; none where no server answers.
+/// Requests the description of the server at a state directory; `None` if no server replies.
 fn ask(state: &Path) -> Option<Server> {
     let asked = |request: &Request| {
         let mut asker = Asker::connect(state).ok()?;
@@ -125,7 +125,7 @@ fn ask(state: &Path) -> Option<Server> {
     let state = state.to_path_buf();
     match asked(&Request::About)? {
         Ok(about) => Some(Server { state, about: serde_json::from_value(about).ok() }),
-        // A mount gives the same answer, and has no configuration. A busy server counts as a
+        // A mount returns the same error, and has no configuration. A busy server counts as a
         // server.
         Err(_) => match asked(&Request::Facts)? {
             Err(text) if text.contains("a mount") => None,
@@ -134,7 +134,7 @@ fn ask(state: &Path) -> Option<Server> {
     }
 }
 
-/// The state directory of the only server that matches.
+/// Returns the state directory of the only matching server.
 fn chosen(servers: &[Server], served: Option<&Path>) -> Result<PathBuf, Failure> {
     let wrong = |text: String| Err(Kind::Running.because(text + &listed(servers)));
     let Some(served) = served else {
@@ -142,11 +142,11 @@ fn chosen(servers: &[Server], served: Option<&Path>) -> Result<PathBuf, Failure>
             [only] => Ok(only.state.clone()),
             [] => {
                 let text = "no server of this user runs here: name the state directory of another \
-                            one with --state DIR";
+                            server with --state DIR";
                 wrong(text.to_owned())
             }
             _ => {
-                let text = "several servers run here: say which, by a directory that it serves, or \
+                let text = "several servers run here: choose one by a directory that it serves, or \
                             with --state DIR";
                 wrong(text.to_owned())
             }
@@ -159,10 +159,10 @@ fn chosen(servers: &[Server], served: Option<&Path>) -> Result<PathBuf, Failure>
     match (meant.next(), meant.next()) {
         (Some(one), None) => Ok(one.state.clone()),
         (None, _) => {
-            wrong(format!("no server of this user that runs here serves {}", path.display()))
+            wrong(format!("no running server of this user serves {}", path.display()))
         }
         (Some(_), Some(_)) => {
-            wrong(format!("several servers serve {}: say which with --state DIR", path.display()))
+            wrong(format!("several servers serve {}: choose one with --state DIR", path.display()))
         }
     }
 }
@@ -172,8 +172,8 @@ fn listed(servers: &[Server]) -> String {
 }
 
 impl Server {
-    /// The number of leading parts of a path that a served directory or name has; none where no
-    /// served directory or name leads to the path.
+    /// Returns the number of leading parts of a path that belong to a served directory or name;
+    /// `None` if the server does not serve the path.
     fn nearness(&self, path: &Path) -> Option<usize> {
         let About { directories, names, file, .. } = self.about.as_ref()?;
         let is_file =
@@ -190,7 +190,7 @@ impl Server {
     fn line(&self) -> String {
         let state = self.state.display().to_string();
         let Some(About { pid, directories, .. }) = &self.about else {
-            return format!("a server that does not say what it serves: --state {state}");
+            return format!("a server that does not report its directories: --state {state}");
         };
         let directories: Vec<_> =
             directories.iter().map(|directory| directory.display().to_string()).collect();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_is_meant_and_several_are_listed() {
+    fn only_server_is_chosen_and_several_are_listed() {
         let [one, two] = [server("/s/1", "/none/a", "/a"), server("/s/2", "/none/a/b", "/b")];
         assert_eq!(chosen_of(std::slice::from_ref(&one), None), Ok("/s/1".to_owned()));
         assert!(chosen_of(&[], None).is_err_and(|text| text.contains("--state DIR")));

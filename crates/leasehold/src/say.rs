@@ -1,4 +1,4 @@
-//! What a command says: to stdout, for people or programs.
+//! The output of commands on stdout, for people or programs.
 
 use std::io::{self, Write as _};
 
@@ -6,7 +6,7 @@ use leasehold_base::shown::shown;
 
 use crate::failure::{Failure, Kind};
 
-/// Writes to stdout, without characters from outside that act on a terminal.
+/// Writes to stdout, without terminal control characters from outside.
 pub(crate) fn say(text: impl AsRef<str>) -> Result<(), Failure> {
     io::stdout()
         .write_all(shown(text.as_ref()).as_bytes())

@@ -1,4 +1,4 @@
-//! Removes stripes of no file in the background.
+//! The background scrub, which removes stripes that belong to no file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,18 +12,18 @@ use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 use crate::serving::Serving;
 use crate::stripes::{self, Volume};
 
-/// The time that a metaserver serves before the first search, so that iods are back by then.
+/// The time before the first search, in which iods can become reachable.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The least and the greatest time from one search to the next. A search reads each metafile.
+/// The minimum and the maximum interval between searches. A search reads each metafile.
 const LEAST: Duration = Duration::from_secs(1);
 const GREATEST: Duration = Duration::from_secs(3600);
 
-/// The time from one stamp of the names to the next. A backup that is older than the last stamp is
-/// known by its own stamp.
+/// The interval between identity stamps of the names. A backup older than the last stamp is
+/// recognized by its own stamp.
 const STAMP_AFTER: Duration = Duration::from_secs(3600);
 
-/// The state of all volumes.
+/// The states of all volumes.
 #[derive(Default)]
 pub(crate) struct Scrubs(BTreeMap<PathBuf, State>);
 
@@ -32,19 +32,19 @@ struct State {
     next: Time,
     /// The time of the next stamp of the names.
     next_stamp: Time,
-    /// True if another search is due, for objects that the last search found.
+    /// True if another search is due for objects that the last search found.
     has_found_some: bool,
-    /// True if the log has the line that the metaserver removes nothing.
+    /// True if the log already reports that the metaserver removes nothing.
     is_refused: bool,
 }
 
 impl Scrubs {
-    /// Searches the volumes of which a search is due, and removes the objects that no file has.
+    /// Searches the volumes with a due search, and removes the objects that belong to no file.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let homes = serving.homes();
         self.0.retain(|directory, _| homes.iter().any(|(home, ..)| home == directory));
         for (directory, scrub_after_s, volume) in homes {
-            // Other metaservers have metafiles, too, and no metaserver knows all metafiles.
+            // Other metaservers have metafiles too, and no metaserver has all of them.
             if volume.group.is_some() {
                 continue;
             }
@@ -66,14 +66,14 @@ impl Scrubs {
 }
 
 impl State {
-    /// Gives the names another stamp from time to time, unless they are in doubt.
+    /// Periodically writes a new stamp into the names, unless they are in doubt.
     fn stamp(&mut self, directory: &Path, volume: &Volume) {
         if clock::now() < self.next_stamp || volume.striped.names_are_doubted() {
             return;
         }
         self.next_stamp = clock::now() + STAMP_AFTER;
         if let Err(error) = stripes::removals::trust(&volume.striped, directory) {
-            tracing::warn!(directory = %directory.display(), %error, "cannot stamp the names");
+            tracing::warn!(directory = %directory.display(), %error, "cannot write the identity of the volume into the names");
         }
     }
 
@@ -90,12 +90,12 @@ impl State {
         volume.striped.set_removals_incomplete(true);
         if let Some(error) = failed {
             let directory = directory.display();
-            tracing::warn!(%directory, error, "cannot look for stripes of no file");
+            tracing::warn!(%directory, error, "cannot search for stripes that belong to no file");
         }
         self.next = clock::now() + between.max(FIRST);
     }
 
-    /// Removes the objects that a search has found, as far as they are old enough.
+    /// Removes the objects that a search has found, if they are old enough.
     fn found(
         &mut self,
         directory: &Path,
@@ -110,7 +110,7 @@ impl State {
         let (count, bytes) = (found.leftovers.count(), bytes(&found.leftovers));
         if count > 0 {
             let directory = directory.display();
-            tracing::info!(%directory, count, bytes, "stripes of no file were found");
+            tracing::info!(%directory, count, bytes, "found stripes that belong to no file");
         }
         let refused = !keep.is_zero() && self.refuses(directory, volume, &found.leftovers);
         let is_kept = keep.is_zero() || refused;
@@ -118,7 +118,7 @@ impl State {
         let removed = if is_kept { (0, 0) } else { remove(directory, volume, &ripe) };
         let left = count.saturating_sub(removed.0);
         volume.striped.set_orphans(left, bytes.saturating_sub(removed.1));
-        // Objects that stay are counted, and wait for an administrator.
+        // Remaining objects are counted, and await an administrator.
         self.has_found_some = left > 0 && !keep.is_zero();
         self.next = clock::now() + between;
     }
@@ -132,14 +132,14 @@ impl State {
             if are_most {
                 tracing::warn!(
                     %directory,
-                    "most stripes are of no file, so the directory may not have all names: nothing \
-                     is removed; see leasehold cluster repair"
+                    "most stripes belong to no file, so the directory may lack names: nothing is \
+                     removed; see leasehold cluster repair"
                 );
             } else {
                 tracing::warn!(
                     %directory,
-                    "stripes of no file were found, and the last start with this state directory \
-                     did not have this directory of names: nothing is removed, because the \
+                    "found stripes that belong to no file, and the last start with this state \
+                     directory had another directory of names: nothing is removed, because the \
                      directory may be a copy or a backup without the newest names; if it has all \
                      names, run leasehold cluster repair --remove"
                 );
@@ -150,12 +150,12 @@ impl State {
     }
 }
 
-/// Removes objects that no file has. Gives the number and the bytes of the removed objects.
+/// Removes objects that belong to no file. Returns the number and the bytes of the removed objects.
 fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
     if ripe.leftovers.count() == 0 {
         return (0, 0);
     }
-    // The absence of a name must outlive a crash that follows the removal.
+    // The absence of a name must survive a crash that follows the removal.
     let synced = File::open(directory).and_then(|file| Ok(rustix::fs::syncfs(file)?));
     if let Err(error) = synced {
         tracing::warn!(directory = %directory.display(), %error, "cannot sync the names");
@@ -169,7 +169,7 @@ fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
         }
     };
     let directory = directory.display();
-    tracing::info!(%directory, removed, "stripes of no file were removed");
+    tracing::info!(%directory, removed, "removed stripes that belong to no file");
     let is_all = removed == ripe.leftovers.count();
     (removed, if is_all { bytes(&ripe.leftovers) } else { 0 })
 }

@@ -1,4 +1,4 @@
-//! The log of `--stable-log`: opening it, keeping it short, and telling how it is.
+//! The write-ahead log of `--stable-log`: opening, checkpoints and reports.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,21 +18,21 @@ use crate::checks::is_reached;
 use crate::config::options::{Durability, Server};
 use crate::failure::{Failure, Kind};
 
-/// How long the disk may lag behind the log: as long as most file systems let their own journals.
-/// It is also how much a replay may undo of what programs on this machine did.
+/// The maximum lag of the disk behind the log, similar to the journals of most file systems. A
+/// replay may undo changes of local programs within this time.
 const LAG: Duration = Duration::from_secs(5);
 
-/// The file in the state directory that names the log, and what it is the log of, as long as it may
-/// hold what the disk does not: no start goes without it then.
+/// The file in the state directory that names the log and its directory while the log may contain
+/// data that the disk lacks: a start without the log fails then.
 const NOTE: &str = "stable-log";
 
-/// What stands before the path of a log that is out of date.
+/// The prefix of the path of a log that is out of date.
 const VOID: &[u8] = b"void ";
 
-/// What stands before the path of any other.
+/// The prefix of the path of any other log.
 const IN_USE: &[u8] = b"in use ";
 
-/// What stands between the path of the log and that of the directory.
+/// The separator between the path of the log and the path of the directory.
 const BETWEEN: u8 = 0;
 
 /// A log in use.
@@ -42,12 +42,12 @@ pub(crate) struct StableLog {
     _checkpoints: Periodic,
 }
 
-/// Where the log is, as an absolute path without symbolic links, or will be; checked before any
-/// work starts.
+/// Returns the absolute path of the log without symbolic links; the file may not exist yet. Runs
+/// before any work starts.
 pub(crate) fn check(options: &Server, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = &options.stable_log else { return Ok(None) };
     if options.durability == Some(Durability::Memory) {
-        let text = "--stable-log keeps what --durability memory gives up: choose one";
+        let text = "--stable-log and --durability memory exclude each other: choose one";
         return Err(Kind::Options.because(text));
     }
     let unusable = |error: io::Error| {
@@ -61,13 +61,13 @@ pub(crate) fn check(options: &Server, directory: &Path) -> Result<Option<PathBuf
     Ok(Some(path))
 }
 
-/// The path of what is there, or may be made there.
+/// Returns the real path of an existing file, or of a file that may be created.
 fn real(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         result => return result,
     }
-    // A symbolic link that leads nowhere is not followed when the log is opened.
+    // The log is opened without following a dangling symbolic link.
     let name = path.file_name().ok_or(ErrorKind::NotFound)?;
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => Ok(parent.canonicalize()?.join(name)),
@@ -76,7 +76,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
 }
 
 impl StableLog {
-    /// Opens the log of a directory; after a crash, has that be as was answered.
+    /// Opens the log of a directory; after a crash, replays the acknowledged changes.
     pub(crate) fn open(
         path: &Path,
         mib: u32,
@@ -102,7 +102,7 @@ impl StableLog {
             standing,
             boot,
             random,
-            // The head of the log and the note about it are files of the server itself.
+            // The head of the log and its note are files of the server itself.
             blocking: Arc::new(Pool::own().map_err(|error| unusable(error.to_string()))?),
             sync_all: Box::new(move || synced.sync_all()),
             make_void: Box::new(move || void.put(VOID)),
@@ -112,7 +112,7 @@ impl StableLog {
         let logged = logged.map_err(|error| {
             if matches!(error, OpenError::Emptied) {
                 let note = state.join(NOTE);
-                return unusable(format!("{error}: to give them up, remove {}", note.display()));
+                return unusable(format!("{error}: to discard them, remove {}", note.display()));
             }
             unusable(error.to_string())
         });
@@ -125,28 +125,28 @@ impl StableLog {
         Ok(Self { logged, note, _checkpoints: checkpoints })
     }
 
-    /// What is served.
+    /// Returns the store to serve.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         Arc::<Logged>::clone(&self.logged)
     }
 
-    /// Has the disk hold what there is now, so that little is left to do at the end.
+    /// Writes the current changes to the disk, so that little remains for the end.
     pub(crate) fn checkpoint(&self) {
         self.logged.checkpoint();
     }
 
-    /// Has the disk hold everything, when nothing is served any more.
+    /// Writes all changes to the disk, after the server has stopped serving.
     pub(crate) fn close(&self) {
         if self.logged.close()
             && let Err(error) = fs::remove_file(self.note.state.join(NOTE))
         {
-            tracing::warn!(%error, "the next start will want the stable log, though it is empty");
+            tracing::warn!(%error, "the next start requires the stable log, although it is empty");
         }
     }
 }
 
-/// What is known of the log from the state directory; no start goes without one that may hold
-/// what the disk does not.
+/// Returns the state of the log according to the state directory. Fails if a log that may contain
+/// changes that the disk lacks is missing.
 pub(crate) fn standing(
     asked: Option<&Path>,
     directory: &Path,
@@ -158,26 +158,26 @@ pub(crate) fn standing(
     let Some((is_void, path, of)) = noted else { return Ok(Standing::Unknown) };
     match asked.filter(|asked| asked.exists()) {
         Some(asked) if asked == path && is_void => Ok(Standing::Void),
-        // Another volume's log is known by what it says itself.
+        // The head of the log identifies a log of another volume.
         Some(asked) if asked == path && of != directory => Ok(Standing::Unknown),
         Some(asked) if asked == path => Ok(Standing::Last),
         Some(_) | None if is_void => Ok(Standing::Unknown),
         Some(_) | None => {
             let (path, note) = (path.display(), note.display());
             Err(Kind::State.because(format!(
-                "changes that were answered may be in the log {path} only: start with \
-                 --stable-log {path}, or give them up and remove {note}"
+                "acknowledged changes may be in the log {path} only: start with --stable-log \
+                 {path}, or discard them and remove {note}"
             )))
         }
     }
 }
 
-/// The log that a state directory notes, and the directory of the log.
+/// Returns the log that a state directory records, and the directory of the log.
 pub(crate) fn noted(state: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
     Ok(noted_of(&state.join(NOTE))?.map(|(_, path, of)| (path, of)))
 }
 
-/// The content of a note: true if the log is void, the path of the log, and its directory.
+/// Reads a note: true if the log is void, the path of the log, and its directory.
 fn noted_of(note: &Path) -> io::Result<Option<(bool, PathBuf, PathBuf)>> {
     let text = match private::read(note, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -192,7 +192,7 @@ fn noted_of(note: &Path) -> io::Result<Option<(bool, PathBuf, PathBuf)>> {
     Ok(Some((is_void, path(), path())))
 }
 
-/// What the state directory says of a log.
+/// The record of a log in the state directory.
 struct Note {
     state: PathBuf,
     log: PathBuf,
@@ -200,20 +200,20 @@ struct Note {
 }
 
 impl Note {
-    /// Writes the note, unless the note is there: a full disk has no room for another file. The
-    /// note is on stable storage when the call returns.
+    /// Writes the note, unless the file has this content already: a full disk has no space for
+    /// another file. The note is on stable storage when the call returns.
     fn put(&self, standing: &[u8]) -> io::Result<()> {
         let (log, directory) = (self.log.as_os_str(), self.directory.as_os_str());
         let parts = [standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()];
         match private::read(&self.state.join(NOTE), Secrecy::Readable) {
-            // The file was on stable storage before the file had its name.
+            // The file was on stable storage before it received its name.
             Ok(noted) if noted == parts.concat() => File::open(&self.state)?.sync_all(),
             Ok(_) | Err(_) => shell_state::put(&self.state, NOTE, &parts),
         }
     }
 }
 
-/// One line of the log for an event.
+/// Logs an event.
 fn tell(path: &str, event: Event) {
     match event {
         Event::Replayed(done) => {
@@ -221,7 +221,7 @@ fn tell(path: &str, event: Event) {
             tracing::info!(path, records, made, names, "replayed the stable log");
             let (taken, failed, damaged) = (done.taken, done.failed, done.damaged);
             if taken != 0 {
-                tracing::warn!(path, taken, "names of the stable log lead elsewhere by now");
+                tracing::warn!(path, taken, "names in the stable log now lead to other objects");
             }
             if failed != 0 || damaged != 0 {
                 tracing::error!(path, failed, damaged, "parts of the stable log are lost");
@@ -234,12 +234,11 @@ fn tell(path: &str, event: Event) {
             tracing::error!(
                 path,
                 %error,
-                "the stable log is out of date, which cannot be noted in the state directory: every \
-                 change fails until it can be; make room there, or see that it can be written"
-            );
+                "the stable log is out of date, but the state directory cannot record it: every \
+                 change fails until it can; free some space there, or make the directory writable"
         }
         Event::DiskFailed => {
-            tracing::error!(path, "the disk failed: no change is taken until a restart");
+            tracing::error!(path, "the disk failed: the server rejects all changes until a restart");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where data lies that is spread: in directories of this machine, or on iods of others.
+//! The placement of striped data: in directories of this machine, or on iods of other machines.
 
 mod members;
 pub(crate) mod names;
@@ -32,52 +32,53 @@ use crate::cluster::{Asker, Cluster, Group, IodAddress, Names, Part};
 use crate::config::Planned;
 use crate::failure::{Failure, Kind};
 
-/// The size of a stripe unless configured, and what it may be, in KiB.
+/// The default and the range of the size of a stripe, in KiB.
 pub(crate) const UNIT_KIB: u32 = 1024;
 pub(crate) const UNITS_KIB: RangeInclusive<i64> = 4..=1 << 20;
 
-/// The largest file that is kept whole unless configured, and what that may be, in KiB.
+/// The default and the range of the largest file that is stored whole, in KiB.
 pub(crate) const INLINE_KIB: u32 = 64;
 pub(crate) const INLINES_KIB: RangeInclusive<i64> = 0..=1 << 10;
 
-/// How many iods may have each stripe.
+/// The range of the number of iods that store each stripe.
 pub(crate) const COPIES: RangeInclusive<i64> = 1..=2;
 
-/// How long an iod may be silent unless configured, and what that may be, in seconds.
+/// The default and the range of the timeout of an iod, in seconds.
 pub(crate) const IOD_TIMEOUT_S: u32 = 60;
 pub(crate) const IOD_TIMEOUTS_S: RangeInclusive<i64> = 1..=86_400;
 
-/// The time that stripes of no file are kept unless configured, and its range, in seconds.
+/// The default and the range of the time for which stripes that belong to no file are kept, in
+/// seconds.
 pub(crate) const SCRUB_AFTER_S: u32 = 3600;
 pub(crate) const SCRUBS_AFTER_S: RangeInclusive<i64> = 0..=2_592_000;
 
-/// How the data of a served directory is spread over others.
+/// The distribution of the data of a served directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// As absolute paths without symbolic links; none where data and names lie together.
+    /// Absolute paths without symbolic links; empty if data and names lie together.
     pub(crate) paths: Vec<PathBuf>,
-    /// The iods of other machines, in place of paths.
+    /// The iods on other machines, in place of paths.
     pub(crate) iods: Vec<IodAddress>,
-    /// The file with the key that iods of a cluster are reached by.
+    /// The file with the key of the cluster of the iods.
     pub(crate) cluster_key: Option<PathBuf>,
-    /// How long an iod may be silent before what needs it fails, in seconds.
+    /// The time without a reply of an iod until operations that need it fail, in seconds.
     pub(crate) iod_timeout_s: u32,
-    /// The time that stripes of no file are kept before their removal, in seconds; zero keeps them
-    /// until an administrator removes them.
+    /// The time until stripes that belong to no file are removed, in seconds; with zero only an
+    /// administrator removes them.
     pub(crate) scrub_after_s: u32,
-    /// The numbers of iods that are gone for good.
+    /// The numbers of iods that are lost for good.
     pub(crate) lost: Vec<u16>,
-    /// The numbers of iods that are to be left.
+    /// The numbers of iods to empty.
     pub(crate) drain: Vec<u16>,
-    /// How many have each stripe.
+    /// The number of iods that store each stripe.
     pub(crate) copies: u16,
-    /// Whether files move to iods that are new.
+    /// True if files move to additional iods.
     pub(crate) rebalance: bool,
     /// The size of a stripe of new files, in KiB.
     pub(crate) unit_kib: u32,
-    /// The largest file that is kept whole, in KiB.
+    /// The largest file that is stored whole, in KiB.
     pub(crate) inline_kib: u32,
-    /// The metaservers of one file system, of which this is one.
+    /// The metaservers of the file system, including this one.
     pub(crate) group: Option<Group>,
 }
 
@@ -101,27 +102,27 @@ impl Default for Layout {
     }
 }
 
-/// A volume that is served.
+/// A served volume.
 #[derive(Clone)]
 pub(crate) struct Volume {
     pub(crate) striped: Arc<Striped>,
-    /// All iods that it has or had, by their numbers.
+    /// All present and former iods, by their numbers.
     pub(crate) members: Vec<Member>,
-    /// Its metaservers, where there are several, and this one among them.
+    /// Its metaservers, if there are several, and this one among them.
     pub(crate) group: Option<(Group, Metaserver)>,
-    /// The turns of its iods.
+    /// The rollback counters of its iods.
     turns: Arc<Turns>,
 }
 
 impl Layout {
-    /// Whether data lies elsewhere than names.
+    /// Returns true if data does not lie beside the names.
     pub(crate) fn is_spread(&self) -> bool {
         !self.paths.is_empty() || !self.iods.is_empty()
     }
 }
 
-/// Refuses directories for stripes that lie in another that is used, or around it: clients could
-/// change what is only to be changed with a file's name, or one file overwrite another.
+/// Rejects directories for stripes that lie inside or around another directory in use: clients
+/// could change stripes directly, or one file could overwrite another.
 pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
     let served = exports.iter().map(|export| &export.directory);
     let spread: Vec<_> = exports.iter().flat_map(|export| &export.layout.paths).collect();
@@ -130,8 +131,8 @@ pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
             if overlap(path, other)? {
                 let (path, other) = (path.display(), other.display());
                 let text = format!(
-                    "{path}, which is for stripes, and {other} lie in each other: give each a \
-                     directory of its own, outside what is served"
+                    "{path}, which is for stripes, and {other} contain one another: use separate \
+                     directories, outside of the served directories"
                 );
                 return Err(Kind::Options.because(text));
             }
@@ -140,7 +141,7 @@ pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether one directory lies in the other.
+/// Returns true if one directory lies in the other.
 pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     let lies_in = |one: &Path, other: &Path| {
         let reached = is_reached(one, other).map_err(|error| {
@@ -151,10 +152,10 @@ pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     Ok(lies_in(one, other)? || lies_in(other, one)?)
 }
 
-/// Takes the names or stripes of a volume for this process alone, until the result is dropped.
+/// Locks the names or stripes of a volume for this process, until the result is dropped.
 ///
 /// # Errors
-/// Somebody else has them.
+/// Another process has locked them.
 pub(crate) fn claim(names: &Path) -> Result<OwnedFd, Failure> {
     let shown = names.display();
     let failed = |error: &dyn std::fmt::Display| {
@@ -163,14 +164,14 @@ pub(crate) fn claim(names: &Path) -> Result<OwnedFd, Failure> {
     let directory = File::open(names).map_err(|error| failed(&error))?;
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
-            Err(failed(&"another process serves or repairs it, or keeps stripes there"))
+            Err(failed(&"another process serves or repairs it, or stores stripes there"))
         }
-        // Where a file system has no locks there is nothing to be had.
+        // Some file systems have no locks; the directory is used without one.
         Ok(()) | Err(_) => Ok(directory.into()),
     }
 }
 
-/// Joins a directory of names and those of stripes into one store.
+/// Joins a directory of names and directories of stripes into one store.
 pub(crate) fn open(
     layout: &Layout,
     names: &Arc<DirStore>,
@@ -190,7 +191,7 @@ pub(crate) fn open(
     joined.map(|(store, _)| store)
 }
 
-/// Joins a directory of names and the iods of other machines into one store.
+/// Joins a directory of names and iods on other machines into one store.
 pub(crate) fn open_iods(
     layout: &Layout,
     directory: &Path,
@@ -205,7 +206,7 @@ pub(crate) fn open_iods(
         loop {
             let found = layout.iods.iter().map(|address| cluster.find(address));
             let parts: Vec<_> = join_all(found).await.into_iter().collect::<Result<_, _>>()?;
-            // The first metaserver makes the volume, the others find it.
+            // The first metaserver creates the volume, and the others wait for it.
             let waits = layout.group.as_ref().is_some_and(|group| group.me > 0) && tries > 0;
             if !waits || is_made(&labels(&parts), &seen(&parts).await?) {
                 break Ok::<_, Failure>(parts);
@@ -226,14 +227,14 @@ pub(crate) fn open_iods(
     join((layout, &turns), names, parts, Some(&cluster), iod, join_group)
 }
 
-/// How often it is looked whether the first metaserver has made the volume.
+/// The number of checks for the volume of the first metaserver.
 const TRIES: u32 = 150;
 
 fn labels<F>(parts: &[Part<F>]) -> Vec<String> {
     parts.iter().map(|part| part.label.clone()).collect()
 }
 
-/// What is found at each place.
+/// Reads the state of each place.
 async fn seen<F: Files + 'static>(parts: &[Part<F>]) -> Result<Vec<Seen>, Failure> {
     let mut seen = Vec::new();
     for Part { label, files } in parts {
@@ -248,20 +249,20 @@ async fn seen<F: Files + 'static>(parts: &[Part<F>]) -> Result<Vec<Seen>, Failur
     Ok(seen)
 }
 
-/// The number of a new volume, which only an empty directory can have.
+/// Returns the number of a new volume, which requires an empty directory.
 async fn new_volume(names: &Arc<DirStore>) -> Result<u64, Failure> {
     let served = Local::new(Arc::<DirStore>::clone(names));
     let empty = served.is_empty(served.root()).await;
     if !empty.map_err(|error| failed("the served directory", error))? {
-        let text = "files that are there already cannot be striped: with new places for stripes \
-                    the served directory must be empty; copy the files in through a mount";
+        let text = "existing files cannot be striped: with new places for stripes the served \
+                    directory must be empty; copy the files in through a mount";
         return Err(Kind::Directory.because(text));
     }
     random()
 }
 
-/// Joins the places of a volume into one store. The stores do their work aside: the calling thread
-/// opens files of the server's state too.
+/// Joins the places of a volume into one store. The stores work on other threads, because the
+/// calling thread also opens files of the server's state.
 fn join<F: Files + 'static>(
     (layout, turns): (&Layout, &Arc<Turns>),
     names: &Arc<DirStore>,
@@ -289,7 +290,7 @@ fn join<F: Files + 'static>(
         folders.push((mark, folder));
     }
     if let Some(unknown) = layout.drain.iter().find(|&&iod| usize::from(iod) >= members.len()) {
-        return Err(Kind::Options.because(format!("there is no iod {unknown} to drain")));
+        return Err(Kind::Options.because(format!("unknown iod {unknown} in drain")));
     }
     let is_used =
         |(number, member): &(u16, &Member)| !member.gone && !layout.drain.contains(number);
@@ -331,17 +332,18 @@ fn join<F: Files + 'static>(
     Ok((Volume { striped: Arc::new(striped), members, group, turns }, joined))
 }
 
-/// Waits for work of stores, which may act as callers, while the calling thread keeps its identity.
+/// Runs work of stores, which may act as callers, on another thread, so that the calling thread
+/// keeps its identity.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// The system has no thread left.
 pub(crate) fn aside<F: Future<Output: Send>>(
     work: impl FnOnce() -> F + Send,
 ) -> io::Result<F::Output> {
     own::aside(|| block_on(work()))
 }
 
-/// Waits for work of stores in which a volume is opened.
+/// Runs work of stores that opens a volume.
 fn opened<T: Send>(work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
     let failed = |error| Kind::Running.because(format!("cannot open a volume: {error}"));
     aside(|| work).map_err(failed)?
@@ -350,16 +352,16 @@ fn opened<T: Send>(work: impl Future<Output = Result<T, Failure>> + Send) -> Res
 fn not_opened(error: OpenError, members: &[Member]) -> Failure {
     match error {
         OpenError::Copies => {
-            Kind::Options.because("two copies of a stripe lie on two iods: name more")
+            Kind::Options.because("two copies of a stripe need two iods: name more")
         }
         OpenError::Count => Kind::Options.because("a volume has 1 to 48 iods"),
-        OpenError::Unit => Kind::Options.because("the size of a stripe must be 1 at least"),
+        OpenError::Unit => Kind::Options.because("the size of a stripe must be at least 1"),
         OpenError::Iod(number, error) => failed(&members[usize::from(number)].label, error),
     }
 }
 
-/// The key of the numbers of clients. Without the key of a cluster the volume has no iod of a
-/// cluster, and only one metaserver tells clients numbers.
+/// Returns the key of the numbers of clients. Without a cluster key the volume has no iod of a
+/// cluster, and a random key suffices for its single metaserver.
 fn client_key(cluster: Option<&Cluster>) -> Result<ClientKey, Failure> {
     match cluster.and_then(Cluster::client_key) {
         Some(key) => Ok(key),
@@ -372,7 +374,7 @@ fn random() -> Result<u64, Failure> {
 }
 
 fn no_random(error: &io::Error) -> Failure {
-    Kind::Running.because(format!("the system gives no random numbers: {error}"))
+    Kind::Running.because(format!("the system returns no random numbers: {error}"))
 }
 
 fn failed(what: &str, error: leasehold_fs::FsError) -> Failure {
@@ -383,9 +385,9 @@ fn unmarked(place: &str, error: MarkError) -> Failure {
     let text = match error {
         MarkError::Files(error) => format!("cannot use {place}: {error}"),
         MarkError::NotEmpty => {
-            format!("{place} has files in it that are no stripes: name an empty directory")
+            format!("{place} contains files that are not stripes: name an empty directory")
         }
-        MarkError::Damaged => format!("leasehold-iod in {place} cannot be read"),
+        MarkError::Damaged => format!("leasehold-iod in {place} is damaged"),
     };
     Kind::Directory.because(text)
 }

@@ -1,4 +1,4 @@
-//! Looks after the files of volumes in the background, and removes the objects of removed files.
+//! The background rebalancer: moves the files of volumes, and removes the objects of removed files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::scrub::Scrubs;
 use crate::serving::Serving;
 use crate::stripes::turns::{Mending, Work};
 
-/// How soon it is seen that there is something to do, or that an iod is back.
+/// The interval between checks for work or for a returned iod.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long files are left alone that could not be moved.
+/// The time after a failed move in which files are not moved again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Looks after all volumes until it is dropped.
+/// The rebalancer of all volumes; it ends on drop.
 pub(crate) struct Tending {
     serving: Arc<Serving>,
     periodic: Vec<Periodic>,
 }
 
 impl Tending {
-    /// Begins, on threads of its own: a search for stripes of no file reads each metafile, and no
-    /// lost copy waits for such a search.
+    /// Starts the work on its own threads: a search for stripes that belong to no file reads each
+    /// metafile, and the repair of a lost copy must not wait for it.
     pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
         let [all, searched, probed] = [(); 3].map(|()| Arc::clone(serving));
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
@@ -40,11 +40,11 @@ impl Tending {
             remove(&all, &mut put_off);
         });
         let scrubbing = Periodic::start("scrub", SOON, move || scrubs.run(&searched));
-        // No probe of an iod that hangs keeps a lost copy waiting.
+        // A hanging probe of an iod must not delay the repair of a lost copy.
         let probing = Periodic::start("health", SOON, move || healths.run(&probed));
-        // No turn waits for a file that moves.
+        // The rollback counters must not wait for a file that moves.
         let judging = Periodic::start("turns", SOON, move || turns.run(&judged));
-        // No turn waits for a walk over all files, either.
+        // The rollback counters must not wait for a walk over all files either.
         let leaving = Periodic::start("older", SOON, move || mending.run(&left));
         let periodic = [tending, scrubbing, probing, judging, leaving];
         let periodic = periodic.into_iter().collect::<Result<_, _>>();
@@ -67,15 +67,15 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
             continue;
         }
         match block_on(volume.striped.tend()) {
-            Ok(None | Some(RebalanceReport { moved: 0, left: 0 })) => continue,
-            Ok(Some(RebalanceReport { moved, left: 0 })) => {
-                tracing::info!(name, moved, "files were moved; all lie where they should");
+            Ok(None | Some(Tended { moved: 0, left: 0 })) => continue,
+            Ok(Some(Tended { moved, left: 0 })) => {
+                tracing::info!(name, moved, "moved files; all files have their intended layout");
                 continue;
             }
-            Ok(Some(RebalanceReport { moved, left })) => {
-                tracing::warn!(name, moved, left, "files do not lie where they should");
+            Ok(Some(Tended { moved, left })) => {
+                tracing::warn!(name, moved, left, "some files do not have their intended layout");
             }
-            Err(error) => tracing::warn!(name, %error, "cannot look after the files"),
+            Err(error) => tracing::warn!(name, %error, "cannot rebalance the files"),
         }
         not_before.insert(name, Instant::now() + AGAIN);
     }
@@ -90,12 +90,12 @@ fn remove(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
         match block_on(volume.striped.finish_removals()) {
             None => continue,
             Some(Removed { removed, left: 0 }) => {
-                tracing::info!(name, removed, "iods have removed the stripes that waited for them");
+                tracing::info!(name, removed, "iods have removed the remaining stripes of removed files");
                 continue;
             }
             Some(Removed { removed: 0, left: _ }) => {}
             Some(Removed { removed, left }) => {
-                tracing::info!(name, removed, left, "stripes of removed files wait for their iods");
+                tracing::info!(name, removed, left, "stripes of removed files await removal by their iods");
             }
         }
         not_before.insert(name, Instant::now() + AGAIN);

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Kind};
 use crate::mount;
 use crate::options::Top;
 
-/// Shows what a running server does, until the user leaves.
+/// Shows the activity of a running server, until the user quits.
 pub(crate) fn run(options: &Top) -> Result<(), Failure> {
     if let Some(directory) = &options.mount {
         return match watch_mount(options, directory) {
@@ -33,19 +33,19 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
     } else if io::stdout().is_terminal() {
         top::watch(interval, ask)
     } else {
-        let text = "stdout is no terminal: use --json for lines that a program can read";
+        let text = "stdout is not a terminal: use --json for the output of a program";
         return Err(Kind::Options.because(text));
     };
     match ended {
-        // Whoever read the lines has seen enough.
+        // A closed reader of stdout has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => ended.map_err(|error| Kind::Running.because(error.to_string())),
     }
 }
 
-/// Shows what a mount does, on the terminal or as JSON, so often or until the user ends it.
+/// Shows the activity of a mount, on the terminal or as JSON, up to the requested number of times.
 fn watch_mount(options: &Top, directory: &Path) -> io::Result<()> {
-    /// Clears a terminal, and begins at its top.
+    /// Clears a terminal, and moves to its top.
     const CLEAR: &str = "\x1b[2J\x1b[H";
     let ask = || mount::ask(directory).map_err(io::Error::other);
     let replies = |told: &Value| told["calls"]["replies"].as_u64().unwrap_or_default();
@@ -71,7 +71,7 @@ fn watch_mount(options: &Top, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Says what happened in each interval as a line of JSON, so often, or for ever.
+/// Prints the activity of each interval as a line of JSON, up to the requested number of lines.
 fn tell(
     wait: impl Fn(),
     ask: impl Fn() -> io::Result<Snapshot>,

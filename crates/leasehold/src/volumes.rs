@@ -1,4 +1,4 @@
-//! How the volumes are that are served, for who asks often and waits for little: a scraper.
+//! The state of the served volumes, for frequent callers with a short timeout, such as a scraper.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use leasehold_view::VolumeView;
 use crate::cluster;
 use crate::serving::Serving;
 
-/// Longer than an iod is waited for that is away, and well below what scrapers wait.
+/// Longer than the timeout of an unreachable iod, and well below the timeout of scrapers.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// What is older is not told.
+/// Older results are not returned.
 const AGE_MAX: Duration = Duration::from_mins(1);
 
-/// What the volumes' iods and metaservers say of themselves. They are asked by one at a time, on a
-/// thread of its own: what takes longer than anybody waits is told the next time.
+/// The state of the volumes, as reported by their iods and metaservers. Only one query runs at a
+/// time, on its own thread: a caller that waits too long receives the result with its next request.
 pub(crate) struct Volumes {
     serving: Arc<Serving>,
     asked: Mutex<Asked>,
@@ -26,7 +26,7 @@ pub(crate) struct Volumes {
 #[derive(Default)]
 struct Asked {
     is_under_way: bool,
-    /// What was found out last, and when.
+    /// The last result, and its time.
     found: Option<(Instant, Vec<VolumeView>)>,
 }
 
@@ -36,7 +36,7 @@ impl Volumes {
         Arc::new(Self { serving, asked, ended })
     }
 
-    /// How all are now, or were a moment ago; nothing of any where that is not known.
+    /// Returns the current or a recent state of all volumes; empty if it is unknown.
     pub(crate) fn told(self: &Arc<Self>) -> Vec<VolumeView> {
         if self.serving.volumes().is_empty() {
             return Vec::new();

@@ -151,7 +151,7 @@ fn map(mappings: &[Spanned<Mapping>], kind: Kind) -> Result<IdMap, Wrong> {
     };
     let ranges: Vec<Range> = mappings.iter().map(range).collect::<Result<_, _>>()?;
     IdMap::new(ranges).map_err(|(one, other)| {
-        let place = mappings.last().expect("what overlaps is two at least");
+        let place = mappings.last().expect("at least two ranges overlap");
         let (a, b, c, d) = (one.first, one.last, other.first, other.last);
         Wrong::at(place, format!("{a}-{b} and {c}-{d} overlap: each number may occur once"))
     })

@@ -87,7 +87,7 @@ pub(super) fn reason(name: &str, value: Option<&str>) -> Option<Reason> {
 /// Returns the reason why an option of nfs(5) or mount(8) is rejected.
 pub(super) fn refusal(name: &str, value: Option<&str>) -> Option<String> {
     let why = match (name, value) {
-        ("xprtsec", _) => "xprtsec is none: the connection is not encrypted",
+        ("xprtsec", _) => "only xprtsec=none is supported: connections are not encrypted",
         ("rdma" | "nocto" | "mand" | "minorversion" | "mounthost", _) => "not supported",
         ("context" | "fscontext" | "defcontext" | "rootcontext", _) => {
             "labels of a security module are not supported"

@@ -1,5 +1,5 @@
-//! The source of a mount: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`, or the address that
-//! `ls` and `cp` take, `nfs://HOST[:PORT]/PATH`. `HOST` alone means the only export of the host.
+//! The source of a mount: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`, or the form of `ls`
+//! and `cp`, `nfs://HOST[:PORT]/PATH`. `HOST` alone means the only export of the host.
 
 use std::str::FromStr;
 
@@ -8,7 +8,8 @@ use crate::remote::Address;
 /// A directory of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// As it was given: what the table of mounts shows.
+    /// The source for the table of mounts: the text of the user, or the same form of an `nfs://`
+    /// address.
     pub(crate) text: String,
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
@@ -47,10 +48,10 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// The directory of an address.
+    /// Converts an address.
     fn of(address: &Address) -> Result<Self, String> {
         let Address { host, port, path } = address;
-        let path = str::from_utf8(path).map_err(|_| format!("{address}: the path is no text"))?;
+        let path = str::from_utf8(path).map_err(|_| format!("{address}: the path is not UTF-8"))?;
         let (host, path) = (host.clone(), format!("/{path}"));
         let port = port.map(u16::from);
         let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_read() {
+    fn source_is_parsed() {
         let read = |text: &str| {
             let source: Source = text.parse().expect("it is one");
             (source.host, source.port, source.path)
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_is_refused() {
+    fn invalid_source_is_rejected() {
         for text in ["nfs://", "nfs:///x", "nfs://a:0/x", "nfs://a/%ff"] {
             text.parse::<Source>().expect_err(text);
         }

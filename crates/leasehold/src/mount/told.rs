@@ -1,4 +1,4 @@
-//! What a mount tells of itself, by a socket like that of a server.
+//! The status of a mount, over a control socket like that of a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::options::Mount;
 use crate::control::{self, Request};
 
-/// The directory of the socket of a mount: by its place, as anybody who asks knows only that.
+/// Returns the directory of the socket of a mount. The mount point determines it, because a caller
+/// knows only the mount point.
 fn state_of(directory: &Path) -> PathBuf {
     let base = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(base) if !rustix::process::geteuid().is_root() => PathBuf::from(base),
@@ -25,7 +26,7 @@ fn state_of(directory: &Path) -> PathBuf {
     base.join("leasehold/mounts").join(name.replace('%', "%25").replace('/', "%2f"))
 }
 
-/// What a way to cache is called, as in the options of a mount.
+/// Returns the name of a caching policy, as in the options of a mount.
 const fn called(variant: Variant) -> &'static str {
     match variant {
         Variant::None => "none",
@@ -35,13 +36,14 @@ const fn called(variant: Variant) -> &'static str {
     }
 }
 
-/// The leases of a client, and whether names go by them; nothing where none are asked for.
+/// Returns the leases of a client, and true in `names` if they cover names; `None` for a mount
+/// without leases.
 fn held_by(client: &Client) -> Option<Value> {
     let (held, to_write) = client.lease_counts()?;
     Some(json!({ "held": held, "to_write": to_write, "names": client.leases_names() }))
 }
 
-/// The requests of the kernel that have no answer yet.
+/// Returns the kernel requests without a reply.
 fn waited_for(session: &Session) -> Vec<serde_json::Value> {
     let waiting = session.in_flight();
     let waiting = waiting.iter().map(|request| {
@@ -51,8 +53,8 @@ fn waited_for(session: &Session) -> Vec<serde_json::Value> {
     waiting.collect()
 }
 
-/// Has questions answered from now on, also where a mount that was here before is still in use;
-/// without, where the socket cannot be had.
+/// Starts to serve the control socket, also while an earlier mount at this place is still in use;
+/// returns `None` if the socket is not available.
 pub(crate) fn begin(
     directory: &Path,
     options: &Mount,
@@ -113,36 +115,38 @@ pub(crate) fn begin(
         .ok()
 }
 
-/// The reason that a mount refuses a request that is meant for a server.
+/// Returns the reason why a mount rejects a request for a server. [`crate::running`] recognizes
+/// mounts by the words "a mount".
 const fn refusal(request: &Request) -> &'static str {
     match request {
-        Request::Leases | Request::Forget { .. } => "a mount has no clients; ask the server",
+        Request::Leases | Request::Forget { .. } => "a mount has no clients; send the request to the server",
         Request::Layout { .. }
         | Request::Repair { .. }
         | Request::Believe { .. }
-        | Request::Volumes => "a mount has no volume; ask the server",
+        | Request::Volumes => "a mount has no volume; send the request to the server",
         Request::About
         | Request::Facts
         | Request::Reload
         | Request::Settle
         | Request::Status
         | Request::Successor
-        | Request::Why(_) => "a mount does not do that",
+        | Request::Why(_) => "a mount does not support this request",
     }
 }
 
-/// Asks the mount at a directory.
+/// Returns the status of the mount at a directory.
 ///
 /// # Errors
-/// What is wrong and what to do, as text.
+/// The fault and its remedy, as text.
 pub(crate) fn ask(directory: &Path) -> Result<Value, String> {
     let place = place_of(directory).map_err(|error| error.to_string())?;
     control::ask(&place, &Request::Status)
-        .map_err(|_| format!("no mount of ours answers at {}", directory.display()))
+        .map_err(|_| format!("no Leasehold mount replies at {}", directory.display()))
 }
 
-/// Has the mount at a directory make safe all that was written: whether it is, and the conversation,
-/// which lasts as long as the mount's process. Nothing where no mount of ours answers.
+/// Makes the mount at a directory write all data to stable storage. Returns the connection, which
+/// lasts as long as the mount's process, and true if all data is stable. Returns `None` if no
+/// Leasehold mount replies.
 pub(crate) fn settle(directory: &Path) -> Option<(Asker, bool)> {
     let place = place_of(directory).ok()?;
     let mut asker = Asker::connect(&place).ok()?;
@@ -150,9 +154,9 @@ pub(crate) fn settle(directory: &Path) -> Option<(Asker, bool)> {
     Some((asker, safe.as_bool()?))
 }
 
-/// The directory of the socket of a mount, as somebody names that.
+/// Returns the directory of the socket of a mount for a path from the user.
 fn place_of(directory: &Path) -> io::Result<PathBuf> {
-    // Not by the mount itself, which may hang: only what leads to it is looked at.
+    // The mount itself may hang, so only its parent directories are accessed.
     let absolute = std::path::absolute(directory)?;
     let named = match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),
@@ -161,12 +165,12 @@ fn place_of(directory: &Path) -> io::Result<PathBuf> {
     Ok(state_of(&named?))
 }
 
-/// What it tells, for people.
+/// Formats the status for people.
 pub(crate) fn page(told: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let leases = &told["leases"];
     let names = match leases["names"].as_bool() {
-        Some(false) => "; names by time",
+        Some(false) => "; names expire by time",
         Some(true) | None => "",
     };
     let leases = match leases["held"].as_u64() {
@@ -174,8 +178,8 @@ pub(crate) fn page(told: &Value) -> String {
         None => String::new(),
     };
     let mut page = format!(
-        "{} at {}, NFS {}, cache {}{leases}, pid {}\n{} objects, {} open, {} bytes kept, {} of them not yet safe\n\
-         {} calls, {} under way, {} sent again, {} connections\n",
+        "{} at {}, NFS {}, cache {}{leases}, pid {}\n{} objects, {} open, {} bytes cached, {} of them not yet stable\n\
+         {} calls, {} in flight, {} retransmitted, {} connections\n",
         word(&told["source"]),
         word(&told["server"]),
         told["version"],
@@ -192,7 +196,7 @@ pub(crate) fn page(told: &Value) -> String {
     );
     if let Some(refused) = told["refused_bytes"].as_u64().filter(|refused| *refused > 0) {
         page += &format!(
-            "{refused} bytes were refused by the server; `leasehold rescue list` has what was kept\n"
+            "the server rejected {refused} bytes; `leasehold rescue list` lists the stored data\n"
         );
     }
     for request in told["waiting"].as_array().into_iter().flatten() {
@@ -208,11 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_goes_by_leases() {
+    fn status_shows_scope_of_leases() {
         let page_of = |leases: Value| page(&json!({ "cache": "lease", "leases": leases }));
         let held = |names: bool| json!({ "held": 3, "to_write": 1, "names": names });
         assert!(page_of(held(true)).contains("cache lease (3 leases, 1 of them to write), pid"));
-        let files_alone = "cache lease (3 leases, 1 of them to write; names by time), pid";
+        let files_alone = "cache lease (3 leases, 1 of them to write; names expire by time), pid";
         assert!(page_of(held(false)).contains(files_alone));
         assert!(page_of(Value::Null).contains("cache lease, pid"));
     }

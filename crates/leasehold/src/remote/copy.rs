@@ -1,4 +1,4 @@
-//! Trees of files, from one place to another.
+//! Copies of file trees, from one place to another.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -29,18 +29,19 @@ use super::url::{Address, Place};
 use crate::failure::{Failure, Kind};
 use crate::say::say;
 
-/// Files that are copied at once: enough to hide a round trip, few enough to open.
+/// The number of files that are copied in parallel: enough to hide a round trip, within the limit
+/// on open files.
 const FILES_MAX: usize = 16;
 
-/// The most directories above a directory: half of the directories that the longest path of Linux
-/// has room for.
+/// The limit on the depth of a directory: half of the number of directories in the longest path of
+/// Linux.
 const DEPTH_MAX: u32 = 1024;
 
-/// What is copied: an object, and where it is, for people.
+/// The source of a copy: an object, and its place for messages.
 struct From {
     place: Place,
     object: Object,
-    /// True if the command names the object, and not a directory above the object.
+    /// True if the command names the object itself, and not a directory above it.
     is_named: bool,
 }
 
@@ -49,18 +50,18 @@ enum Object {
     There(Remote),
 }
 
-/// A directory that copies are put into.
+/// A destination directory.
 #[derive(Clone)]
 enum Directory {
     Here(PathBuf),
     There(Remote),
 }
 
-/// One object that is to be copied.
+/// One object to copy.
 struct Item {
     from: From,
     into: Directory,
-    /// The directory's place, for people.
+    /// The place of the destination directory, for messages.
     at: Place,
     name: Vec<u8>,
     /// The directories of the source above the object, up to the directory that the command names.
@@ -75,10 +76,10 @@ struct Above {
 }
 
 impl Above {
-    /// A directory below another.
+    /// Creates the entry of a directory below another.
     ///
     /// # Errors
-    /// The directory lies within itself, or deeper than any tree does.
+    /// The directory lies within itself, or exceeds `DEPTH_MAX`.
     fn below(above: Option<Rc<Self>>, handle: Handle) -> Result<Rc<Self>, Error> {
         let depth = above.as_ref().map_or(0, |it| it.depth + 1);
         let mut further = above.as_ref();
@@ -95,20 +96,20 @@ impl Above {
     }
 }
 
-/// A directory whose mode and times are kept, once all is in it.
+/// A directory whose mode and times are set after its contents are copied.
 struct Kept {
     directory: Directory,
     mode: u32,
     times: [Time; 2],
 }
 
-/// What came of one item: more of them, and a directory to be looked after at the end.
+/// The result of one item: further items, and a directory to complete at the end.
 type Came = Result<(Vec<Item>, Option<Kept>), String>;
 
 pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
     let is_here = |place: &Place| matches!(place, Place::Here(_));
     if is_here(&options.destination) && options.sources.iter().any(is_here) {
-        return Err(Kind::Options.because("one side of a copy is on a server: nfs://HOST/PATH"));
+        return Err(Kind::Options.because("one side of a copy must be on a server: nfs://HOST/PATH"));
     }
     let servers = Servers::new(&options.how)?;
     let progress = Progress::new(options.quiet || options.json);
@@ -121,17 +122,17 @@ pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
     }
     let missing = copied.failed + copied.skipped;
     if missing > 0 {
-        return Err(Kind::Running.because(format!("{missing} of it could not be copied")));
+        return Err(Kind::Running.because(format!("{missing} objects were not copied")));
     }
     Ok(())
 }
 
-/// One command's copying.
+/// The copying of one command.
 struct Work<'a> {
     servers: &'a Servers,
     options: &'a Copy,
     progress: &'a Progress,
-    /// Permissions that what is made here must not have.
+    /// Permission bits that new objects must not have.
     umask: u32,
 }
 
@@ -156,10 +157,11 @@ impl Work<'_> {
                 Some(Err(why)) => self.failed(&why),
             }
         }
-        // What is deeper comes first: its times are its parent's changes.
+        // Deeper directories come first, because changes in a directory update the times of its
+        // parent.
         for Kept { directory, mode, times } in kept.into_iter().rev() {
             if let Err(error) = keep(&directory, mode, times).await {
-                self.failed(&format!("mode and times cannot be kept: {error}"));
+                self.failed(&format!("cannot set mode and times: {error}"));
             }
         }
         Ok(())
@@ -170,7 +172,7 @@ impl Work<'_> {
         self.progress.count(|copied| copied.failed += 1);
     }
 
-    /// The sources, and where each of them goes.
+    /// Returns the sources with their destinations.
     async fn first_items(&self) -> Result<Vec<Item>, Failure> {
         let (into, name) = self.destination().await?;
         if name.is_some() && self.options.sources.len() > 1 {
@@ -183,7 +185,7 @@ impl Work<'_> {
             let because = |text: &str| Kind::Running.because(format!("{source}: {text}"));
             if from.file_type() == FileType::Directory {
                 if !self.options.recursive {
-                    return Err(because("is a directory: --recursive copies those"));
+                    return Err(because("is a directory: use --recursive"));
                 }
                 self.refuse_inside(source)?;
             }
@@ -195,7 +197,7 @@ impl Work<'_> {
                 (None, destination) => (destination.clone(), name_of(source)),
             };
             let Some(name) = name.clone().or(own) else {
-                return Err(because("has no name to be copied under: give the copy's"));
+                return Err(because("has no name: give the name of the copy"));
             };
             items.push(Item { from, into: into.clone(), at, name, above: None });
         }
@@ -213,7 +215,7 @@ impl Work<'_> {
         Ok(From { place: place.clone(), object, is_named: true })
     }
 
-    /// The directory that the copies go to; with a name, where that of the copy is given.
+    /// Returns the destination directory, and the name of the copy if the command gives one.
     async fn destination(&self) -> Result<(Directory, Option<Vec<u8>>), Failure> {
         match &self.options.destination {
             Place::Here(path) if path.is_dir() => Ok((Directory::Here(path.clone()), None)),
@@ -223,7 +225,7 @@ impl Work<'_> {
                 let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new("."));
                 if !parent.is_dir() {
-                    return Err(because("its directory is not there"));
+                    return Err(because("its directory does not exist"));
                 }
                 Ok((Directory::Here(parent.to_owned()), Some(name.as_bytes().to_vec())))
             }
@@ -233,8 +235,8 @@ impl Work<'_> {
                     let root = self.servers.find(address, Follow::Last).await?;
                     return Ok((Directory::There(root), None));
                 };
-                // What is mounted decides where the server's part of a path ends, so the whole
-                // path is looked for first.
+                // The exports of the server determine the end of the server's part of a path, so
+                // the whole path is looked up first.
                 let whole = self.servers.find(address, Follow::Last).await;
                 if let Ok(it) = &whole
                     && it.file_type() == FileType::Directory
@@ -243,14 +245,14 @@ impl Work<'_> {
                 }
                 match self.servers.find(&parent, Follow::Last).await {
                     Ok(it) => Ok((Directory::There(it), Some(name))),
-                    // The server's own words about the whole are the better ones.
+                    // The server's error for the whole path is more specific.
                     Err(error) => Err(whole.err().unwrap_or(error)),
                 }
             }
         }
     }
 
-    /// A directory is not copied into itself, which would never end.
+    /// Rejects the copy of a directory into itself, which would never end.
     fn refuse_inside(&self, source: &Place) -> Result<(), Failure> {
         if let (Place::There(from), Place::There(to)) = (source, &self.options.destination)
             && (from.host == to.host && from.port == to.port)
@@ -270,7 +272,7 @@ impl Work<'_> {
             FileType::Regular => self.copy_file(item).await.map(|()| (Vec::new(), None)),
             FileType::Directory => self.copy_directory(item).await,
             FileType::Symlink => self.copy_link(item).await.map(|()| (Vec::new(), None)),
-            // A copy of a pipe or a device that the command names has the content of the source.
+            // A copy of a named pipe or device has the content that is read from it.
             FileType::BlockDevice | FileType::CharacterDevice | FileType::Fifo
                 if item.from.is_named_here() =>
             {
@@ -280,7 +282,7 @@ impl Work<'_> {
             | FileType::CharacterDevice
             | FileType::Socket
             | FileType::Fifo => {
-                self.progress.complain(&format!("{place}: left out, it is no file"));
+                self.progress.complain(&format!("{place}: skipped, because it is not a file"));
                 self.progress.count(|copied| copied.skipped += 1);
                 Ok((Vec::new(), None))
             }
@@ -332,7 +334,7 @@ impl Work<'_> {
         else {
             return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
         };
-        // The stream is opened first: a pipe that fails leaves no empty file.
+        // The stream is opened first, so that a pipe that fails leaves no empty file.
         let stream = fs::File::open(path)?;
         let wanted = self.made(0o666);
         let made = create(directory, &item.name, wanted, &item.from.object).await?;
@@ -344,7 +346,7 @@ impl Work<'_> {
     async fn copy_directory(&self, item: Item) -> Result<(Vec<Item>, Option<Kept>), Error> {
         let above = match &item.from.object {
             Object::There(remote) => Some(Above::below(item.above.clone(), remote.handle)?),
-            // The file system of this machine has no loops.
+            // The local file system has no loops.
             Object::Here(..) => None,
         };
         let (mode, times) = (item.from.mode(), item.from.times());
@@ -354,7 +356,7 @@ impl Work<'_> {
                 let made = fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(&path);
                 match made {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        // A link to a directory elsewhere is not one.
+                        // A link to another directory is not accepted.
                         if !fs::symlink_metadata(&path)?.is_dir() {
                             return Err(error.into());
                         }
@@ -380,7 +382,7 @@ impl Work<'_> {
         Ok((items, kept))
     }
 
-    /// What is in a directory.
+    /// Lists a directory.
     async fn children(&self, from: &From) -> Result<Vec<(Vec<u8>, From)>, Error> {
         let mut children = Vec::new();
         match &from.object {
@@ -434,7 +436,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// How something is made on a server.
+    /// Returns the attributes of a new object on a server.
     fn made(&self, mode: u32) -> SetAttributes {
         SetAttributes { mode: Some(mode & 0o777 & !self.umask), ..SetAttributes::default() }
     }
@@ -458,7 +460,7 @@ impl From {
         }
     }
 
-    /// True if the command names the object, by a path of this machine.
+    /// Returns true if the command names the object by a local path.
     fn is_named_here(&self) -> bool {
         self.is_named && matches!(self.object, Object::Here(..))
     }
@@ -470,7 +472,7 @@ impl From {
         }
     }
 
-    /// When it was last read and changed.
+    /// Returns the times of the last access and modification.
     fn times(&self) -> [Time; 2] {
         match &self.object {
             Object::Here(_, metadata) => {
@@ -488,7 +490,7 @@ impl From {
     }
 }
 
-/// Makes a file on a server, or empties the one that is there; never the one that is copied.
+/// Creates a file on a server, or truncates the existing one; fails if it is the source itself.
 async fn create(
     directory: &Remote,
     name: &[u8],
@@ -500,13 +502,13 @@ async fn create(
         && let Ok(there) = directory.child(name).await
         && there.handle == source.handle
     {
-        return Err(Error::Here(io::Error::other("source and copy are the same file")));
+        return Err(Error::Here(io::Error::other("the source and the copy are the same file")));
     }
     let (nfs, who) = (directory.nfs(), &directory.who);
     let how = How::Unchecked(SetAttributes { size: Some(0), ..wanted });
     let made = match nfs.create(who, &directory.handle, name, how).await?.done() {
         Err(Status::AlreadyExists) => {
-            let text = "what is there under its name is no file: name what it leads to";
+            let text = "an object of this name exists that is not a file: name the target of the link";
             return Err(Error::Here(io::Error::other(text)));
         }
         made => made?,
@@ -516,14 +518,14 @@ async fn create(
         None => directory.child(name).await?,
     };
     if file.attributes.size != 0 {
-        // A server may leave the file as it is that is there.
+        // A server may leave an existing file unchanged.
         let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
         nfs.setattr(who, &file.handle, &empty, None).await?.done()?;
     }
     Ok(file)
 }
 
-/// Makes a directory on a server, or takes the one that is there.
+/// Creates a directory on a server, or uses an existing one.
 async fn make_directory(
     parent: &Remote,
     name: &[u8],
@@ -545,13 +547,14 @@ async fn make_directory(
     Ok(directory)
 }
 
-/// The bits of a file's mode that a copy keeps. A program that runs as its owner or group would run
-/// as another user, since the copy belongs to the user that makes the copy.
+/// Returns the bits of a file's mode that a copy keeps. A set-user-id or set-group-id program would
+/// run as another user, because the copy belongs to the user that creates it.
 const fn kept_of_file(mode: u32) -> u32 {
     mode & 0o1777
 }
 
-/// The bits of a directory's mode that a copy keeps: no program runs by these bits.
+/// Returns the bits of a directory's mode that a copy keeps: these bits do not change the identity
+/// of programs.
 const fn kept_of_directory(mode: u32) -> u32 {
     mode & 0o3777
 }
@@ -584,18 +587,18 @@ fn system_time(time: Time) -> SystemTime {
     UNIX_EPOCH + Duration::new(time.seconds.into(), time.nanoseconds.min(999_999_999))
 }
 
-/// The address of a path's directory, and its last name.
+/// Returns the address of a path's directory, and its last name.
 fn parent_of(address: &Address) -> (Address, Option<Vec<u8>>) {
     let mut names: Vec<&[u8]> = address.names().collect();
     let name = names.pop().map(<[u8]>::to_vec);
     (Address { path: names.join(&b'/'), ..address.clone() }, name)
 }
 
-/// The name that something is copied under where none is given.
+/// Returns the name of a copy for a source, if the command gives no other name.
 fn name_of(place: &Place) -> Option<Vec<u8>> {
     match place {
         Place::Here(path) => {
-            // Of `.` and `..` the name is that of the directory.
+            // `.` and `..` stand for the directory's own name.
             let ends_in_name = path.file_name().is_some();
             let path = if ends_in_name { path.clone() } else { fs::canonicalize(path).ok()? };
             path.file_name().map(|name| name.as_bytes().to_vec())
@@ -607,9 +610,9 @@ fn name_of(place: &Place) -> Option<Vec<u8>> {
     }
 }
 
-/// Permissions that what this process makes does not get.
+/// Returns the umask of this process.
 fn umask() -> u32 {
-    // To read it is to set it.
+    // The umask can be read only by setting it.
     let umask = rustix::process::umask(Mode::from_bits_truncate(0o077));
     rustix::process::umask(umask);
     umask.bits()

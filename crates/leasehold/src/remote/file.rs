@@ -1,4 +1,4 @@
-//! One file's data, from one place to another, with several requests on their way.
+//! Copies of one file's data, with several requests in flight.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,36 +19,37 @@ use super::progress::Progress;
 use super::server::Remote;
 use super::volatile::Volatile;
 
-/// How often data is written again because its server was started anew, before that is a failure.
+/// The limit on rewrites of data because its server restarted.
 const ROUNDS_MAX: u32 = 16;
 
-/// How often a server may take nothing of a WRITE, or give nothing before the end of a file.
+/// The limit on successive WRITEs that write nothing, or READs that return nothing before the end
+/// of a file.
 const IDLE_MAX: u32 = 3;
 
-/// The smallest piece: where a server takes less at once, one piece is several calls.
+/// The smallest piece: for a server with a smaller limit, one piece takes several calls.
 const PIECE_BYTES_MIN: u32 = 64 << 10;
 
-/// The most bytes of a stream that the copy holds until they are on the server's stable storage: no
-/// process can read them from the stream again.
+/// The limit on bytes of a stream that the copy holds until they are on the server's stable
+/// storage: the stream cannot be read again.
 const STREAM_BYTES_MAX: usize = 32 << 20;
 
-/// The most bytes of a stream that one WRITE carries.
+/// The limit on bytes of a stream in one WRITE.
 const STREAM_PIECE_BYTES: usize = 1 << 20;
 
-/// Why a file was not copied.
+/// The reason why a file was not copied.
 #[derive(Debug)]
 pub(super) enum Error {
-    /// On a server.
+    /// An error of a server.
     There(session::Error),
-    /// Here.
+    /// An error of this machine.
     Here(io::Error),
-    /// A server says that it did something and does nothing.
+    /// A server reports success but transfers no data.
     Idle,
-    /// A server is started anew again and again.
+    /// A server restarts repeatedly.
     Restarts,
-    /// A directory lies within itself, or so deep that it seems to lie within itself.
+    /// A directory lies within itself, or is so deep that it probably does.
     Loop,
-    /// A listing has more names than the client takes, or comes back to an earlier place.
+    /// A listing exceeds the limit on names, or returns to an earlier position.
     Endless,
 }
 
@@ -57,10 +58,10 @@ impl fmt::Display for Error {
         match self {
             Self::There(error) => error.fmt(f),
             Self::Here(error) => error.fmt(f),
-            Self::Idle => f.write_str("the server transfers nothing, again and again"),
-            Self::Restarts => f.write_str("the server forgets what was written, again and again"),
+            Self::Idle => f.write_str("the server repeatedly transfers no data"),
+            Self::Restarts => f.write_str("the server repeatedly loses written data"),
             Self::Loop => f.write_str("the directory lies within itself, or too deep"),
-            Self::Endless => f.write_str("the server's listing comes to no end"),
+            Self::Endless => f.write_str("the server's listing does not end"),
         }
     }
 }
@@ -83,13 +84,13 @@ impl From<Status> for Error {
     }
 }
 
-/// A file to be read.
+/// A source file.
 pub(super) enum Source {
     Local(File),
     Remote(Remote),
 }
 
-/// A file to be written, which is empty.
+/// A destination file, which is empty.
 pub(super) enum Sink {
     Local(File),
     Remote(Remote),
@@ -102,13 +103,13 @@ pub(super) struct Piece {
     length: u32,
 }
 
-/// A file that is read piece by piece.
+/// A file that is read in pieces.
 pub(super) struct Reading {
     source: Source,
     size: u64,
     piece_bytes: u32,
     in_flight: usize,
-    /// True if zeros of the file are holes, which a copy leaves out as well.
+    /// True if the file has holes, which the copy preserves.
     has_holes: bool,
 }
 
@@ -131,8 +132,8 @@ impl Reading {
         self.in_flight
     }
 
-    /// All pieces of the file as it was found, but for holes of a local file. The iterator keeps no
-    /// piece: a server may claim any size.
+    /// Returns all pieces of the file with its initial size, except holes of a local file. The
+    /// iterator stores no pieces, because a server may report any size.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -143,19 +144,19 @@ impl Reading {
         })
     }
 
-    /// The start of the first piece from `from` on that holds data.
+    /// Returns the start of the first piece with data at or after `from`.
     fn data_from(&self, from: u64) -> Option<u64> {
         let Source::Local(file) = &self.source else { return Some(from) };
         if !self.has_holes || from >= self.size {
             return Some(from);
         }
-        // A file that cannot be searched for data is read: the read reports the reason.
+        // If the search for data fails, the piece is read, and the read reports the reason.
         let data = next_data(file, from).unwrap_or(Some(from))?;
         let bytes = u64::from(self.piece_bytes);
         Some((data / bytes * bytes).max(from))
     }
 
-    /// The pieces of a part of the file.
+    /// Returns the pieces of a part of the file.
     fn pieces_of(&self, part: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
         let bytes = self.piece_bytes;
         let mut from = part.start;
@@ -168,12 +169,12 @@ impl Reading {
         })
     }
 
-    /// The piece that begins there.
+    /// Returns the piece that begins at an offset.
     pub(super) const fn piece_at(&self, at: u64) -> Piece {
         Piece { at, length: self.piece_bytes }
     }
 
-    /// The data of a piece: all of it, or what there is to the end of the file.
+    /// Reads a piece: all of it, or the rest of the file.
     pub(super) async fn read(&self, piece: Piece) -> Result<Read, Error> {
         match &self.source {
             Source::Local(file) => Ok(read_local(file, piece)?),
@@ -182,11 +183,11 @@ impl Reading {
     }
 }
 
-/// What was read.
+/// The result of a read.
 pub(super) struct Read {
     pub(super) at: u64,
     pub(super) data: Bytes,
-    /// Whether it is known to reach to the end of the file.
+    /// True if the data is known to reach the end of the file.
     pub(super) is_last: bool,
 }
 
@@ -216,7 +217,7 @@ async fn read_remote(remote: &Remote, piece: Piece) -> Result<Read, Error> {
         let at = piece.at + u64::from(have);
         let read = remote.nfs().read(&remote.who, &remote.handle, at, count).await?.done()?;
         if data.is_empty() && (read.end || read.count == piece.length) {
-            // The usual case: what came is what was asked for, and nothing is copied.
+            // The usual case: the reply has the whole piece, and nothing is copied.
             return Ok(came(read.data, read.end));
         }
         data.extend_from_slice(&read.data);
@@ -230,19 +231,19 @@ async fn read_remote(remote: &Remote, piece: Piece) -> Result<Read, Error> {
     }
 }
 
-/// The state of a piece that was written.
+/// The state of a written piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// It is safe.
+    /// It is on stable storage.
     Safe,
-    /// It is safe when a COMMIT gives this verifier.
+    /// It is stable if a COMMIT returns this verifier.
     If([u8; 8]),
-    /// The server was started anew in its midst.
+    /// The server restarted between its parts.
     InParts,
 }
 
 impl Written {
-    /// The state of two pieces together.
+    /// Combines the states of two pieces.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Safe, one) | (one, Self::Safe) => one,
@@ -252,23 +253,23 @@ impl Written {
     }
 }
 
-/// A piece that was copied.
+/// A copied piece.
 struct Moved {
     at: u64,
-    /// Where its data ends.
+    /// The end of its data.
     end: u64,
-    /// The end of the written part of the piece: a hole may follow, and the whole piece may be a
+    /// The end of the written part of the piece: a hole may follow, or the whole piece may be a
     /// hole.
     written_end: u64,
     is_last: bool,
     written: Written,
 }
 
-/// Copies all data, and has it on stable storage where it goes to a server.
+/// Copies all data, and commits it to stable storage if the destination is a server.
 pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) -> Result<(), Error> {
     let mut volatile = Volatile::default();
     let (mut end, mut written_end) = (0, 0);
-    // The end of the file, once a piece has told the end: a size that a server tells is no proof.
+    // The end of the file, once a READ has returned it: the size in attributes is not reliable.
     let told_end = Cell::new(None::<u64>);
     let is_before_end = |piece: &Piece| told_end.get().is_none_or(|end| piece.at < end);
     let pieces = stream::iter(reading.pieces().take_while(is_before_end));
@@ -277,7 +278,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     let mut note = |one: &Moved| {
         progress.add_bytes(one.end - one.at, false);
         written_end = written_end.max(one.written_end);
-        // A piece past the end of the file has no data, and does not tell the end of the data.
+        // A piece past the end of the file has no data, and does not determine the end of the data.
         if one.end > one.at {
             end = end.max(one.end);
         }
@@ -291,7 +292,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
         }
     }
     drop(moves);
-    // The bytes that came after the file was found, or all bytes of a file that tells no size.
+    // Copies bytes that were appended after the start, or all bytes of a file without a size.
     let mut from = reading.size;
     while told_end.get().is_none() {
         let piece = reading.piece_at(from);
@@ -312,7 +313,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     }
 }
 
-/// Has a server put written data on stable storage, and writes again the data that the server lost.
+/// Commits written data to the server's stable storage, and rewrites data that the server lost.
 async fn settle(
     reading: &Reading,
     sink: &Sink,
@@ -348,7 +349,7 @@ impl Volatile {
     }
 }
 
-/// Gives a copy its size where its end is a hole.
+/// Sets the size of a copy that ends with a hole.
 async fn lengthen(sink: &Sink, size: u64) -> Result<(), Error> {
     match sink {
         Sink::Local(file) => Ok(file.set_len(size)?),
@@ -360,7 +361,7 @@ async fn lengthen(sink: &Sink, size: u64) -> Result<(), Error> {
     }
 }
 
-/// Copies a piece; without its zeros, if they may become a hole of the copy.
+/// Copies a piece; omits zeros that may become a hole of the copy.
 async fn move_piece(
     reading: &Reading,
     sink: &Sink,
@@ -369,7 +370,7 @@ async fn move_piece(
 ) -> Result<Moved, Error> {
     let Read { at, data, is_last } = reading.read(piece).await?;
     let end = at.checked_add(data.len() as u64).ok_or(Error::Endless)?;
-    // What a file that does not say its size ends with.
+    // A file without a size ends with an empty piece.
     let is_last = is_last || data.is_empty();
     let parts = match leaves_holes && sink.is_file() {
         true => filled(&data),
@@ -393,7 +394,8 @@ async fn move_piece(
 }
 
 impl Sink {
-    /// True if the sink is a file, whose unwritten bytes are zeros; a device keeps its old bytes.
+    /// Returns true if the destination is a file, whose unwritten bytes are zeros; a device keeps
+    /// its old bytes.
     fn is_file(&self) -> bool {
         match self {
             Self::Local(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),
@@ -423,7 +425,7 @@ async fn write_remote(remote: &Remote, mut at: u64, mut data: Bytes) -> Result<W
     Ok(written)
 }
 
-/// Copies a stream, such as a pipe, to a server: to its end, and part by part onto stable storage.
+/// Copies a stream, such as a pipe, to a server, to its end and in parts that are committed.
 pub(super) async fn copy_stream(
     mut stream: File,
     remote: &Remote,
@@ -486,7 +488,7 @@ async fn write_safely(
     Err(Error::Restarts)
 }
 
-/// The next bytes of a stream; none at its end.
+/// Returns the next bytes of a stream; empty at its end.
 fn read_stream(stream: &mut File) -> io::Result<Bytes> {
     let mut data = vec![0; STREAM_PIECE_BYTES];
     let mut have = 0;

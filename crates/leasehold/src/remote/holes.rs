@@ -1,4 +1,4 @@
-//! Holes of files: parts that hold zeros and take no room on the disk.
+//! Holes of files: ranges of zeros that occupy no disk space.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -7,18 +7,18 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fs::{SeekFrom, seek};
 
-/// The unit of holes in a copy, which is several blocks of every file system and costs few calls.
+/// The unit of holes in a copy: several blocks of every file system, and few calls.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// True if a local file has holes.
+/// Returns true if a local file has holes.
 pub(super) fn has_holes(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.blocks().saturating_mul(512) < metadata.len()
 }
 
-/// The first place from `at` on that holds data; none where only a hole follows.
+/// Returns the first offset with data at or after `at`; `None` if only a hole follows.
 ///
 /// # Errors
-/// The file system fails.
+/// An error of the file system.
 pub(super) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(place) => Ok(Some(place)),
@@ -29,7 +29,7 @@ pub(super) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// The parts of some data that hold more than zeros.
+/// Returns the parts of some data that contain more than zeros.
 pub(super) fn filled(data: &[u8]) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for (number, unit) in data.chunks(UNIT_BYTES).enumerate() {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_left_out_in_units() {
+    fn zeros_are_omitted_in_units() {
         let unit = UNIT_BYTES;
         let mut data = vec![0; 5 * unit + 10];
         assert_eq!(filled(&data), Vec::<Range<usize>>::new());
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_found_behind_a_hole() {
+    fn data_is_found_after_a_hole() {
         let file = tempfile::tempfile().expect("a file for the test");
         file.set_len(64 << 20).expect("it can be made longer");
         file.write_all_at(b"data", 32 << 20).expect("there is room");

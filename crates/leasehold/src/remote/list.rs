@@ -1,4 +1,4 @@
-//! Directories and attributes, for people and for programs.
+//! Listings and attributes, for people and programs.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -17,10 +17,10 @@ use super::server::{Follow, Remote, Servers, is_name};
 use super::url::Address;
 use crate::failure::{Failure, Kind};
 
-/// One object, for programs.
+/// One object, in the JSON output.
 #[derive(Serialize)]
 struct Entry {
-    /// With every byte of the name, where the name alone may not be text.
+    /// The address with every byte of the name, because the name alone may not be UTF-8.
     url: String,
     name: String,
     #[serde(rename = "type")]
@@ -46,7 +46,7 @@ pub(super) fn ls(options: &List) -> Result<(), Failure> {
     for address in &options.addresses {
         block_on(async {
             let place = servers.find(address, Follow::AllButLast).await?;
-            // A link to a directory is listed as that, when no more is asked of it.
+            // Without --long, a link to a directory is listed as the directory.
             let is_followed = place.file_type() == FileType::Symlink && !options.long;
             let place =
                 if is_followed { servers.find(address, Follow::Last).await? } else { place };
@@ -65,7 +65,7 @@ pub(super) fn ls(options: &List) -> Result<(), Failure> {
                 let inside = address.within(&name);
                 match entry {
                     Ok(entry) => show(&mut out, options, (inside, &name), &entry).await?,
-                    // It went away in between.
+                    // The object was removed meanwhile.
                     Err(error) => {
                         failure = Some(Kind::Running.because(format!("{inside}: {error}")));
                     }
@@ -95,12 +95,11 @@ pub(super) fn stat(options: &Stat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The most names of one directory that the client takes: a malicious server may list names without
-/// end.
+/// The limit on names of one directory: a malicious server may list names without end.
 const NAMES_MAX: usize = 1 << 20;
 
-/// The objects in a directory, as many asked for at once as may be where the server gives no
-/// attributes with the names.
+/// Lists the objects in a directory. If the server returns no attributes with the names, requests
+/// them in parallel.
 pub(super) async fn entries(
     directory: &Remote,
     in_flight: usize,
@@ -199,12 +198,12 @@ fn tell(out: &mut impl Write, place: &Remote, entry: &Entry) -> io::Result<()> {
     writeln!(out, "{}", entry.url)?;
     writeln!(out, "  type      {}", entry.file_type)?;
     if let Some(target) = &entry.target {
-        writeln!(out, "  leads to  {target}")?;
+        writeln!(out, "  target    {target}")?;
     }
     let attributes = &place.attributes;
     writeln!(out, "  mode      {} ({})", entry.mode, permissions(attributes.mode))?;
     writeln!(out, "  owner     {}:{}", entry.uid, entry.gid)?;
-    writeln!(out, "  size      {} bytes, {} on the disk", entry.size, entry.used)?;
+    writeln!(out, "  size      {} bytes, {} on disk", entry.size, entry.used)?;
     writeln!(out, "  links     {}", entry.links)?;
     writeln!(out, "  number    {} in file system {:x}", entry.file_id, entry.file_system)?;
     writeln!(out, "  accessed  {}", date(attributes.accessed))?;
@@ -226,7 +225,7 @@ fn json(out: &mut impl Write, entry: &Entry) -> Result<(), Failure> {
     written(writeln!(out, "{}", shown(&line)))
 }
 
-/// Whoever reads no further has what it wanted.
+/// Ignores a closed reader of stdout, which has read enough.
 fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -236,7 +235,7 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// A name as text that does nothing to a terminal.
+/// Formats a name as text without terminal control characters.
 fn readable(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     text.chars().map(|one| if acts(one) { '?' } else { one }).collect()
@@ -266,7 +265,7 @@ const fn kind(file_type: FileType) -> &'static str {
     }
 }
 
-/// Permission bits as `rwxr-xr-x`, with the bits above them as `ls` has them.
+/// Formats permission bits as `rwxr-xr-x`, with the higher bits as `ls` does.
 fn permissions(mode: u32) -> String {
     let mut text = String::new();
     for (shift, above, lower, upper) in
@@ -289,7 +288,7 @@ fn seconds(time: Time) -> f64 {
     f64::from(time.seconds) + f64::from(time.nanoseconds) / 1e9
 }
 
-/// A time as `2026-01-31 12:34:56`, in UTC.
+/// Formats a time as `2026-01-31 12:34:56`, in UTC.
 fn date(time: Time) -> String {
     let (days, second) = (time.seconds / 86_400, time.seconds % 86_400);
     let (year, month, day) = civil(days);
@@ -297,8 +296,8 @@ fn date(time: Time) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
-/// The date that is so many days after the first of 1970: by eras of 400 years that begin in March,
-/// so that the leap day is a year's last.
+/// Converts days since 1970-01-01 into a date, by eras of 400 years that begin in March, so that
+/// the leap day is the last day of a year.
 const fn civil(days: u32) -> (u32, u32, u32) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -317,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_modes_are_written_as_people_know_them() {
+    fn times_and_modes_have_usual_format() {
         let at = |seconds| date(Time { seconds, nanoseconds: 0 });
         assert_eq!(at(0), "1970-01-01 00:00:00");
         assert_eq!(at(951_782_399), "2000-02-28 23:59:59");

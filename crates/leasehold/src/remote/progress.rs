@@ -1,4 +1,4 @@
-//! How far a copy is, for people and for programs.
+//! The progress of a copy, for people and programs.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use leasehold_base::shown::shown;
 use serde::Serialize;
 
-/// How often the line is written anew at most.
+/// The minimum interval between updates of the line.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// What was copied.
+/// The counts of a copy.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Copied {
     pub(super) files: u64,
     pub(super) directories: u64,
     pub(super) symlinks: u64,
     pub(super) bytes: u64,
-    /// Bytes that were written again because a server was started anew.
+    /// Bytes that were written again because a server restarted.
     pub(super) bytes_written_again: u64,
     /// Objects that are neither files, directories nor symbolic links.
     pub(super) skipped: u64,
@@ -25,7 +25,7 @@ pub(super) struct Copied {
     pub(super) seconds: f64,
 }
 
-/// Counts what is copied, and shows it on a terminal.
+/// Counts the copied objects, and shows the counts on a terminal.
 pub(super) struct Progress {
     copied: RefCell<Copied>,
     begun: Instant,
@@ -52,14 +52,14 @@ impl Progress {
         self.show();
     }
 
-    /// Tells of something; the line is out of the way.
+    /// Prints a message; the progress line is cleared first.
     pub(super) fn complain(&self, text: &str) {
         self.clear();
-        // Where stderr is closed nobody wants to know.
+        // If stderr is closed, the message has no reader.
         let _ = writeln!(io::stderr(), "leasehold: {}", shown(text));
     }
 
-    /// What was copied in all.
+    /// Returns the totals.
     pub(super) fn end(&self) -> Copied {
         self.clear();
         Copied { seconds: self.begun.elapsed().as_secs_f64(), ..*self.copied.borrow() }
@@ -74,7 +74,7 @@ impl Progress {
         self.shown.set(Some(now));
         let Copied { files, bytes, .. } = *self.copied.borrow();
         let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
-        // For people: a few digits are enough.
+        // A few digits are enough for people.
         let mebibytes = bytes as f64 / f64::from(1 << 20);
         let line = format!("{files} files, {mebibytes:.1} MiB, {:.1} MiB/s", mebibytes / seconds);
         let _ = write!(io::stderr(), "\r\x1b[K{line}");

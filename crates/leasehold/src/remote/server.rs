@@ -1,4 +1,4 @@
-//! Servers that are reached, and what a path on one leads to.
+//! Connected servers, and the lookup of paths on them.
 
 use std::fmt;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use super::url::Address;
 use crate::failure::{Failure, Kind};
 use crate::find;
 
-/// The symbolic links that one path may lead through: Linux follows no more.
+/// The limit on symbolic links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// Whether the last name of a path is followed where it is a symbolic link.
+/// The treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
     Last,
@@ -49,13 +49,13 @@ impl Remote {
         self.attributes.file_type
     }
 
-    /// The object of a name in this directory.
+    /// Returns the object of a name in this directory.
     pub(super) async fn child(&self, name: &[u8]) -> Result<Self, Error> {
         let found = self.nfs().lookup(&self.who, &self.handle, name).await?.done()?;
         self.known(found.object, found.attributes).await
     }
 
-    /// An object of the same server, whose attributes are asked for where the server left them out.
+    /// Returns an object of the same server; requests its attributes if the reply lacked them.
     pub(super) async fn known(
         &self,
         handle: Handle,
@@ -85,12 +85,12 @@ impl Servers {
         Ok(Self { runtime, who, how: how.clone() })
     }
 
-    /// How many requests one file may have on their way.
+    /// Returns the number of concurrent requests for one file.
     pub(super) fn in_flight(&self) -> usize {
         self.how.in_flight.get() * self.how.connections.get()
     }
 
-    /// What an address leads to.
+    /// Returns the object at an address.
     pub(super) async fn find(&self, address: &Address, follow: Follow) -> Result<Remote, Failure> {
         let because = |text: &dyn fmt::Display| Kind::Running.because(format!("{address}: {text}"));
         let mounted = mount(&self.runtime, &self.target(address), &self.who).await;
@@ -122,8 +122,8 @@ impl Servers {
         }
     }
 
-    /// Goes from the root to the rest of the path, through symbolic links that stay within what is
-    /// mounted.
+    /// Looks up the rest of the path from the root, through symbolic links that stay within the
+    /// export.
     async fn walk(&self, mounted: Mounted, follow: Follow) -> Result<Remote, Lost> {
         let mut names: Vec<Vec<u8>> = mounted.rest.iter().rev().cloned().collect();
         let attributes = mounted.nfs.getattr(&self.who, &mounted.root).await?.done()?.attributes;
@@ -155,7 +155,7 @@ impl Servers {
             let link = found.nfs().readlink(&self.who, &found.handle).await?.done()?;
             let mut target = &link.target[..];
             if target.starts_with(b"/") {
-                // A path on the server: what it leads to there is known within what is mounted.
+                // An absolute path on the server can be resolved only within the export.
                 let mounted = &found.mounted.mounted;
                 let mounted = mounted.strip_suffix(b"/").unwrap_or(mounted);
                 target = target.strip_prefix(mounted).ok_or(Lost::Outside)?;
@@ -170,7 +170,7 @@ impl Servers {
     }
 }
 
-/// Why a path leads nowhere.
+/// The reason why a path cannot be resolved.
 enum Lost {
     Call(Error),
     Links,
@@ -194,17 +194,17 @@ impl fmt::Display for Lost {
         match self {
             Self::Call(error) => error.fmt(f),
             Self::Links => f.write_str("too many symbolic links"),
-            Self::Outside => f.write_str("a symbolic link leads out of what the server exports"),
+            Self::Outside => f.write_str("a symbolic link leads out of the export"),
         }
     }
 }
 
-/// Whether a name from a server is one that can be in a directory.
+/// Returns true if a name from a server is valid in a directory.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
 
-/// Whether a call failed because a name is there already.
+/// Returns true if a call failed because the name already exists.
 pub(super) fn is_there_already(error: &Error) -> bool {
     *error == Error::Failed(Status::AlreadyExists)
 }

@@ -12,7 +12,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 /// A file on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// A name, or an address without brackets.
+    /// A host name, or an address without brackets.
     pub(crate) host: String,
     pub(crate) port: Option<NonZeroU16>,
     /// The path on the server, with its slashes.
@@ -28,7 +28,7 @@ pub(crate) enum Place {
 
 const SCHEME: &str = "nfs://";
 
-/// Bytes that stand for themselves in a path, besides letters and digits.
+/// Bytes that need no escape in a path, besides letters and digits.
 const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@/";
 
 impl FromStr for Address {
@@ -40,23 +40,23 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// Reads an address, whose path may have bytes of every kind.
+    /// Parses an address, whose path may contain any bytes.
     ///
     /// # Errors
-    /// The fault of the address.
+    /// The fault in the address.
     pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
         let text = text.as_bytes();
         let rest = text.strip_prefix(SCHEME.as_bytes()).ok_or("it does not begin with nfs://")?;
         let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
         let (server, path) = (&rest[..end], rest.get(end + 1..).unwrap_or_default());
-        let server = str::from_utf8(server).map_err(|_| "the server's name is no text")?;
+        let server = str::from_utf8(server).map_err(|_| "the server's name is not UTF-8")?;
         let (host, port) = match server.strip_prefix('[') {
             Some(rest) => {
                 let (host, rest) = rest.split_once(']').ok_or("a ] is missing")?;
                 (host, rest.strip_prefix(':'))
             }
             None if server.matches(':').count() > 1 => {
-                let text = "write an address of version 6 in brackets: [::1]:2049";
+                let text = "write an IPv6 address in brackets: [::1]:2049";
                 return Err(text.to_owned());
             }
             None => match server.split_once(':') {
@@ -67,7 +67,7 @@ impl Address {
         if host.is_empty() {
             return Err("the server is missing: nfs://HOST/PATH".to_owned());
         }
-        let number = |port: &str| port.parse().map_err(|_| format!("{port:?} is no port"));
+        let number = |port: &str| port.parse().map_err(|_| format!("{port:?} is not a port"));
         let port = port.map(number).transpose()?;
         Ok(Self { host: host.to_owned(), port, path: decoded(path)? })
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// What is in a directory under a name.
+    /// Returns the address of a name in this directory.
     pub(crate) fn within(&self, name: &[u8]) -> Self {
         let mut path = self.path.clone();
         if !path.is_empty() && !path.ends_with(b"/") {
@@ -107,18 +107,18 @@ impl Address {
         Self { path, ..self.clone() }
     }
 
-    /// The names of the path.
+    /// Returns the names of the path.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
     }
 }
 
-/// Reads the address of a file on a server, for the command line.
+/// Parses the address of a file on a server, for the command line.
 pub(super) fn address() -> impl TypedValueParser<Value = Address> {
     OsStringValueParser::new().try_map(|text| Address::of(&text))
 }
 
-/// Reads the place of a file, for the command line: names of files need not be text.
+/// Parses the place of a file, for the command line; names of files need not be UTF-8.
 pub(super) fn place() -> impl TypedValueParser<Value = Place> {
     OsStringValueParser::new().try_map(|text| Place::of(&text))
 }
@@ -133,10 +133,10 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Reads the place of a file.
+    /// Parses the place of a file.
     ///
     /// # Errors
-    /// The fault of the address of a server.
+    /// The fault in the address of a server.
     pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
         match text.as_bytes().starts_with(SCHEME.as_bytes()) {
             true => Address::of(text).map(Self::There),
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// What is in a directory under a name.
+    /// Returns the place of a name in this directory.
     pub(crate) fn within(&self, name: &[u8]) -> Self {
         match self {
             Self::Here(path) => Self::Here(path.join(OsString::from_vec(name.to_vec()))),
@@ -153,7 +153,7 @@ impl Place {
     }
 }
 
-/// A path with `%41` for a byte that cannot stand for itself.
+/// Decodes a path with `%41` for escaped bytes.
 fn decoded(path: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = path.iter().copied();
@@ -167,11 +167,11 @@ fn decoded(path: &[u8]) -> Result<Vec<u8>, String> {
             (Some(high), Some(low)) => {
                 bytes.push(u8::try_from(high * 16 + low).expect("two digits are a byte"));
             }
-            _ => return Err("a % that two hexadecimal digits do not follow".to_owned()),
+            _ => return Err("two hexadecimal digits must follow a %".to_owned()),
         }
     }
     if bytes.contains(&0) {
-        return Err("no name holds a zero byte".to_owned());
+        return Err("a name cannot contain a zero byte".to_owned());
     }
     Ok(bytes)
 }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written() {
+    fn addresses_are_parsed_and_formatted() {
         let read = |text: &str| text.parse::<Address>();
         let address = read("nfs://[::1]:2049/data/a%20b%ff").expect("it is one");
         assert_eq!(address.host, "::1");

@@ -1,18 +1,19 @@
-//! The parts of a file that a server holds in its memory alone, as ranges: a file of any size takes
-//! a bounded amount of memory.
+//! The unstable ranges of a file on a server. The memory for them is bounded for a file of any
+//! size.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The most ranges at one time. A server that answers each WRITE with another verifier would cause
-/// a range for each WRITE; beyond this number the ranges become one range, which is written again
-/// as a whole.
+/// The limit on ranges. A server that returns another verifier for each WRITE would cause a range
+/// for each WRITE; above the limit all ranges are merged into one, which is written again as a
+/// whole.
 const RANGES_MAX: usize = 4096;
 
-/// The verifier of the WRITEs of a range; none where a restart came between them.
+/// The verifier of the WRITEs of a range; `None` if the server restarted between them.
 type Verifier = Option<[u8; 8]>;
 
-/// Written ranges, by their starts. No two overlap; neighbours of one verifier are one range.
+/// Written ranges, by their starts. Ranges do not overlap; adjacent ranges with one verifier are
+/// merged.
 #[derive(Debug, Default)]
 pub(super) struct Volatile(BTreeMap<u64, (u64, Verifier)>);
 
@@ -44,12 +45,12 @@ impl Volatile {
         }
     }
 
-    /// True if all written data is on stable storage.
+    /// Returns true if all written data is on stable storage.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The ranges that the server has lost, if a COMMIT is answered with this verifier.
+    /// Returns the ranges that the server has lost, if a COMMIT returned this verifier.
     pub(super) fn lost(self, committed: [u8; 8]) -> Vec<Range<u64>> {
         let lost = self.0.into_iter().filter(|(_, (_, verifier))| *verifier != Some(committed));
         lost.map(|(start, (end, _))| start..end).collect()
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_that_come_in_any_order_are_one_range() {
+    fn adjacent_pieces_in_any_order_are_merged() {
         let mut volatile = Volatile::default();
         for piece in [3, 0, 2, 1, 7, 5, 6, 4] {
             volatile.add(piece * 10..(piece + 1) * 10, Some([1; 8]));
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_many_verifiers_takes_no_more_memory() {
+    fn many_verifiers_use_bounded_memory() {
         let mut volatile = Volatile::default();
         for piece in 0..100_000_u64 {
             volatile.add(piece * 10..(piece + 1) * 10, Some(piece.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! Which iod of a volume is which.
+//! The assignment of numbers to the iods of a volume.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use leasehold_store_striped::{Mark, Member};
 
 use crate::failure::{Failure, Kind};
 
-/// What was found at a place that was named.
+/// The state of a named place.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
-    /// Nothing answers there now.
+    /// The place does not reply.
     Away,
-    /// Nothing is there yet.
+    /// The place is empty.
     New,
     /// An iod of a volume.
     Known(Mark),
@@ -20,15 +20,15 @@ pub(super) enum Seen {
 /// The iods of a volume.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Members {
-    /// The volume; none where it is to be made.
+    /// The volume; `None` if it has to be created.
     pub(super) volume: Option<u64>,
-    /// All iods that it has or had, by their numbers.
+    /// All present and former iods, by their numbers.
     pub(super) members: Vec<Member>,
-    /// The number of each place that was named.
+    /// The number of each named place.
     pub(super) numbers: Vec<u16>,
 }
 
-/// Finds out which place is which iod; those in `lost` are gone for good from now on.
+/// Assigns the places to the iods; the iods in `lost` are permanently given up.
 pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<Members, Failure> {
     let refused = |text: String| Err(Kind::Directory.because(text));
     let known = || {
@@ -45,7 +45,7 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
     for &number in lost {
         match members.get_mut(usize::from(number)) {
             Some(member) => member.gone = true,
-            None => return refused(format!("there is no iod {number} that could be lost")),
+            None => return refused(format!("unknown iod {number} in lost")),
         }
     }
     let mut taken = BTreeSet::new();
@@ -54,12 +54,12 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
         let number = match seen {
             Seen::Known(mark) => {
                 if Some(mark.volume) != volume || !taken.insert(mark.number) {
-                    return refused(format!("{label} holds stripes of another volume, or a copy"));
+                    return refused(format!("{label} has stripes of another volume, or is a copy"));
                 }
                 mark.number
             }
             Seen::New | Seen::Away if volume.is_none() && matches!(seen, Seen::Away) => {
-                return refused(format!("{label} does not answer, and nothing else knows it"));
+                return refused(format!("{label} does not reply, and no other iod lists it as a member"));
             }
             Seen::New => number(members.len()),
             Seen::Away => {
@@ -68,7 +68,7 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
                 };
                 let Some((at, _)) = members.iter().enumerate().find(is_it) else {
                     return refused(format!(
-                        "{label} does not answer, and no other iod knows it: start it first"
+                        "{label} does not reply, and no other iod lists it as a member: start it first"
                     ));
                 };
                 number(at)
@@ -78,7 +78,7 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
         let member = Member { label: label.clone(), gone: false };
         match members.get_mut(usize::from(number)) {
             Some(there) if there.gone => {
-                return refused(format!("{label} was given up: name another in its place"));
+                return refused(format!("{label} was given up: name another iod in its place"));
             }
             Some(there) => *there = member,
             None => members.push(member),
@@ -88,14 +88,15 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
     let missing = |(at, member): &(usize, &Member)| !member.gone && !taken.contains(&number(*at));
     if let Some((at, Member { label, .. })) = members.iter().enumerate().find(missing) {
         return refused(format!(
-            "iod {at} of the volume, {label}, is not named: name all; if it is gone for good, \
-             with what only it had, say --lost {at}"
+            "iod {at} of the volume, {label}, is not named: name all iods; if it is lost for good, \
+             with all data that only it had, add --lost {at}"
         ));
     }
     Ok(Members { volume, members, numbers })
 }
 
-/// Whether there is a volume, and nobody is just making it: iods get their marks one after the other.
+/// Returns true if the volume exists and is complete: during its creation iods receive their marks
+/// one after the other.
 pub(super) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
     let marks =
         || seen.iter().filter_map(|seen| if let Seen::Known(it) = seen { Some(it) } else { None });
@@ -107,7 +108,7 @@ pub(super) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
     marks().next().is_some() && !new.any(|(label, _)| is_told(label))
 }
 
-/// Of two lists of one volume the one with more is newer.
+/// Returns the age of a list: a list with more entries, or more lost iods, is newer.
 fn rank(members: &[Member]) -> (usize, usize) {
     (members.len(), members.iter().filter(|member| member.gone).count())
 }
@@ -144,42 +145,43 @@ mod tests {
         }
     }
 
-    /// A metaserver that came while the first had marked one of two iods was told to give up the other.
+    /// A second metaserver, started when only one of two iods had its mark, advised to give up the
+    /// other iod.
     #[test]
-    fn a_volume_is_made_when_all_have_their_marks() {
+    fn volume_exists_when_all_iods_have_marks() {
         let is_made = |seen: &[Seen]| super::is_made(&LABELS.map(str::to_owned), seen);
         let both = ["a", "b"];
         assert!(!is_made(&[Seen::New, Seen::New]));
         assert!(!is_made(&[mark(5, 0, &both), Seen::New]));
         assert!(is_made(&[mark(5, 0, &both), mark(5, 1, &both)]));
         assert!(is_made(&[mark(5, 0, &both), Seen::Away]));
-        // One that was added, and one that was given up.
+        // An added iod, and an iod that was given up.
         assert!(is_made(&[mark(5, 0, &both), mark(5, 1, &both), Seen::New]));
         assert!(is_made(&[mark(5, 0, &["a", "-b"]), Seen::New]));
     }
 
     #[test]
-    fn the_order_is_that_of_the_marks() {
+    fn marks_determine_the_order() {
         let new = of(&[Seen::New, Seen::New], &[]);
         assert_eq!(new, Ok((None, vec![0, 1], named(&["a", "b"]))));
         let all = ["b", "c", "a"];
         let moved = of(&[mark(5, 2, &all), mark(5, 0, &all), mark(5, 1, &all)], &[]);
         assert_eq!(moved, Ok((Some(5), vec![2, 0, 1], named(&all))));
-        // As earlier versions wrote them.
+        // Marks of earlier versions have no list.
         let old = of(&[mark(5, 1, &[]), mark(5, 0, &[])], &[]);
         assert_eq!(old, Ok((Some(5), vec![1, 0], named(&["b", "a"]))));
-        // One that is away is known to the others, one that is new gets the next number.
+        // The other iods list an unreachable one, and a new iod receives the next number.
         let away = of(&[mark(5, 0, &["a", "b"]), Seen::Away, Seen::New], &[]);
         assert_eq!(away, Ok((Some(5), vec![0, 1, 2], named(&LABELS))));
     }
 
     #[test]
-    fn what_does_not_belong_together_is_refused() {
+    fn conflicting_marks_are_rejected() {
         let two = ["a", "b"];
         for wrong in [
             vec![mark(5, 0, &two), mark(6, 1, &two)],
             vec![mark(5, 0, &two), mark(5, 0, &two)],
-            // One is missing: not even a new one takes its place.
+            // An iod is missing: a new iod does not take its place.
             vec![mark(5, 0, &two)],
             vec![mark(5, 0, &["a", "x"]), Seen::New],
             vec![mark(5, 1, &["x", "a"]), Seen::New],
@@ -191,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_lost_keeps_its_number() {
+    fn lost_iod_keeps_its_number() {
         let replaced = of(&[mark(5, 0, &["a", "x"]), Seen::New], &[1]);
         assert_eq!(replaced, Ok((Some(5), vec![0, 2], named(&["a", "-x", "b"]))));
-        // The newer of two lists counts.
+        // The newer of two lists is used.
         let later = [mark(5, 0, &["a", "x"]), mark(5, 2, &["a", "-x", "b"])];
         assert_eq!(of(&later, &[]), Ok((Some(5), vec![0, 2], named(&["a", "-x", "b"]))));
         assert!(of(&[mark(5, 0, &["a"])], &[1]).is_err());

@@ -1,5 +1,6 @@
-//! Whose names a directory has: those of one metaserver, which are its files, or those of one among
-//! several, which are in a file of metafiles. Served in the other way it would show no file, and be changed.
+//! The check of a directory of names. A single metaserver stores names as plain files; one of
+//! several metaservers stores them in a file of metafiles. In the wrong mode a metaserver would
+//! show no files, and would change the directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -12,19 +13,19 @@ use super::Layout;
 use crate::cluster::group;
 use crate::failure::{Failure, Kind};
 
-/// What a directory of one among several may have in it before it has metafiles: what a new file system
-/// has, and what a start leaves that was ended in its midst.
+/// Names that may exist in a directory of one of several metaservers before it has metafiles: from
+/// a new file system, or from an interrupted start.
 const NEW: [&str; 3] = ["lost+found", "leasehold-metafiles.lock", "leasehold-metafiles.new"];
 
-/// Refuses a directory that was served in the other way; changes nothing.
+/// Rejects a directory that belongs to the other mode; changes nothing.
 pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
     let shown = directory.display();
     let refused = |text: String| Err(Kind::Directory.because(text));
     if layout.group.is_none() {
         if is_of_several(directory, layout) {
             return refused(format!(
-                "{shown} is the directory of one of several metaservers, and would not show their \
-                 files: serve it with `meta --peer`, or with `peer` in the file, as before"
+                "{shown} is the directory of one of several metaservers, and its files would be \
+                 hidden: serve it with `meta --peer`, or with `peer` in the file, as before"
             ));
         }
         return Ok(());
@@ -34,8 +35,8 @@ pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
     }
     if directory.join(group::COMING).exists() {
         return refused(format!(
-            "a home is on its way to {shown}: have `leasehold cluster move-home` done once more, which \
-             was ended in its midst"
+            "an interrupted move of a home to {shown} is incomplete: run `leasehold cluster \
+             move-home` again"
         ));
     }
     let found = others(directory, &[])
@@ -43,16 +44,16 @@ pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
     match found {
         None => Ok(()),
         Some(name) => refused(format!(
-            "{shown} has files of its own in it, such as {name}, which one of several metaservers \
-             would hide. If one metaserver served it, it goes on without --peer (`peer` in the \
-             file). For several, name an empty directory at each, and iods with empty directories, \
-             and copy the files in through a mount"
+            "{shown} has files, such as {name}, which one of several metaservers would hide. If a \
+             single metaserver served it, continue without --peer (`peer` in the file). For several, \
+             name an empty directory at each, and iods with empty directories, and copy the files \
+             in through a mount"
         )),
     }
 }
 
-/// Something in a directory that one among several is to have for its names, but for what a new one may
-/// have, and these.
+/// Returns a name in a directory for one of several metaservers, other than names that a new
+/// directory may contain and the names in `known`.
 pub(crate) fn others(directory: &Path, known: &[&str]) -> io::Result<Option<String>> {
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
@@ -63,8 +64,9 @@ pub(crate) fn others(directory: &Path, known: &[&str]) -> io::Result<Option<Stri
     Ok(None)
 }
 
-/// Whether a directory is that of one among several, as far as its clients cannot make it look so: where
-/// one metaserver or a server has its files in it, they may give a file any name and content.
+/// Returns true if a directory belongs to one of several metaservers. Clients of a single server
+/// may give files any name and content, so the check also verifies the owner and the mode of the
+/// file.
 fn is_of_several(directory: &Path, layout: &Layout) -> bool {
     if !layout.iods.is_empty() {
         return group::is_one_of_several(directory);

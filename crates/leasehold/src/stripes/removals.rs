@@ -1,4 +1,4 @@
-//! The list of removals that wait for an iod, in the state directory.
+//! The list of removals that wait for an iod, stored in the state directory.
 
 use std::fs;
 use std::io;
@@ -14,14 +14,14 @@ use leasehold_store_striped::{Kept, Ledger, Stamp, Striped, UnknownRecord};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 
-/// The file of a volume's list, before the number of the volume.
+/// The prefix of the file of a volume's list; the number of the volume follows.
 const NAME: &str = "removals-";
 
-/// The user attribute of the directory of names that has the stamp.
+/// The user attribute of the directory of names that has the identity stamp.
 const STAMP: &str = "user.leasehold.stamp";
 
-/// The value of the attribute after an administrator had leftovers removed, with no metaserver at
-/// the directory: the next start takes the directory for complete.
+/// The value of the attribute after an administrator removed leftovers while no metaserver served
+/// the directory: the next start considers the directory complete.
 const REPAIRED: &[u8] = b"repaired";
 
 /// A file of records.
@@ -37,11 +37,11 @@ impl Ledger for File {
     }
 }
 
-/// Has a volume keep its list of removals in a state directory. A list that cannot be kept costs no
-/// service: a search of all names then finds the objects.
+/// Makes a volume keep its list of removals in a state directory. If the list cannot be kept, the
+/// volume still serves: a search of all names then finds the objects.
 pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let path = state.join(format!("{NAME}{:016x}", striped.options().volume));
-    // The names are in doubt until the names and the list have the stamp of this start.
+    // The names are in doubt until both the names and the list have the stamp of this start.
     striped.doubt_names(true);
     let kept = match open(&path, sync) {
         Ok((file, kept)) => {
@@ -52,7 +52,7 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
             tracing::warn!(
                 path = %path.display(),
                 %error,
-                "removals that wait for an iod are not kept over a restart"
+                "a restart loses the list of removals that wait for an iod"
             );
             striped.set_removals_incomplete(true);
             return;
@@ -61,19 +61,20 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let directory = names.display();
     match are_of_ledger(names, kept.stamp) {
         Ok(true) => {
-            // A stamp that cannot be renewed, as on a full disk, is still the same at both places.
+            // If the stamp cannot be renewed, as on a full disk, both places still have the same
+            // old stamp.
             striped.doubt_names(false);
             if let Err(error) = trust(striped, names) {
-                tracing::warn!(%directory, %error, "cannot renew the stamp of the names");
+                tracing::warn!(%directory, %error, "cannot renew the identity of the volume in the names");
             }
         }
-        Ok(false) => tracing::debug!(%directory, "the names are not of this state directory"),
-        Err(error) => tracing::debug!(%directory, %error, "the names cannot be stamped"),
+        Ok(false) => tracing::debug!(%directory, "the names do not belong to this state directory"),
+        Err(error) => tracing::debug!(%directory, %error, "cannot write the identity of the volume into the names"),
     }
 }
 
-/// Returns true if the state directory saw the last start with this directory of names, if no file
-/// was ever made there, or if an administrator took the directory for complete.
+/// Returns true if the last start with this state directory had this directory of names, if no file
+/// was ever created there, or if an administrator declared the directory complete.
 fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
     let mut found = [0; size_of::<Stamp>()];
     match (getxattr(names, STAMP, &mut found[..]), kept) {
@@ -85,10 +86,10 @@ fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
     }
 }
 
-/// Takes a directory of names for complete: from now on it belongs to the ledger of the volume.
+/// Declares a directory of names complete: from now on it belongs to the ledger of the volume.
 ///
 /// # Errors
-/// The stamp cannot be stored. The names are in doubt as before, and may be in doubt at the next start.
+/// The stamp cannot be stored. The names stay in doubt, and may be in doubt at the next start.
 pub(crate) fn trust(striped: &Striped, names: &Path) -> io::Result<()> {
     let stamp: Stamp = shell_state::random()?;
     block_on(striped.stamp_removals(&stamp)).map_err(|_| io::Error::other("no ledger"))?;
@@ -97,7 +98,7 @@ pub(crate) fn trust(striped: &Striped, names: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the next start take a directory of names for complete.
+/// Makes the next start consider a directory of names complete.
 ///
 /// # Errors
 /// The directory cannot be marked.
@@ -114,7 +115,7 @@ fn open(path: &Path, sync: bool) -> io::Result<(File, Kept)> {
     let mut kept = Kept::default();
     let compact = |records: Vec<Bytes>| {
         let unknown = |UnknownRecord| {
-            io::Error::new(io::ErrorKind::InvalidData, "a record is of another version")
+            io::Error::new(io::ErrorKind::InvalidData, "a record has another version")
         };
         kept = Kept::read(&records).map_err(unknown)?;
         Ok(kept.records())
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_at_the_next_start() {
+    fn list_is_read_at_next_start() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join(NAME);
         let (file, kept) = open(&path, true).expect("the folder can be written");
@@ -140,12 +141,12 @@ mod tests {
         drop(file);
         let (file, kept) = open(&path, true).expect("the folder can be written");
         assert_eq!(kept, Kept { waiting: vec![removal], ..Kept::default() });
-        assert!(open(&path, true).is_err(), "one process has it");
+        assert!(open(&path, true).is_err(), "one process has locked it");
         drop(file);
     }
 
     #[test]
-    fn names_are_of_a_ledger_with_the_same_stamp() {
+    fn names_belong_to_ledger_with_equal_stamp() {
         let folder = tempfile::tempdir().expect("there is room");
         let names = folder.path();
         let (one, two) = ([1; 16], [2; 16]);
@@ -162,9 +163,9 @@ mod tests {
         assert!(are_of(Some(two)) && are_of(None));
     }
 
-    /// An older version does not rewrite a list that a newer version has written.
+    /// An older version does not rewrite a list of a newer version.
     #[test]
-    fn a_list_of_another_version_is_left_as_it_is() {
+    fn list_of_another_version_is_unchanged() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join(NAME);
         let (file, _) = open(&path, true).expect("the folder can be written");

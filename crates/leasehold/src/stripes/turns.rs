@@ -1,5 +1,5 @@
-//! The turns of the iods of volumes, in the state directory, and the work on iods that are older
-//! than their metaserver knows them.
+//! The rollback counters ("turns") of the iods of volumes, stored in the state directory, and the
+//! repair after an iod was rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -20,33 +20,32 @@ use super::Volume;
 use crate::failure::{Failure, Kind};
 use crate::serving::Serving;
 
-/// The file of a volume's turns, before the number of the volume.
+/// The prefix of the file of a volume's counters; the number of the volume follows.
 const NAME: &str = "turns-";
 
 /// The first line of the file, with the version of its format.
 const FIRST: &str = "leasehold turns 1";
 
-/// The time from one turn of an iod to the next, while its objects change.
+/// The interval between increments of an iod's counter while its objects change.
 const TURN_AFTER: Duration = Duration::from_secs(60);
 
-/// The time from one walk for an older iod that files depend on to the next walk. A walk reads each
-/// metafile.
+/// The interval between walks while files depend on a rolled-back iod. A walk reads each metafile.
 const MEND_AFTER: Duration = Duration::from_secs(600);
 
-/// The time to another walk where a walk failed or could not decide, or where an iod did not note
-/// its turn. The time doubles with each such walk, up to `MEND_AFTER`.
+/// The interval to the next walk after a walk that failed or could not decide, or after an iod
+/// failed to record its counter. The interval doubles with each such walk, up to `MEND_AFTER`.
 const MEND_AGAIN: Duration = Duration::from_secs(10);
 
-/// Keeps turns in a file, on a thread that acts as no caller.
+/// Stores counters in a file, on a thread that never acts as a caller.
 struct Keeper {
-    /// None when the keeper ends.
+    /// `None` when the keeper ends.
     sender: Option<Sender<Order>>,
     writing: Option<JoinHandle<()>>,
     directory: String,
     labels: Vec<String>,
 }
 
-/// Turns to be kept, and the channel to the caller.
+/// The counters to store, and the channel to the caller.
 type Order = (String, oneshot::Sender<io::Result<()>>);
 
 impl Keeper {
@@ -82,22 +81,22 @@ impl TurnKeeper for Keeper {
                 place = self.label(iod),
                 noted_turn = noted,
                 kept_turn = kept,
-                "an iod is older than its metaserver knows it, as after a restore from a \
-                 backup: its data is not used, and files without a second copy fail with EIO"
+                "an iod was rolled back, as after a restore from a backup: its data is rejected, \
+                 and files without a second copy fail with EIO"
             ),
             TurnNotice::Current(iod) => tracing::info!(
                 directory,
                 iod,
                 place = self.label(iod),
-                "an iod is not older than its metaserver knows it any more"
+                "a rolled-back iod is up to date again"
             ),
             TurnNotice::NotNoted(iod, error) => tracing::warn!(
                 directory,
                 iod,
                 place = self.label(iod),
                 %error,
-                "an iod cannot note its next turn: a backup of the iod may not be told from its \
-                 present state"
+                "an iod cannot record its next rollback counter: a backup of the iod may be mistaken \
+                 for its present state"
             ),
         }
     }
@@ -118,14 +117,14 @@ fn parse(text: &str) -> Option<BTreeMap<u16, u64>> {
     lines.map(turn).collect()
 }
 
-/// Has a metaserver judge the iods of a volume by the turns that a state directory keeps.
+/// Makes a metaserver verify the iods of a volume by the counters in a state directory.
 ///
 /// # Errors
-/// When the turns cannot be read, or the system has no thread left.
+/// The counters cannot be read, or the system has no thread left.
 pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Failure> {
     if volume.group.is_some() {
-        // No metaserver of several knows all names, so no metaserver could make up for an older
-        // iod.
+        // None of several metaservers knows all names, so none could repair the files of a
+        // rolled-back iod.
         volume.turns.begin(None, BTreeMap::new());
         return Ok(());
     }
@@ -134,8 +133,8 @@ pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Fa
     let kept = read(&path).map_err(|error| {
         let shown = path.display();
         let text = format!(
-            "cannot read {shown}, which tells current iods from old backups of them: {error}; \
-             if the iods are current, remove the file"
+            "cannot read {shown}, which distinguishes current iods from old backups: {error}; if \
+             the iods are current, remove the file"
         );
         Kind::Directory.because(text)
     })?;
@@ -148,15 +147,15 @@ pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Fa
                 tracing::error!(
                     state = %place.display(),
                     %error,
-                    "cannot keep the turns of iods: backups may not be told from current iods"
+                    "cannot store the rollback counters of iods: backups may be mistaken for current iods"
                 );
             }
-            // The caller may have gone.
+            // The caller may have ended.
             drop(done.send(stored));
         }
     });
     let writing = writing.map_err(|error| {
-        Kind::Running.because(format!("cannot keep the turns of iods: {error}"))
+        Kind::Running.because(format!("cannot store the rollback counters of iods: {error}"))
     })?;
     let keeper = Keeper {
         sender: Some(sender),
@@ -175,18 +174,18 @@ fn read(path: &Path) -> io::Result<BTreeMap<u16, u64>> {
         Err(error) => return Err(error),
     };
     let unknown =
-        || io::Error::new(ErrorKind::InvalidData, "the file is damaged, or of a later version");
+        || io::Error::new(ErrorKind::InvalidData, "the file is damaged, or has a later version");
     core::str::from_utf8(&text).ok().and_then(parse).ok_or_else(unknown)
 }
 
-/// The work on the turns of all volumes, in the background.
+/// The background work on the counters of all volumes.
 #[derive(Default)]
 pub(crate) struct Work {
     next_turns: Option<Instant>,
 }
 
 impl Work {
-    /// Does the work that is due.
+    /// Runs the work that is due.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let are_due = self.next_turns.is_none_or(|next| next <= Instant::now());
         for (_, _, volume) in serving.homes() {
@@ -201,30 +200,30 @@ impl Work {
     }
 }
 
-/// The walks for the older iods of all volumes, in the background. A walk may take long, and no
-/// turn waits for it.
+/// The background walks for the rolled-back iods of all volumes. A walk may take long, and counters
+/// do not wait for it.
 #[derive(Default)]
 pub(crate) struct Mending {
-    /// The last walk of each directory of names with older iods.
+    /// The last walk of each directory of names with rolled-back iods.
     walks: BTreeMap<PathBuf, Walked>,
 }
 
-/// The last walk for older iods.
+/// The last walk for rolled-back iods.
 struct Walked {
     older: Vec<u16>,
     /// The time of the next walk.
     next: Instant,
-    /// The time between the walks.
+    /// The interval between the walks.
     pause: Duration,
     /// The result without a turn that the log has already.
     logged: Option<Unfinished>,
 }
 
-/// The iods that failed to note their turns, and the iods that the walk could not decide for.
+/// The iods that failed to record their counters, and the iods for which the walk could not decide.
 type Unfinished = (BTreeMap<u16, FsError>, BTreeSet<u16>);
 
 impl Mending {
-    /// Has the files of all volumes leave the older iods.
+    /// Moves the files of all volumes off the rolled-back iods.
     pub(crate) fn run(&mut self, serving: &Serving) {
         for (directory, _, volume) in serving.homes() {
             self.mend(&directory, &volume);
@@ -259,7 +258,7 @@ impl Mending {
             Err(SearchError::Busy | SearchError::Ending) => return,
             Err(error) => {
                 let directory = directory.display();
-                tracing::warn!(%directory, %error, "cannot look at the files of an older iod");
+                tracing::warn!(%directory, %error, "cannot check the files of a rolled-back iod");
                 (again, before)
             }
         };
@@ -268,7 +267,7 @@ impl Mending {
     }
 }
 
-/// The time to the next walk after a walk that failed, from the time before that walk.
+/// Returns the interval after a failed walk, from the previous interval.
 fn next_pause(before: Option<Duration>) -> Duration {
     before.map_or(MEND_AGAIN, |before| (before * 2).min(MEND_AFTER))
 }
@@ -282,8 +281,8 @@ fn told_unfinished(directory: &Path, volume: &Volume, (not_noted, undecided): &U
             iod,
             place = label(iod),
             %error,
-            "no file depends on an older iod, and the iod cannot note its next turn: the \
-             metaserver tries the turn again"
+            "no file depends on a rolled-back iod, but the iod cannot record its next rollback \
+             counter: the metaserver retries"
         );
     }
     for &iod in undecided {
@@ -291,8 +290,8 @@ fn told_unfinished(directory: &Path, volume: &Volume, (not_noted, undecided): &U
             %directory,
             iod,
             place = label(iod),
-            "cannot decide for all files on an older iod, as other iods or metafiles do not \
-             answer: the metaserver looks at the files again"
+            "cannot check all files on a rolled-back iod, because other iods or metafiles are \
+             unreachable: the metaserver retries"
         );
     }
 }
@@ -307,7 +306,7 @@ fn told(directory: &Path, volume: &Volume, mended: &RollbackReport) {
             iod,
             place = label(iod),
             files = behind,
-            "no file depends on an older iod any more: the copies on the iod are made again"
+            "no file depends on a rolled-back iod any longer: the copies on the iod are rebuilt"
         );
     }
     for (&iod, files) in needed {
@@ -316,8 +315,8 @@ fn told(directory: &Path, volume: &Volume, mended: &RollbackReport) {
             iod,
             place = label(iod),
             files,
-            "files have their only good copy on an older iod, and fail with EIO: put the present \
-             data of the iod back, or remove the files, or run leasehold cluster believe"
+            "files have their only good copy on a rolled-back iod, and fail with EIO: restore the \
+             latest data of the iod, or remove the files, or run leasehold cluster believe"
         );
     }
 }
@@ -327,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_read_at_the_next_start() {
+    fn counters_are_read_at_next_start() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("turns-5");
         assert_eq!(read(&path).expect("no file has no turns"), BTreeMap::new());
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn walks_that_fail_come_less_often() {
+    fn interval_grows_after_failed_walks() {
         let mut pause = next_pause(None);
         assert_eq!(pause, MEND_AGAIN);
         for _ in 0..10 {
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_another_version_are_refused() {
+    fn counters_of_another_version_are_rejected() {
         for wrong in ["", "leasehold turns 2\niod 0 7\n", "leasehold turns 1\niod x 7\n"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }

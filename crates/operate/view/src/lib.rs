@@ -1,9 +1,9 @@
-//! What a running server did, for people and programs.
+//! The activity of a running server, for people and programs.
 //!
-//! A [`Snapshot`] holds all that was counted since the server was started; it is put together when
-//! somebody asks and travels as JSON. From one is made a page of text ([`status`]) and the metrics
-//! of a scrape ([`metrics`]), from two what happened between them ([`Span`]), which the live
-//! view ([`top`]) shows.
+//! A [`Snapshot`] contains all counts since the server started; it is built on request and
+//! serialized as JSON. One snapshot yields a text page ([`status`]) or the metrics of a scrape
+//! ([`metrics`]). Two snapshots yield the activity between them ([`Span`]), which the live view
+//! ([`top`]) shows.
 
 pub mod metrics;
 mod snapshot;
@@ -13,8 +13,8 @@ pub mod top;
 mod units;
 mod volumes;
 
-/// The live view as a page for browsers, which asks for `live.json` beside it each second. It is
-/// built from `page/` by `cargo xtask page`; the test step `page` builds it anew and compares.
+/// The live view as a page for browsers, which requests `live.json` each second. `cargo xtask page`
+/// builds it from `page/`; the test step `page` rebuilds it and compares.
 pub const PAGE: &str = include_str!("../assets/live.html");
 
 pub use snapshot::{

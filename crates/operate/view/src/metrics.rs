@@ -1,8 +1,8 @@
 //! The metrics of a scrape, in the text format of Prometheus.
 //!
-//! Labels are bounded: procedures, statuses and events are of the program, exports of the
-//! configuration. No client has a series of its own; the live view shows them. METRICS.md lists
-//! every metric, and a test compares it with what running servers give.
+//! Labels are bounded: the program defines procedures, statuses and events, and the configuration
+//! defines exports. Clients have no series; the live view shows them. METRICS.md lists every
+//! metric, and a test compares it with the output of running servers.
 
 mod volumes;
 
@@ -13,13 +13,14 @@ use leasehold_serve::account::{BUCKETS, Histogram};
 use crate::snapshot::{ProcedureView, Snapshot, Work};
 use crate::volumes::VolumeView;
 
-/// The type of what [`text`] gives.
+/// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Every this many buckets of ours end at one of a scrape: where the time doubles.
+/// Each bucket of a scrape has this many of our buckets: its end is twice the end of the previous
+/// one.
 const BUCKETS_OF_ONE: usize = 4;
 
-/// All metrics of a server, and of the volumes that it serves.
+/// Formats all metrics of a server and of its volumes.
 #[must_use]
 pub fn text(told: &Snapshot, volumes: &[VolumeView]) -> String {
     let mut page = Page(String::new());
@@ -34,7 +35,7 @@ pub fn text(told: &Snapshot, volumes: &[VolumeView]) -> String {
     page.0
 }
 
-/// A page of metrics that is being written.
+/// A page of metrics under construction.
 struct Page(String);
 
 impl Page {
@@ -52,21 +53,21 @@ impl Page {
         let _ = writeln!(self.0, " {value}");
     }
 
-    /// A value, if there is one.
+    /// Writes a value, if there is one.
     fn told(&mut self, name: &str, labels: &[(&str, &str)], value: Option<f64>) {
         if let Some(value) = value {
             self.value(name, labels, value);
         }
     }
 
-    /// A metric with one value.
+    /// Writes a metric with one value.
     fn single(&mut self, (name, kind, help): (&str, &str, &str), value: f64) {
         self.begin(name, kind, help);
         self.value(name, &[], value);
     }
 }
 
-/// The value of a label between its quotes.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -86,25 +87,25 @@ fn about(page: &mut Page, told: &Snapshot) {
     page.begin(
         name,
         "gauge",
-        "The version, and whether changes are safe on disk or in memory only.",
+        "The version, and the durability of changes: on disk or in memory only.",
     );
     let labels = [("version", &told.version[..]), ("durability", &told.durability)];
     page.value(name, &labels, 1.0);
-    let help = "How long the server runs.";
+    let help = "The time since the start of the server.";
     page.single(("leasehold_uptime_seconds", "gauge", help), told.uptime_s);
 }
 
-/// What is counted of each procedure or export, with its help, and how it is read.
+/// A count of each procedure or export: its name, its help and its value.
 type Counted<'a> = (&'a str, &'a str, fn(&Work) -> f64);
 
 fn calls(page: &mut Page, told: &Snapshot) {
     let counted: [Counted<'_>; 4] = [
-        ("leasehold_calls_total", "Calls that came to their end.", |work| number(work.calls)),
+        ("leasehold_calls_total", "Completed calls.", |work| number(work.calls)),
         ("leasehold_received_bytes_total", "Bytes of calls.", |work| number(work.bytes_in)),
         ("leasehold_sent_bytes_total", "Bytes of replies.", |work| number(work.bytes_out)),
         (
             "leasehold_busy_seconds_total",
-            "How long threads were busy with calls, estimated from one call in sixteen.",
+            "The time that threads spent on calls, estimated from one call in sixteen.",
             Work::busy_of_all_s,
         ),
     ];
@@ -115,7 +116,7 @@ fn calls(page: &mut Page, told: &Snapshot) {
         }
     }
     let name = "leasehold_errors_total";
-    page.begin(name, "counter", "Calls that did not succeed, by how they ended.");
+    page.begin(name, "counter", "Failed calls, by status.");
     for one in &told.procedures {
         let version = one.version.to_string();
         for (status, count) in &one.errors {
@@ -124,8 +125,8 @@ fn calls(page: &mut Page, told: &Snapshot) {
         }
     }
     let name = "leasehold_duration_seconds";
-    let help = "How long calls took, of one call in sixteen: from when they could be taken up to \
-                when the reply was there.";
+    let help = "The duration of calls, of one call in sixteen: from the event-loop iteration that \
+                picked the call up until its reply was ready.";
     page.begin(name, "histogram", help);
     for one in &told.procedures {
         histogram(page, name, &labels(one, &one.version.to_string()), &one.work.latency.0);
@@ -142,7 +143,7 @@ fn histogram(page: &mut Page, name: &str, labels: &[(&str, &str)], counted: &His
     for (bucket, &count) in counted.counts().iter().enumerate() {
         let end = Histogram::end_of(bucket).unwrap_or(begin);
         below += count;
-        // A sum is part of the format; the middles of the buckets are near enough.
+        // The format requires a sum; the middles of the buckets approximate it.
         #[allow(clippy::cast_precision_loss, reason = "an estimate")]
         let middle = (begin + end) as f64 / 2e9;
         sum += middle * number(count);
@@ -168,15 +169,19 @@ fn exports(page: &mut Page, told: &Snapshot) {
         ("leasehold_export_calls_total", "Calls with a handle of the export.", |work| {
             number(work.calls)
         }),
-        ("leasehold_export_failed_total", "Those that did not succeed.", |work| {
+        ("leasehold_export_failed_total", "Failed calls with a handle of the export.", |work| {
             number(work.failed)
         }),
-        ("leasehold_export_received_bytes_total", "Bytes of those calls.", |work| {
-            number(work.bytes_in)
-        }),
-        ("leasehold_export_sent_bytes_total", "Bytes of the replies to them.", |work| {
-            number(work.bytes_out)
-        }),
+        (
+            "leasehold_export_received_bytes_total",
+            "Bytes of calls with a handle of the export.",
+            |work| number(work.bytes_in),
+        ),
+        (
+            "leasehold_export_sent_bytes_total",
+            "Bytes of the replies to calls with a handle of the export.",
+            |work| number(work.bytes_out),
+        ),
     ];
     for (name, help, read) in counted {
         page.begin(name, "counter", help);
@@ -190,53 +195,57 @@ fn threads(page: &mut Page, told: &Snapshot) {
     let sum = |of: fn(&crate::LoopView) -> usize| size(told.loops.iter().map(of).sum());
     let awake = told.loops.iter().map(|one| one.awake_s).sum();
     let gauges = [
-        ("leasehold_threads", "Threads that serve and answer.", size(told.loops.len())),
+        ("leasehold_threads", "Threads that serve and report.", size(told.loops.len())),
         (
             "leasehold_threads_silent",
-            "Threads that did not answer in time: what they did is missing from this scrape.",
+            "Threads that did not report in time: their counts are missing from this scrape.",
             size(told.silent_loops),
         ),
-        ("leasehold_clients", "Clients that are told apart.", size(told.clients.len())),
+        ("leasehold_clients", "Clients that are counted individually.", size(told.clients.len())),
         ("leasehold_connections", "Open connections.", sum(|one| one.connections)),
         ("leasehold_parked_calls", "Calls that wait.", sum(|one| one.parked)),
         (
             "leasehold_held_bytes",
-            "Memory held for calls that wait or are not whole, and for replies not yet sent.",
+            "Memory for waiting or incomplete calls, and for replies not yet sent.",
             sum(|one| one.held_bytes),
         ),
     ];
     for (name, help, value) in gauges {
         page.single((name, "gauge", help), value);
     }
-    let help = "How long those threads were not asleep, together.";
+    let help = "The total time that these threads were awake.";
     page.single(("leasehold_threads_awake_seconds_total", "counter", help), awake);
 }
 
 fn rest(page: &mut Page, told: &Snapshot) {
     let name = "leasehold_events_total";
-    page.begin(name, "counter", "How often a limit was met, or something was refused or lost.");
+    page.begin(
+        name,
+        "counter",
+        "The number of times that a limit was reached, or that something was rejected or lost.",
+    );
     for (event, count) in &told.events {
         page.value(name, &[("event", event)], number(*count));
     }
     let replies = &told.replies;
-    let help = "Calls that run and replies that are kept.";
+    let help = "Running calls and cached replies.";
     page.single(("leasehold_reply_cache_entries", "gauge", help), size(replies.entries));
-    let help = "Bytes of the replies that are kept.";
+    let help = "Bytes of the cached replies.";
     page.single(("leasehold_reply_cache_bytes", "gauge", help), size(replies.bytes));
     let name = "leasehold_reply_cache_copies_total";
-    page.begin(name, "counter", "Copies of calls, by what became of them.");
+    page.begin(name, "counter", "Retransmitted calls, by their treatment.");
     let fates =
         [("resent", replies.resent), ("dropped", replies.dropped), ("waited", replies.waited)];
     for (fate, count) in fates {
         page.value(name, &[("fate", fate)], number(count));
     }
     let (name, syncs) = ("leasehold_syncs_total", &told.syncs);
-    page.begin(name, "counter", "Syncs to stable storage; one that failed lost data.");
+    page.begin(name, "counter", "Syncs to stable storage; a failed sync lost data.");
     page.value(name, &[("result", "done")], number(syncs.done));
     page.value(name, &[("result", "failed")], number(syncs.failed));
-    let help = "How long syncs took, together.";
+    let help = "The total time of syncs.";
     page.single(("leasehold_sync_seconds_total", "counter", help), syncs.time_s);
-    let help = "File systems that exports cross to and that are open.";
+    let help = "Open file systems below exports with `cross`.";
     page.single(("leasehold_crossed_file_systems", "gauge", help), size(told.crossed));
 }
 
@@ -260,16 +269,16 @@ fn leases(page: &mut Page, told: &Snapshot) {
         page.single((name, "gauge", help), size(value));
     }
     let by_name = [
-        ("leasehold_lease_grants_total", "Leases granted, by how.", "how", &leases.grants),
+        ("leasehold_lease_grants_total", "Leases granted, by kind.", "how", &leases.grants),
         (
             "leasehold_lease_refusals_total",
-            "Leases that were not granted, and clients that were not taken up, by why.",
+            "Leases that were not granted, and clients that were not admitted, by reason.",
             "why",
             &leases.refusals,
         ),
         (
             "leasehold_lease_waits_total",
-            "Who had to wait for leases of others.",
+            "Requests that waited for leases of others, by requester.",
             "who",
             &leases.waits,
         ),
@@ -280,8 +289,8 @@ fn leases(page: &mut Page, told: &Snapshot) {
             page.value(name, &[(label, value)], number(*count));
         }
     }
-    let help = "Leases that were wanted back.";
+    let help = "Leases that the server recalled.";
     page.single(("leasehold_lease_evictions_total", "counter", help), number(leases.evictions));
-    let help = "Evicted leases that were not vacated before they ran out.";
+    let help = "Recalled leases that expired before they were returned.";
     page.single(("leasehold_lease_waited_out_total", "counter", help), number(leases.waited_out));
 }

@@ -1,4 +1,4 @@
-//! All that was counted since the server was started.
+//! All counts since the server started.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,62 +13,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::volumes::VolumeView;
 
-/// Where a snapshot comes from: a running server.
+/// The source of snapshots: a running server.
 pub struct Source {
-    /// Asks its loops.
+    /// Reports the counts of its event loops.
     pub reporter: Reporter,
-    /// What they serve.
+    /// The service of the event loops.
     pub service: Arc<Service>,
-    /// When a change counts as safe: `disk` or `memory`.
+    /// The durability of changes: `disk` or `memory`.
     pub durability: &'static str,
-    /// Where it listens.
+    /// The addresses that it listens on.
     pub addresses: Vec<String>,
-    /// What its store's syncs came to.
+    /// Returns the counts of its stores' syncs.
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
-    /// The number of guards of leased files that the stores refused for want of a resource.
+    /// Returns the number of guards of leased files that the stores rejected for lack of a
+    /// resource.
     pub guards_refused: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// The number of operations for which the stores had no descriptor.
+    /// Returns the number of operations for which the stores had no descriptor.
     pub descriptors_lacked: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// What it is among several metaservers.
+    /// Returns its state in a group of metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
-    /// The number of file systems below exports that are open, where exports cross to them.
+    /// Returns the number of open file systems below exports with `cross`.
     pub crossed: Box<dyn Fn() -> usize + Send + Sync>,
-    /// How its volumes are, which those who have a part in them are asked.
+    /// Returns the state of its volumes, which queries their iods and metaservers.
     pub volumes: Box<dyn Fn() -> Vec<VolumeView> + Send + Sync>,
 }
 
-/// All that was counted since the server was started, and how it is now.
+/// All counts since the server started, and its current state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The program's version.
     pub version: String,
-    /// The number of the process.
+    /// The process id.
     pub pid: u32,
-    /// When it was asked, in seconds since 1970.
+    /// The time of the snapshot, in seconds since 1970.
     pub at_s: f64,
-    /// How long it runs, in seconds.
+    /// The time since the start, in seconds.
     pub uptime_s: f64,
-    /// When a change counts as safe: `disk` or `memory`.
+    /// The durability of changes: `disk` or `memory`.
     pub durability: String,
-    /// Where it listens.
+    /// The addresses that the server listens on.
     pub addresses: Vec<String>,
     /// All calls.
     pub total: Work,
     /// The exports in the order of their names.
     pub exports: Vec<ExportView>,
-    /// The procedures that were called.
+    /// The procedures with calls.
     pub procedures: Vec<ProcedureView>,
-    /// The clients that keep the server most busy first.
+    /// The clients, in descending order of the server's time.
     pub clients: Vec<ClientView>,
-    /// What all further clients did, of which there are too many to tell apart.
+    /// The work of further clients, which are too many to count individually.
     pub others: Work,
-    /// The loops that answered.
+    /// The event loops that reported.
     pub loops: Vec<LoopView>,
-    /// How many loops did not answer in time.
+    /// The number of event loops that did not report in time.
     pub silent_loops: usize,
-    /// How often a limit was met, or something was refused or lost, by name.
+    /// The number of times that a limit was reached, or that something was rejected or lost, by
+    /// name.
     pub events: BTreeMap<String, u64>,
-    /// The reply cache.
+    /// The duplicate request cache.
     pub replies: ReplyView,
     /// The syncs of the store.
     pub syncs: SyncView,
@@ -78,30 +80,30 @@ pub struct Snapshot {
     /// The file systems below exports that are open now.
     #[serde(default)]
     pub crossed: usize,
-    /// What it is among several metaservers, if it is one.
+    /// Its state in a group of metaservers, if it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metaserver: Option<MetaserverView>,
 }
 
-/// A metaserver among several.
+/// A metaserver of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetaserverView {
     /// Its number.
     pub number: u32,
-    /// How many there are.
+    /// The number of metaservers in the group.
     pub of: u32,
-    /// Whether it serves: it waits for all others at its start.
+    /// True if it serves: at its start it waits for all others.
     pub serves: bool,
     /// Calls that it made to others.
     pub calls: u64,
 }
 
-/// Calls that were counted. One in sixteen is timed: the times are theirs alone.
+/// Counts of calls. One call in sixteen is timed; the times are sums over the timed calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// All calls.
     pub calls: u64,
-    /// Those that did not succeed.
+    /// Failed calls.
     pub failed: u64,
     /// Bytes of the calls.
     pub bytes_in: u64,
@@ -109,20 +111,21 @@ pub struct Work {
     pub bytes_out: u64,
     /// Calls that were timed.
     pub timed: u64,
-    /// How long those stood behind others before a loop took them up, together, in seconds.
+    /// The total time that the timed calls waited behind others before a loop picked them up, in
+    /// seconds.
     pub waited_s: f64,
-    /// How long a loop was busy with those, together, in seconds.
+    /// The total time that a loop was busy with the timed calls, in seconds.
     pub busy_s: f64,
-    /// How long they took.
+    /// The distribution of their durations.
     pub latency: Latency,
 }
 
-/// How long calls took.
+/// The distribution of the durations of calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latency(pub Histogram);
 
-/// The form of [`Latency`] in JSON: quantiles in seconds, and the buckets that are not empty, each
-/// by its number and its count. Bucket 0 ends at 1024 ns, each four further ones double that.
+/// The form of [`Latency`] in JSON: quantiles in seconds, and the non-empty buckets, each with its
+/// number and its count. Bucket 0 ends at 1024 ns; four further buckets double the end.
 #[derive(Serialize, Deserialize)]
 struct LatencyForm {
     p50_s: Option<f64>,
@@ -131,16 +134,16 @@ struct LatencyForm {
     buckets: Vec<(usize, u64)>,
 }
 
-/// An export and what was done in it.
+/// An export and its calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExportView {
-    /// As clients mount it.
+    /// The name that clients mount.
     pub name: String,
-    /// As it is on the server.
+    /// The path on the server.
     pub path: String,
-    /// Whether changes are refused.
+    /// True if changes are rejected.
     pub read_only: bool,
-    /// What was done in it.
+    /// Its calls.
     #[serde(flatten)]
     pub work: Work,
 }
@@ -154,7 +157,7 @@ pub struct ProcedureView {
     pub version: u32,
     /// Its name.
     pub name: String,
-    /// How its calls failed, by the name of the status.
+    /// The failed calls, by the name of the status.
     pub errors: BTreeMap<String, u64>,
     /// Its calls.
     #[serde(flatten)]
@@ -164,70 +167,71 @@ pub struct ProcedureView {
 /// A client and its calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientView {
-    /// Where it is.
+    /// Its address.
     pub address: IpAddr,
     /// Its open connections.
     pub connections: u32,
-    /// How long it was not heard, in seconds.
+    /// The time since its last message, in seconds.
     pub idle_s: f64,
     /// Its calls.
     #[serde(flatten)]
     pub work: Work,
 }
 
-/// A loop: a thread that serves.
+/// An event loop: a thread that serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoopView {
     /// Its open connections.
     pub connections: usize,
-    /// Its calls that wait.
+    /// Its waiting calls.
     pub parked: usize,
-    /// Bytes of memory that it holds for calls, replies and parts of them.
+    /// Bytes of memory for calls, replies and parts of them.
     pub held_bytes: usize,
-    /// How long it was not asleep, in seconds.
+    /// The time that it was awake, in seconds.
     pub awake_s: f64,
 }
 
-/// The reply cache.
+/// The duplicate request cache.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ReplyView {
-    /// Calls that run and replies that are kept.
+    /// Running calls and cached replies.
     pub entries: usize,
     /// Bytes of the replies.
     pub bytes: usize,
-    /// Copies of finished calls that were answered by what was kept.
+    /// Retransmissions of completed calls that received the cached reply.
     pub resent: u64,
-    /// Copies of running calls that were dropped.
+    /// Retransmissions of running calls that were dropped.
     pub dropped: u64,
-    /// Copies of running calls that were made to wait.
+    /// Retransmissions of running calls that waited.
     pub waited: u64,
 }
 
 /// The leases of clients.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LeaseView {
-    /// Leases that there are.
+    /// The number of leases.
     pub held: usize,
-    /// Clients that may hold some.
+    /// Clients that may hold leases.
     pub clients: usize,
-    /// Clients that asked for leases and get none, because the list of clients cannot be written.
+    /// Clients that requested leases and receive none, because the list of clients cannot be
+    /// written.
     #[serde(default)]
     pub unlisted: usize,
     /// The number of leases that were not granted, by reason: a call waits for the object, or the
-    /// client held other clients up for too long; and the number of clients that were not taken up,
-    /// as there were too many clients.
+    /// client delayed other clients for too long; and the number of clients that were not admitted,
+    /// because there were too many clients.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
     /// Calls and programs that wait for leases to end.
     pub waiting: usize,
-    /// How often one was granted, by how: anew, renewed, shared with a writer, or not kept for want
-    /// of room.
+    /// The number of grants, by kind: new, renewed, shared with a writer, or not recorded for lack
+    /// of space.
     pub grants: BTreeMap<String, u64>,
-    /// How often one was wanted back.
+    /// The number of recalls.
     pub evictions: u64,
-    /// How often its holder did not vacate, so that its end was waited for.
+    /// The number of recalled leases that the server waited for until they expired.
     pub waited_out: u64,
-    /// Who had to wait, and how often.
+    /// The number of waits, by requester.
     pub waits: BTreeMap<String, u64>,
 }
 
@@ -271,12 +275,12 @@ pub struct SyncView {
     pub done: u64,
     /// Those that failed.
     pub failed: u64,
-    /// How long all took, together, in seconds.
+    /// The total time of all syncs, in seconds.
     pub time_s: f64,
 }
 
 impl Source {
-    /// Asks the server.
+    /// Takes a snapshot of the server.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let report = self.reporter.report();
@@ -355,7 +359,7 @@ fn clients(report: &Report) -> Vec<ClientView> {
     clients
 }
 
-/// What seldom happens, by name.
+/// Returns the counts of rare events, by name.
 fn events(
     counters: &Counters,
     replies: &ReplyCache,
@@ -400,14 +404,15 @@ impl From<&Tally> for Work {
 }
 
 impl Work {
-    /// How long loops were busy with all calls, in seconds: estimated from those that were timed.
+    /// Returns the total time that loops were busy with all calls, in seconds, estimated from the
+    /// timed calls.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn busy_of_all_s(&self) -> f64 {
         if self.timed == 0 { 0.0 } else { self.busy_s * self.calls as f64 / self.timed as f64 }
     }
 
-    /// How long a call stood behind others in the mean, in seconds.
+    /// Returns the mean time that a call waited behind others, in seconds.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a mean")]
     pub fn mean_wait_s(&self) -> f64 {
@@ -439,7 +444,7 @@ impl LoopView {
 }
 
 impl Latency {
-    /// The time below which this share of the calls stayed, in seconds.
+    /// Returns the duration that this share of the calls did not exceed, in seconds.
     #[must_use]
     pub fn quantile_s(&self, share: f64) -> Option<f64> {
         self.0.quantile(share).map(|time| time.as_secs_f64())
@@ -463,7 +468,7 @@ impl<'de> Deserialize<'de> for Latency {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut counts = [0; BUCKETS];
         for (bucket, count) in LatencyForm::deserialize(deserializer)?.buckets {
-            // One that is not known here comes from a later version.
+            // An unknown bucket comes from a later version.
             if let Some(place) = counts.get_mut(bucket) {
                 *place = count;
             }
@@ -477,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_come_back_from_json_as_they_were() {
+    fn latency_survives_json_round_trip() {
         let mut histogram = Histogram::default();
         [1, 900, 5_000, 1_000_000, u64::MAX]
             .map(Duration::from_nanos)

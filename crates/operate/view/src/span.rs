@@ -1,4 +1,4 @@
-//! What happened between two snapshots.
+//! The activity between two snapshots.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use crate::snapshot::{Latency, LoopView, Snapshot, Work};
 
-/// What happened between two snapshots: in each place where a count since the start stood stands
-/// how much was added to it. What is counted anew, such as open connections, is as the second has
-/// it.
+/// The activity between two snapshots: each count since the start is replaced by its increase.
+/// Current values, such as open connections, come from the second snapshot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {
-    /// How long it was, in seconds.
+    /// The length of the span, in seconds.
     pub seconds: f64,
-    /// What was added.
+    /// The increases.
     pub added: Snapshot,
 }
 
 impl Span {
-    /// What happened between two snapshots of one server; of another than before, all that it did.
+    /// Returns the activity between two snapshots of one server; if the server restarted, all its
+    /// activity since the start.
     #[must_use]
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         if before.pid != after.pid || before.uptime_s > after.uptime_s {
@@ -61,20 +61,20 @@ impl Span {
         Self { seconds: after.uptime_s - before.uptime_s, added }
     }
 
-    /// All that happened since the server was started.
+    /// Returns all activity since the start of the server.
     #[must_use]
     pub fn since_start(snapshot: &Snapshot) -> Self {
         Self { seconds: snapshot.uptime_s, added: snapshot.clone() }
     }
 
-    /// How much that is a second.
+    /// Returns a count per second.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a rate")]
     pub fn rate(&self, count: u64) -> f64 {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Which share of the processors that serve the calls kept busy: 1.0 is all of them.
+    /// Returns the share of the serving processors that calls kept busy: 1.0 means all of them.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a share")]
     pub fn share(&self, work: &Work) -> f64 {

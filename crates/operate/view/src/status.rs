@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use crate::snapshot::{Snapshot, Work};
 use crate::units::{bytes, count, span, time};
 
-/// Clients and procedures that have a line on the page.
+/// The maximum number of lines for clients and procedures.
 const LINES_MAX: usize = 10;
 
-/// A page on what a server is and did since it was started.
+/// Formats the state and the activity of a server since its start.
 #[must_use]
 pub fn page(told: &Snapshot) -> String {
     let mut page = String::new();
@@ -22,10 +22,10 @@ pub fn page(told: &Snapshot) -> String {
         let _ = writeln!(page, "export {} is {}{how}", export.name, export.path);
     }
     if told.crossed > 0 {
-        let _ = writeln!(page, "file systems below exports that are open: {}", told.crossed);
+        let _ = writeln!(page, "open file systems below exports: {}", told.crossed);
     }
     if let Some(of) = &told.metaserver {
-        let how = if of.serves { "" } else { ", which waits for others" };
+        let how = if of.serves { "" } else { ", waiting for others" };
         let _ = writeln!(
             page,
             "metaserver {} of {}{how}; {} calls to others",
@@ -57,7 +57,7 @@ pub fn page(told: &Snapshot) -> String {
     page
 }
 
-/// What an answer to a change promises.
+/// Describes the durability of an acknowledged change.
 fn durability(word: &str) -> &str {
     match word {
         "memory" => "memory. A crash of this machine loses changes.",
@@ -65,7 +65,7 @@ fn durability(word: &str) -> &str {
     }
 }
 
-/// The name of a procedure with its program's version.
+/// Returns the name of a procedure with its program's version.
 pub(crate) fn name(program: &str, version: u32, name: &str) -> String {
     match version {
         0 => name.to_owned(),
@@ -86,12 +86,12 @@ fn loops(told: &Snapshot) -> String {
     );
     if told.silent_loops > 0 {
         let _ =
-            writeln!(text, "{} threads do not answer: what they did is missing", told.silent_loops);
+            writeln!(text, "{} threads do not report: their counts are missing", told.silent_loops);
     }
     let (replies, syncs) = (&told.replies, &told.syncs);
     let _ = writeln!(
         text,
-        "reply cache: {} kept, {}, {} copies answered",
+        "reply cache: {} entries, {}, {} retransmissions answered",
         replies.entries,
         bytes(replies.bytes as f64),
         replies.resent

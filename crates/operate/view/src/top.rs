@@ -1,4 +1,5 @@
-//! `leasehold top`: what happens now, as lines for a terminal, and the keys that change the view.
+//! `leasehold top`: the current activity, as lines for a terminal, and the keys that change the
+//! view.
 
 mod terminal;
 
@@ -12,20 +13,20 @@ use crate::span::Span;
 use crate::status::name;
 use crate::units::{bytes, count, span, time};
 
-/// A key that was pressed.
+/// A pressed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A letter, digit or other sign.
+    /// A letter, digit or other character.
     Sign(char),
-    /// The one that ends a line.
+    /// The enter key.
     Enter,
-    /// The one that takes back a sign.
+    /// The backspace key.
     Back,
-    /// The one that leaves.
+    /// The escape key.
     Escape,
 }
 
-/// Which things the lines are about.
+/// The subject of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Rows {
     #[default]
@@ -34,7 +35,7 @@ enum Rows {
     Operations,
 }
 
-/// By what the lines are sorted, the largest first: its name and its value.
+/// A sort order, largest first: its name and its value.
 type Order = (&'static str, fn(&Line<'_>) -> f64);
 
 const ORDERS: &[Order] = &[
@@ -46,19 +47,19 @@ const ORDERS: &[Order] = &[
     ("failed", |line| line.failed),
 ];
 
-/// How the lines are wanted.
+/// The state of the view.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     rows: Rows,
     order: usize,
-    /// Only lines whose name holds this are shown.
+    /// A filter: lines without this text in their name are hidden.
     filter: String,
-    /// Whether the filter is being typed.
+    /// True while the user types the filter.
     typing: bool,
     paused: bool,
 }
 
-/// One thing and what it did, a second.
+/// One line: a name, and its activity per second.
 struct Line<'a> {
     name: String,
     work: &'a Work,
@@ -70,7 +71,7 @@ struct Line<'a> {
 }
 
 impl View {
-    /// Takes a key; says whether the view goes on.
+    /// Handles a key; returns false if the view ends.
     pub fn press(&mut self, key: Key) -> bool {
         if self.typing {
             match key {
@@ -95,13 +96,13 @@ impl View {
         true
     }
 
-    /// Whether what is shown is to stay as it is.
+    /// Returns true while the view is paused.
     #[must_use]
     pub const fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// The lines for a terminal of this size.
+    /// Returns the lines for a terminal of this size.
     #[must_use]
     pub fn lines(&self, happened: &Span, columns: usize, rows: usize) -> Vec<String> {
         let mut lines = head(happened);
@@ -143,7 +144,7 @@ impl View {
     }
 }
 
-/// The state of the server and all its work, and who keeps whom waiting.
+/// Returns the state of the server, its total work, and the clients that cause and suffer delays.
 #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
 fn head(happened: &Span) -> Vec<String> {
     let added = &happened.added;
@@ -174,7 +175,7 @@ fn head(happened: &Span) -> Vec<String> {
             quantile(0.99)
         ),
         format!(
-            "connections {connections}  calls that wait {parked}  kept replies {} ({} given again)  \
+            "connections {connections}  waiting calls {parked}  cached replies {} ({} resent)  \
              syncs {}/s",
             added.replies.entries,
             added.replies.resent,
@@ -186,7 +187,7 @@ fn head(happened: &Span) -> Vec<String> {
     lines
 }
 
-/// Which limits were met.
+/// Lists the limits that were reached.
 fn limits(added: &Snapshot) -> String {
     let met = added
         .events
@@ -199,10 +200,10 @@ fn limits(added: &Snapshot) -> String {
     if added.syncs.failed > 0 {
         let _ = write!(text, "failed syncs {}  ", added.syncs.failed);
     }
-    if text.is_empty() { "no limit was met".to_owned() } else { format!("met: {text}") }
+    if text.is_empty() { "no limit was reached".to_owned() } else { format!("met: {text}") }
 }
 
-/// Who keeps the server busy, and who waits for it.
+/// Names the client that keeps the server most busy, and the client that waits longest.
 fn blame(happened: &Span) -> String {
     let clients = &happened.added.clients;
     let share = |one: &&crate::ClientView| happened.share(&one.work);
@@ -218,7 +219,7 @@ fn blame(happened: &Span) -> String {
             waits.address,
             time(Some(waits.work.mean_wait_s()))
         ),
-        _ => "nobody asks for anything".to_owned(),
+        _ => "no client sends calls".to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers in a readable format.
 
-/// A time: 12.3 us, 4.56 ms, 7.89 s.
+/// Formats a time: 12.3 us, 4.56 ms, 7.89 s.
 pub(crate) fn time(seconds: Option<f64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     let (value, unit) = match seconds {
@@ -11,17 +11,17 @@ pub(crate) fn time(seconds: Option<f64>) -> String {
     format!("{} {unit}", short(value))
 }
 
-/// A count of bytes: 12.3 KiB.
+/// Formats a count of bytes: 12.3 KiB.
 pub(crate) fn bytes(count: f64) -> String {
     scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
-/// A count: 12.3 k.
+/// Formats a count: 12.3 k.
 pub(crate) fn count(count: f64) -> String {
     scaled(count, 1000.0, &["", "k", "M", "G", "T", "P"]).trim_end().to_owned()
 }
 
-/// A span of days, hours, minutes and seconds: 1 d 2 h.
+/// Formats a span of days, hours, minutes and seconds: 1 d 2 h.
 pub(crate) fn span(seconds: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^53")]
     let whole = seconds.max(0.0) as u64;
@@ -39,14 +39,14 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
         value /= step;
         unit += 1;
     }
-    // Whole ones are not broken.
+    // Whole numbers without a unit have no fraction.
     if unit == 0 && value.fract() == 0.0 {
         return format!("{value:.0} {}", units[0]);
     }
     format!("{} {}", short(value), units[unit])
 }
 
-/// Three digits.
+/// Formats three digits.
 fn short(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),

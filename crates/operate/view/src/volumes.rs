@@ -1,41 +1,41 @@
-//! How the volumes of a metaserver are, as `leasehold cluster status --json` says it.
+//! The state of the volumes of a metaserver, as shown by `leasehold cluster status --json`.
 
 use serde::{Deserialize, Serialize};
 
 /// A volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolumeView {
-    /// What clients mount.
+    /// The name that clients mount.
     pub name: String,
     /// Its number.
     pub volume: String,
-    /// How many iods have each stripe.
+    /// The number of iods that store each stripe.
     pub copies: u16,
-    /// All that it has or had.
+    /// All present and former iods.
     pub iods: Vec<IodView>,
-    /// All of them, where there are several.
+    /// All metaservers, if there are several.
     #[serde(default)]
     pub metaservers: Vec<PeerView>,
-    /// `lazy` or `strict`, where there are several.
+    /// `lazy` or `strict`, if there are several metaservers.
     #[serde(default)]
     pub consistency: Option<String>,
-    /// Files that are known not to lie where they should, or to lack a copy.
+    /// Files that are known to lack their intended layout or a copy.
     pub misplaced: usize,
-    /// Those of them that are known to lack a copy.
+    /// Misplaced files that are known to lack a copy.
     #[serde(default)]
     pub behind: usize,
-    /// Whether all lie where they should.
+    /// True if all files have their intended layout.
     pub settled: bool,
-    /// Objects of removed files that wait for their iod.
+    /// Objects of removed files that await removal by their iod.
     #[serde(default)]
     pub waiting_removals: usize,
-    /// Objects that no file has, as the last search found them; none before a search.
+    /// Objects that belong to no file, as found by the last search; `None` before a search.
     #[serde(default)]
     pub orphans: Option<u64>,
     /// The bytes of these objects.
     #[serde(default)]
     pub orphan_bytes: Option<u64>,
-    /// True if there may be objects of no file that no search has found yet.
+    /// True if objects may belong to no file that no search has found yet.
     #[serde(default)]
     pub orphans_possible: bool,
 }
@@ -45,25 +45,25 @@ pub struct VolumeView {
 pub struct IodView {
     /// Its number.
     pub number: u16,
-    /// Where it is: an address, or a directory.
+    /// Its place: an address, or a directory.
     pub label: String,
     /// `used`, `drained` or `gone`.
     pub what: String,
-    /// Whether it does not answer.
+    /// True if it is unreachable.
     pub away: bool,
-    /// The room that it has left, where it says so.
+    /// Its free space, if it reports it.
     pub free_bytes: Option<u64>,
-    /// The reason for which the iod answers and refuses changes; none where it takes them.
+    /// The reason why the iod rejects changes; `None` if it accepts them.
     #[serde(default)]
     pub refuses: Option<String>,
-    /// True if the iod is older than its metaserver knows it, as after a restore from a backup: its
-    /// data is not used.
+    /// True if the iod was rolled back, as after a restore from a backup: its data is rejected.
     #[serde(default)]
     pub older: bool,
-    /// The files whose only good copy lies on the older iod, as the last walk found them.
+    /// The number of files whose only good copy lies on the rolled-back iod, as found by the last
+    /// walk.
     #[serde(default)]
     pub older_files: Option<u64>,
-    /// Objects of removed files that the iod is still to remove.
+    /// Objects of removed files that the iod has yet to remove.
     #[serde(default)]
     pub waiting_removals: usize,
 }
@@ -73,15 +73,15 @@ pub struct IodView {
 pub struct PeerView {
     /// Its number.
     pub number: u32,
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// Whether it is the one that says this.
+    /// True for the metaserver that reports.
     pub this: bool,
-    /// Whether it does not answer, or serves nobody.
+    /// True if it is unreachable, or does not serve.
     pub away: bool,
-    /// How much of its time it had something to do lately; none of one that is away, or has just
+    /// The share of its time in which it was busy recently; `None` if it is unreachable or has just
     /// started.
     pub busy_tenths: Option<u32>,
-    /// Its open connections; none of one that is away, or has just started.
+    /// Its open connections; `None` if it is unreachable or has just started.
     pub connections: Option<u32>,
 }

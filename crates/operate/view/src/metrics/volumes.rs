@@ -1,11 +1,11 @@
-//! What is told of volumes: of their files, iods and metaservers.
+//! The metrics of volumes: of their files, iods and metaservers.
 
 use super::{Page, number, size};
 use crate::snapshot::Snapshot;
 use crate::volumes::{IodView, PeerView, VolumeView};
 
-/// What is told of each volume, iod or metaserver, with its help, and how it is read; nothing of
-/// one that does not say it.
+/// A metric of each volume, iod or metaserver: its name, its help and its value; `None` if the
+/// value is unknown.
 type Told<'a, T> = (&'a str, &'a str, fn(&T) -> Option<f64>);
 
 pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
@@ -15,33 +15,33 @@ pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
     let told: [Told<'_, VolumeView>; 6] = [
         (
             "leasehold_volume_settled",
-            "Whether all files lie where they should, with all copies, as far as is known.",
+            "1 if all files are known to have their intended layout and all copies.",
             |volume| Some(truth(volume.settled)),
         ),
         (
             "leasehold_volume_misplaced_files",
-            "Files that are known not to lie where they should, or to lack a copy: still to be \
+            "Files that are known to lack their intended layout or a copy, and that are to be \
              moved.",
             |volume| Some(size(volume.misplaced)),
         ),
         (
             "leasehold_volume_behind_files",
-            "Those of which a copy is behind: the iod that has the other must not be lost.",
+            "Misplaced files with an out-of-date copy: the iod with the other copy must not be lost.",
             |volume| Some(size(volume.behind)),
         ),
         (
             "leasehold_volume_waiting_removals",
-            "Objects of removed files that wait for their iod.",
+            "Objects of removed files that await removal by their iod.",
             |volume| Some(size(volume.waiting_removals)),
         ),
         (
             "leasehold_volume_orphans",
-            "Objects that no file has, as the last search found them.",
+            "Objects that belong to no file, as found by the last search.",
             |volume| volume.orphans.map(number),
         ),
         (
             "leasehold_volume_orphan_bytes",
-            "The bytes of the objects that no file has, as the last search found them.",
+            "The bytes of the objects that belong to no file, as found by the last search.",
             |volume| volume.orphan_bytes.map(number),
         ),
     ];
@@ -57,26 +57,26 @@ pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
 
 fn iods(page: &mut Page, volumes: &[VolumeView]) {
     let told: [Told<'_, IodView>; 4] = [
-        ("leasehold_iod_away", "Whether an iod does not answer.", |iod| Some(truth(iod.away))),
+        ("leasehold_iod_away", "1 if an iod is unreachable.", |iod| Some(truth(iod.away))),
         (
             "leasehold_iod_refuses_changes",
-            "1 if an iod answers and refuses changes, as with a read-only disk.",
+            "1 if an iod replies but rejects changes, as with a read-only disk.",
             |iod| Some(truth(iod.refuses.is_some())),
         ),
         (
             "leasehold_iod_older",
-            "1 if an iod is older than its metaserver knows it, as after a restore from a backup: \
-             its data is not used.",
+            "1 if an iod was rolled back, as after a restore from a backup: its data is \
+             rejected.",
             |iod| Some(truth(iod.older)),
         ),
-        ("leasehold_iod_free_bytes", "The room that an iod has left, while it answers.", |iod| {
+        ("leasehold_iod_free_bytes", "The free space of a reachable iod.", |iod| {
             iod.free_bytes.map(number)
         }),
     ];
     for (name, help, read) in told {
         page.begin(name, "gauge", help);
         for volume in volumes {
-            // Of one that is gone for good nobody is to hear any more.
+            // An iod that is permanently lost has no series.
             for iod in volume.iods.iter().filter(|iod| iod.what != "gone") {
                 let number = iod.number.to_string();
                 let labels =
@@ -95,12 +95,12 @@ fn metaservers(page: &mut Page, volumes: &[VolumeView]) {
     let told: [Told<'_, PeerView>; 3] = [
         (
             "leasehold_metaserver_away",
-            "Whether another metaserver does not answer, or serves nobody.",
+            "1 if another metaserver is unreachable, or does not serve.",
             |other| Some(truth(other.away)),
         ),
         (
             "leasehold_metaserver_busy_ratio",
-            "How much of its time another metaserver had something to do in the last ten seconds.",
+            "The share of the last ten seconds in which another metaserver was busy.",
             |other| Some(f64::from(other.busy_tenths?) / 10.0),
         ),
         ("leasehold_metaserver_connections", "Open connections of another metaserver.", |other| {
@@ -117,16 +117,16 @@ fn metaservers(page: &mut Page, volumes: &[VolumeView]) {
     }
 }
 
-/// The metaservers of a volume but the one that says this.
+/// Returns the metaservers of a volume except this one.
 fn others(volume: &VolumeView) -> impl Iterator<Item = (&str, &PeerView)> {
     let others = volume.metaservers.iter().filter(|other| !other.this);
     others.map(|other| (&volume.name[..], other))
 }
 
-/// What a metaserver says of itself among others.
+/// Writes the metrics of this metaserver of a group.
 pub(super) fn this_one(page: &mut Page, told: &Snapshot) {
     let Some(this) = &told.metaserver else { return };
-    let help = "Whether this one of several metaservers serves: at its start it waits for the \
+    let help = "1 if this one of several metaservers serves: at its start it waits for the \
                 others.";
     page.single(("leasehold_metaserver_serves", "gauge", help), truth(this.serves));
     let help = "Calls that this one of several metaservers made to others.";
@@ -158,9 +158,9 @@ mod tests {
         }
     }
 
-    /// What nobody knows is not told, rather than told as nothing: no room is an alarm.
+    /// An unknown value has no series instead of a zero: zero free space would raise an alarm.
     #[test]
-    fn only_what_is_known_is_told() {
+    fn only_known_values_have_series() {
         let volume = VolumeView {
             name: "/files".to_owned(),
             volume: "7".to_owned(),

@@ -16,10 +16,11 @@ use super::{Key, View};
 use crate::snapshot::Snapshot;
 use crate::span::Span;
 
-/// Shows what happens, anew each `interval`, until the user leaves or the server cannot be asked.
+/// Shows the activity, updated each `interval`, until the user quits or a request to the server
+/// fails.
 ///
 /// # Errors
-/// When the terminal cannot be used, or what asking the server failed with.
+/// The terminal cannot be used, or a request to the server failed.
 pub fn watch(interval: Duration, mut ask: impl FnMut() -> io::Result<Snapshot>) -> io::Result<()> {
     let mut before = ask()?;
     let mut happened = Span::since_start(&before);
@@ -45,7 +46,7 @@ pub fn watch(interval: Duration, mut ask: impl FnMut() -> io::Result<Snapshot>) 
     }
 }
 
-/// What an event means to the view.
+/// The effect of an event.
 enum Pressed {
     Key(Key),
     Leave,
@@ -68,7 +69,7 @@ fn pressed(event: &Event) -> Pressed {
     }
 }
 
-/// The terminal while the view has it; it is given back as it was.
+/// The terminal during the view; its state is restored on drop.
 struct Screen(io::Stdout);
 
 impl Screen {
@@ -92,7 +93,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Where the terminal is gone there is nothing to give back.
+        // If the terminal is gone, its state cannot be restored.
         let _ = execute!(self.0, LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
     }

@@ -8,7 +8,7 @@ use crate::snapshot::{
     ClientView, Latency, LeaseView, LoopView, ProcedureView, ReplyView, SyncView,
 };
 
-/// Work of so many calls, each of which kept a loop busy for so long.
+/// Builds the work of `calls` calls, each of which kept a loop busy for `busy`.
 fn work(calls: u64, busy: Duration, latency: Duration) -> Work {
     let mut histogram = Histogram::default();
     (0..calls).for_each(|_| histogram.add(latency));
@@ -26,7 +26,7 @@ fn work(calls: u64, busy: Duration, latency: Duration) -> Work {
     }
 }
 
-/// A server at a moment: a client that asks much and one that asks little.
+/// Builds a snapshot with a client of many calls and a client of few.
 fn snapshot(uptime_s: f64, greedy: u64, modest: u64) -> Snapshot {
     let (us, ms) = (Duration::from_micros(100), Duration::from_millis(2));
     let client = |address: &str, work| ClientView {
@@ -83,7 +83,7 @@ fn names(view: &View) -> Vec<String> {
 }
 
 #[test]
-fn it_shows_what_happened_in_between() {
+fn view_shows_activity_between_snapshots() {
     let lines = View::default().lines(&happened(), 200, 40).join("\n");
     for part in [
         "durability memory",
@@ -101,19 +101,19 @@ fn it_shows_what_happened_in_between() {
 }
 
 #[test]
-fn keys_choose_what_is_shown_and_in_which_order() {
+fn keys_select_rows_and_order() {
     let mut view = View::default();
     assert_eq!(names(&view), ["192.0.2.1", "192.0.2.2"]);
     let press = |view: &mut View, keys: &str| {
         keys.chars().for_each(|key| assert!(view.press(Key::Sign(key))));
     };
-    // By p99 the one that asks little comes first.
+    // By p99, the client of few calls comes first.
     press(&mut view, "ssss");
     assert_eq!(names(&view), ["192.0.2.2", "192.0.2.1"]);
     press(&mut view, "o");
     assert_eq!(names(&view), ["NFS 3 GETATTR", "NFS 3 READ"]);
     press(&mut view, "/REq");
-    assert!(names(&view).is_empty(), "while a filter is typed no letter does anything else");
+    assert!(names(&view).is_empty(), "while a filter is typed, letters have no other effect");
     view.press(Key::Back);
     view.press(Key::Enter);
     assert_eq!(names(&view), ["NFS 3 READ"]);
@@ -125,7 +125,7 @@ fn keys_choose_what_is_shown_and_in_which_order() {
 }
 
 #[test]
-fn a_server_that_was_started_anew_begins_at_nothing() {
+fn restarted_server_counts_from_zero() {
     let span = Span::between(&snapshot(100.0, 1_000, 10), &snapshot(2.0, 50, 0));
     assert_eq!((span.added.total.calls, span.rate(span.added.total.calls)), (50, 25.0));
 }
