@@ -40,7 +40,7 @@ fn directory_advice(asked: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Opens a directory as a server does, but for inspection only.
+/// Opens a directory as a server does, to inspect it without changes.
 pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenError> {
     let options = dir::Options {
         blocking: Arc::new(Pool::new()),

@@ -157,7 +157,8 @@ pub(crate) fn default_directory() -> Option<PathBuf> {
 impl Place {
     fn directory(&self) -> Result<PathBuf, Failure> {
         self.directory.clone().or_else(default_directory).ok_or_else(|| {
-            Kind::State.because("there is no home directory: name the directory with --directory DIR")
+            Kind::State
+                .because("there is no home directory: name the directory with --directory DIR")
         })
     }
 

@@ -158,9 +158,7 @@ fn chosen(servers: &[Server], served: Option<&Path>) -> Result<PathBuf, Failure>
     let mut meant = servers.iter().filter(|server| best.is_some() && near(server) == best);
     match (meant.next(), meant.next()) {
         (Some(one), None) => Ok(one.state.clone()),
-        (None, _) => {
-            wrong(format!("no running server of this user serves {}", path.display()))
-        }
+        (None, _) => wrong(format!("no running server of this user serves {}", path.display())),
         (Some(_), Some(_)) => {
             wrong(format!("several servers serve {}: choose one with --state DIR", path.display()))
         }

@@ -236,9 +236,13 @@ fn tell(path: &str, event: Event) {
                 %error,
                 "the stable log is out of date, but the state directory cannot record it: every \
                  change fails until it can; free some space there, or make the directory writable"
+            );
         }
         Event::DiskFailed => {
-            tracing::error!(path, "the disk failed: the server rejects all changes until a restart");
+            tracing::error!(
+                path,
+                "the disk failed: the server rejects all changes until a restart"
+            );
         }
     }
 }

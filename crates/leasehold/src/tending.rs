@@ -90,12 +90,21 @@ fn remove(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
         match block_on(volume.striped.finish_removals()) {
             None => continue,
             Some(Removed { removed, left: 0 }) => {
-                tracing::info!(name, removed, "iods have removed the remaining stripes of removed files");
+                tracing::info!(
+                    name,
+                    removed,
+                    "iods have removed the remaining stripes of removed files"
+                );
                 continue;
             }
             Some(Removed { removed: 0, left: _ }) => {}
             Some(Removed { removed, left }) => {
-                tracing::info!(name, removed, left, "stripes of removed files await removal by their iods");
+                tracing::info!(
+                    name,
+                    removed,
+                    left,
+                    "stripes of removed files await removal by their iods"
+                );
             }
         }
         not_before.insert(name, Instant::now() + AGAIN);

@@ -119,7 +119,9 @@ pub(crate) fn begin(
 /// mounts by the words "a mount".
 const fn refusal(request: &Request) -> &'static str {
     match request {
-        Request::Leases | Request::Forget { .. } => "a mount has no clients; send the request to the server",
+        Request::Leases | Request::Forget { .. } => {
+            "a mount has no clients; send the request to the server"
+        }
         Request::Layout { .. }
         | Request::Repair { .. }
         | Request::Believe { .. }

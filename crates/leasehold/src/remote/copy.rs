@@ -109,7 +109,9 @@ type Came = Result<(Vec<Item>, Option<Kept>), String>;
 pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
     let is_here = |place: &Place| matches!(place, Place::Here(_));
     if is_here(&options.destination) && options.sources.iter().any(is_here) {
-        return Err(Kind::Options.because("one side of a copy must be on a server: nfs://HOST/PATH"));
+        return Err(
+            Kind::Options.because("one side of a copy must be on a server: nfs://HOST/PATH")
+        );
     }
     let servers = Servers::new(&options.how)?;
     let progress = Progress::new(options.quiet || options.json);
@@ -508,7 +510,8 @@ async fn create(
     let how = How::Unchecked(SetAttributes { size: Some(0), ..wanted });
     let made = match nfs.create(who, &directory.handle, name, how).await?.done() {
         Err(Status::AlreadyExists) => {
-            let text = "an object of this name exists that is not a file: name the target of the link";
+            let text =
+                "an object of this name exists that is not a file: name the target of the link";
             return Err(Error::Here(io::Error::other(text)));
         }
         made => made?,

@@ -59,7 +59,9 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
                 mark.number
             }
             Seen::New | Seen::Away if volume.is_none() && matches!(seen, Seen::Away) => {
-                return refused(format!("{label} does not reply, and no other iod lists it as a member"));
+                return refused(format!(
+                    "{label} does not reply, and no other iod lists it as a member"
+                ));
             }
             Seen::New => number(members.len()),
             Seen::Away => {

@@ -215,7 +215,7 @@ struct Walked {
     next: Instant,
     /// The interval between the walks.
     pause: Duration,
-    /// The result without a turn that the log has already.
+    /// The incomplete result that the log already reports.
     logged: Option<Unfinished>,
 }
 

@@ -271,9 +271,9 @@ impl From<LeaseCounts> for LeaseView {
 /// The syncs of a store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SyncView {
-    /// Those that succeeded.
+    /// Successful syncs.
     pub done: u64,
-    /// Those that failed.
+    /// Failed syncs.
     pub failed: u64,
     /// The total time of all syncs, in seconds.
     pub time_s: f64,
