@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::config::{getattr, handle, start};
 use crate::support::{Home, call_of_user, leasehold, over_stream, run};
 
-/// Does a test on a thread with mounts of its own; only the superuser may.
+/// Runs a test on a thread with its own mount namespace, if the user is root.
 fn with_own_mounts(test: fn()) {
     if !geteuid().is_root() {
         return;
     }
     let test = thread::spawn(move || {
-        // The call is unsafe for a table of descriptors of its own; this table stays shared.
+        // The call is unsafe for a separate descriptor table; this table stays shared.
         #[expect(deprecated)]
         rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
         mount(&["--make-rprivate", "/"]);
@@ -32,7 +32,8 @@ fn mount(words: &[&str]) {
     assert!(Command::new("mount").args(words).status().unwrap().success(), "{words:?}");
 }
 
-/// A home with `/data`, a tmpfs on its `top`, a configuration file with these lines more.
+/// Creates a home with `/data`, a tmpfs on its `top`, and a configuration file with additional
+/// lines.
 fn home(more: &str) -> (Home, String) {
     let home = Home::new();
     for directory in ["", "data"] {
@@ -73,17 +74,16 @@ fn why_names_the_mount_and_no_permission() {
         ] {
             let told = why(&words);
             assert!(told.contains(&format!("/data/top: {WORDS}\n")), "{told}");
-            assert!(told.ends_with(last) && !told.contains("may not be searched"), "{told}");
+            assert!(told.ends_with(last) && !told.contains("may not search"), "{told}");
         }
         let told = why(&["remove", "/data/top"]);
-        let words =
-            "/data/top: a file system (tmpfs) is mounted there, and the name stays\ndenied\n";
-        assert!(!told.contains(words), "a user may not remove names there at all: {told}");
+        let words = "/data/top: a file system (tmpfs) is mounted there, and the name cannot be removed\ndenied\n";
+        assert!(!told.contains(words), "the user has no right to remove names there: {told}");
     });
 }
 
 #[test]
-fn check_and_doctor_list_what_is_mounted_below() {
+fn check_and_doctor_list_mounts_below_export() {
     with_own_mounts(|| {
         let (home, file) = home("[[export]]\ndirectory = 'DATA/top/inner'\n");
         let line = format!("{}: {WORDS}", home.path("data/top"));
@@ -101,7 +101,7 @@ fn check_and_doctor_list_what_is_mounted_below() {
 }
 
 #[test]
-fn an_export_that_crosses_says_so() {
+fn reports_show_that_export_crosses() {
     with_own_mounts(|| {
         let (home, file) = home("cross = true\n[[export]]\ndirectory = 'DATA/top/inner'\n");
         let words =
@@ -113,13 +113,13 @@ fn an_export_that_crosses_says_so() {
         let (_, told, _) = run(leasehold(&["check", "--config", &file]));
         let line = format!("{}: {words}", home.path("data/top"));
         assert!(told.contains(&format!("  {line}\n")), "{told}");
-        assert!(told.contains("/inner lies within /data: whoever may use that reaches"), "{told}");
+        assert!(told.contains("/inner lies within /data: clients of /data reach"), "{told}");
         let (_, told, _) = run(leasehold(&["doctor", "--config", &file]));
         assert!(told.contains(&format!("note     {}: {line}\n", home.path("data"))), "{told}");
     });
 }
 
-/// Options that `check` refuses beside `cross`, with the reason.
+/// `check` rejects these options together with `cross`, with the reason.
 #[test]
 fn stripes_and_a_stable_log_exclude_crossing() {
     let home = Home::new();
@@ -133,7 +133,10 @@ fn stripes_and_a_stable_log_exclude_crossing() {
     );
     fs::write(&file, text).unwrap();
     let (code, _, complaint) = run(leasehold(&["check", "--config", &file]));
-    assert!(code == 2 && complaint.contains("`cross` cannot be had with stripes"), "{complaint}");
+    assert!(
+        code == 2 && complaint.contains("`cross` and stripes or iods exclude each other"),
+        "{complaint}"
+    );
     let log = home.path("log");
     let text = format!(
         "[server]\nstate = '{state}'\nstable-log = '{log}'\n[[export]]\ndirectory = '{data}'\n\
@@ -143,7 +146,7 @@ fn stripes_and_a_stable_log_exclude_crossing() {
     for command in ["check", "serve"] {
         let (code, _, complaint) = run(leasehold(&[command, "--config", &file]));
         assert!(
-            code == 2 && complaint.contains("stable log cannot be had with `cross`"),
+            code == 2 && complaint.contains("stable log and `cross` exclude each other"),
             "{complaint}"
         );
     }
@@ -151,9 +154,9 @@ fn stripes_and_a_stable_log_exclude_crossing() {
 
 const STALE: u8 = 70;
 
-/// The handles of what is mounted below go with the option, and last over a restart.
+/// The handles of file systems below an export depend on the option, and survive a restart.
 #[test]
-fn a_reload_crosses_or_does_not() {
+fn reload_changes_crossing() {
     with_own_mounts(|| {
         let (home, file) = home("cross = true\n");
         let crossing = fs::read_to_string(&file).unwrap();
@@ -162,7 +165,7 @@ fn a_reload_crosses_or_does_not() {
             fs::write(&file, text).unwrap();
             let (code, told, complaint) = home.reload();
             assert_eq!(code, 0, "{complaint}");
-            assert!(told.contains("with what is mounted below"), "{told}");
+            assert!(told.contains("with file systems mounted below"), "{told}");
         };
         let (serving, address) = start(&home);
         let root = handle(address, "/data").unwrap();
@@ -180,9 +183,9 @@ fn a_reload_crosses_or_does_not() {
     });
 }
 
-/// Else clients would read the key of all handles.
+/// Otherwise clients could read the key of all handles.
 #[test]
-fn the_mount_that_holds_the_state_is_not_crossed() {
+fn mount_with_state_directory_is_not_crossed() {
     with_own_mounts(|| {
         let (home, file) = home("cross = true\n");
         let text = fs::read_to_string(&file).unwrap();

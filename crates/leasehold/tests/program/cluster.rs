@@ -1,4 +1,4 @@
-//! `meta` and `iod`: a volume over processes that find each other by a key.
+//! `meta` and `iod`: a volume over processes that authenticate each other by a key.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -17,13 +17,13 @@ use crate::support::{
     put, run, send, who,
 };
 
-/// An iod over a directory of this name, with a key of that name; at a port of its own where none
-/// is named.
+/// Starts an iod with a directory and a key of these names, at port `at`, or at a free port if `at`
+/// is 0.
 pub(crate) fn iod(home: &Home, name: &str, key: &str, at: u16) -> (Serving, u16) {
     started(iod_command(home, name, key, if at == 0 { port() } else { at }))
 }
 
-/// One on a disk of so little room; needs root.
+/// Starts an iod on a disk of size `room`; requires root.
 fn small_iod(home: &Home, name: &str, room: &str) -> (Serving, u16) {
     let command = iod_command(home, name, "key", 0);
     let mut mounted = std::process::Command::new("unshare");
@@ -51,7 +51,7 @@ fn ready(serving: Serving) -> (Serving, u16) {
     (serving, address(&ready).port())
 }
 
-/// The command of a metaserver over iods at these ports.
+/// Returns the command of a metaserver over iods at these ports.
 pub(crate) fn meta(home: &Home, ports: &[u16], more: &[&str]) -> std::process::Command {
     let mut command = leasehold(&["meta", &home.path("data"), "--json", "--listen", "127.0.0.1:0"]);
     command.args(["--state", &home.path("state"), "--cluster-key", &home.path("key")]);
@@ -77,7 +77,7 @@ pub(crate) fn try_mount(runtime: &Runtime, port: u16, path: &str) -> Result<Moun
     block_on(mount(runtime, &target, &who()))
 }
 
-/// Reads the file from its start, until that can be done.
+/// Reads the file from its start, and retries until the read succeeds.
 fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
     let (length, end) = (u32::try_from(length).unwrap(), Instant::now() + PATIENCE);
     loop {
@@ -90,7 +90,7 @@ fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
 }
 
 #[test]
-fn data_is_on_iods_that_answer_only_their_cluster() {
+fn data_is_on_iods_that_serve_only_their_cluster() {
     let home = Home::new();
     let runtime = Runtime::start().unwrap();
     let (mut one, first) = iod(&home, "one", "key", 0);
@@ -104,10 +104,11 @@ fn data_is_on_iods_that_answer_only_their_cluster() {
     let (mut serving, ready) = start(&home, &ports);
     let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
     let file = block_on(put(&server, b"file", &data));
-    assert_eq!(fs::metadata(home.path("data/file")).unwrap().len(), 512, "it says where");
+    assert_eq!(fs::metadata(home.path("data/file")).unwrap().len(), 512, "it has the layout");
     assert_eq!(read(&server, &file, data.len()), data);
     assert!(serving.end(Signal::TERM).success());
-    // One that is away does not keep the metaserver from its start, and is found when it is back.
+    // An unreachable iod does not prevent the start of the metaserver, which finds the iod when it
+    // returns.
     assert!(one.end(Signal::KILL).code().is_none());
     let (mut serving, ready) = start(&home, &ports);
     let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
@@ -117,9 +118,9 @@ fn data_is_on_iods_that_answer_only_their_cluster() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// An iod has nothing to complain of while its cluster starts, ends and starts.
+/// An iod logs no rejected mount while its cluster starts, ends and starts.
 #[test]
-fn an_iod_refuses_nothing_of_its_cluster() {
+fn iod_rejects_nothing_of_its_cluster() {
     let home = Home::new();
     let log = fs::File::create(home.path("log")).unwrap();
     let serving = Serving::logging(iod_command(&home, "one", "key", port()), log.into());
@@ -132,12 +133,12 @@ fn an_iod_refuses_nothing_of_its_cluster() {
     assert!(try_mount(&runtime, first, "/nothing").is_err());
     assert!(one.end(Signal::TERM).success());
     let log = fs::read_to_string(home.path("log")).unwrap();
-    let refused = log.lines().find(|line| line.contains("refused a mount"));
+    let refused = log.lines().find(|line| line.contains("rejected a mount"));
     assert!(refused.is_some_and(|line| line.contains("/nothing")), "{log}");
 }
 
 #[test]
-fn what_does_not_belong_to_the_cluster_is_refused() {
+fn foreign_iods_and_keys_are_rejected() {
     let home = Home::new();
     let (_one, first) = iod(&home, "one", "key", 0);
     let (_two, second) = iod(&home, "two", "key", 0);
@@ -161,11 +162,11 @@ fn what_does_not_belong_to_the_cluster_is_refused() {
     assert!(code == 1 && said.contains("another cluster key"), "{said}");
     let said = refused(&[first], &[]);
     assert!(said.contains(&format!("iod 1 of the volume, 127.0.0.1:{second}, is not named")));
-    // Not even a new one takes the place of one that is missing.
+    // A new iod does not take the place of a missing one.
     let (_new, new) = iod(&home, "new", "key", 0);
     assert!(refused(&[first, new], &[]).contains("is not named"));
     let mut serving = Serving::start(meta(&home, &[first, new], &["--lost", "1"]));
-    assert!(serving.line().contains("addresses"), "it goes on without");
+    assert!(serving.line().contains("addresses"), "it serves without the lost iod");
     assert!(serving.end(Signal::TERM).success());
     let mut key = leasehold(&["iod", &home.path("one"), "--cluster-key", &home.path("one/key")]);
     key.args(["--listen", "127.0.0.1:0", "--state", &home.path("state-key")]);
@@ -174,7 +175,7 @@ fn what_does_not_belong_to_the_cluster_is_refused() {
 }
 
 #[test]
-fn a_cluster_can_be_tried_and_looked_at() {
+fn trial_cluster_can_be_inspected() {
     let home = Home::new();
     let folder = home.path("cluster");
     let try_it = ["cluster", "try", &folder, "--iods", "2", "--listen", "127.0.0.1:0"];
@@ -193,11 +194,11 @@ fn a_cluster_can_be_tried_and_looked_at() {
     let on_iods = ["iod0", "iod1"].map(|iod| fs::metadata(format!("{folder}/{iod}/{held}")));
     let bytes: u64 = on_iods.into_iter().flatten().map(|found| found.len()).sum();
     assert_eq!(bytes, 300_000, "{placed}");
-    assert_eq!(layout("small"), "5 bytes in the metafile itself\n");
+    assert_eq!(layout("small"), "5 bytes, stored in the metafile\n");
     let (code, _, said) = run(leasehold(&["layout", &home.path("cluster/cluster.key")]));
     assert!(code == 1 && said.contains("no metafile"), "{said}");
     assert!(serving.end(Signal::TERM).success());
-    // What was tried is there the next time.
+    // The data of the trial persists.
     let mut serving = Serving::start(leasehold(&try_it));
     let port = serving.line().rsplit(':').next().unwrap().parse().unwrap();
     let server = try_mount(&runtime, port, "/cluster").unwrap();
@@ -205,9 +206,9 @@ fn a_cluster_can_be_tried_and_looked_at() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// Where data is to lie is said of directories, and of files, which are moved.
+/// Layouts are set on directories, and on files, which are moved.
 #[test]
-fn layouts_are_said_and_inherited() {
+fn layouts_are_set_and_inherited() {
     let home = Home::new();
     let runtime = Runtime::start().unwrap();
     let names = ["one", "two", "three"];
@@ -233,9 +234,9 @@ fn layouts_are_said_and_inherited() {
         serde_json::from_str(&text).unwrap()
     };
     fs::create_dir(home.path("data/films")).unwrap();
-    assert!(layout("films", &[]).1.contains("as the volume's do"));
+    assert!(layout("films", &[]).1.contains("the layout of the volume"));
     said("films", &["--unit", "64", "--iods", "2,0", "--first", "2"]);
-    assert_eq!(layout("films", &[]).1, "files that are made here: unit 65536, first 2, iods 2 0\n");
+    assert_eq!(layout("films", &[]).1, "new files here: unit 65536, first 2, iods 2 0\n");
     let films = block_on(server.nfs.lookup(&who(), &server.root, b"films")).unwrap();
     let films = films.done().unwrap().object;
     let below = block_on(server.nfs.mkdir(&who(), &films, b"new", &SetAttributes::default()));
@@ -259,15 +260,15 @@ fn layouts_are_said_and_inherited() {
         assert_eq!(code, 1, "{error}");
         error
     };
-    assert!(refused("other", &["--iods", "7"]).contains("iod 7 is none that is used"));
-    assert!(refused("../one", &["--width", "1"]).contains("in no directory of names"));
+    assert!(refused("other", &["--iods", "7"]).contains("iod 7 is not in use"));
+    assert!(refused("../one", &["--width", "1"]).contains("not in a directory of names"));
     assert!(serving.end(Signal::TERM).success());
-    assert!(refused("other", &["--width", "1"]).contains("no server answers"));
+    assert!(refused("other", &["--width", "1"]).contains("no server replies"));
 }
 
-/// What a crash leaves behind in the midst of a removal is found and removed, and nothing else is.
+/// Stripes that a crash leaves behind during a removal are found and removed; all others stay.
 #[test]
-fn stripes_of_no_file_are_removed() {
+fn stripes_that_belong_to_no_file_are_removed() {
     let home = Home::new();
     let (_one, first) = iod(&home, "one", "key", 0);
     let (_two, second) = iod(&home, "two", "key", 0);
@@ -303,20 +304,23 @@ fn stripes_of_no_file_are_removed() {
         assert_eq!(code, 0, "{error}");
         said.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect::<Vec<_>>()
     };
-    // 74 stripes of 4 KiB, of which the last is not full.
+    // 74 stripes of 4 KiB; the last one is partial.
     let on_both = |done: &str| {
-        let said = |bytes| format!("1 of 2 objects are of no file, {bytes} bytes, {done}");
+        let said = |bytes| format!("1 of 2 objects belong to no file, {bytes} bytes, {done}");
         [said(37 << 12), said(300_000 - (37 << 12))]
     };
-    assert_eq!(found(&[]), on_both("to be removed with --remove"));
+    assert_eq!(found(&[]), on_both("remove them with --remove"));
     assert_eq!(found(&["--remove"]), on_both("removed"));
-    assert_eq!(found(&["--remove"]), ["0 of 1 objects are of no file"; 2]);
-    // One that has no file any more is not the whole directory, for all that can be told.
+    assert_eq!(found(&["--remove"]), ["0 of 1 objects belong to no file"; 2]);
+    // A directory without files is probably not the whole directory of the volume.
     fs::remove_file(home.path("data/small")).unwrap();
     fs::rename(home.path("data/kept"), home.path("kept")).unwrap();
     let (code, _, said) = repair("data", &["--remove"]);
     assert!(code == 3 && said.contains("--even-most"), "{code}: {said}");
-    assert!(said.contains("all such files were removed, or it is not the directory"), "{said}");
+    assert!(
+        said.contains("either all such files were removed, or this is not the directory"),
+        "{said}"
+    );
     fs::rename(home.path("kept"), home.path("data/kept")).unwrap();
     let (code, _, said) = run(leasehold(&["cluster", "repair", &home.path("data")]));
     assert!(code == 2 && said.contains("--iod"), "{code}: {said}");
@@ -327,14 +331,14 @@ fn stripes_of_no_file_are_removed() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// What is read is what was written.
+/// Compares the file's data with the written data.
 fn same(server: &Mounted, name: &[u8], data: &Bytes) {
     let found = block_on(server.nfs.lookup(&who(), &server.root, name)).unwrap();
     let file = found.done().unwrap().object;
     assert!(read(server, &file, data.len()) == data, "{}", String::from_utf8_lossy(name));
 }
 
-/// Writes a file over.
+/// Overwrites a file.
 fn put_again(server: &Mounted, name: &[u8], data: &Bytes) {
     let found = block_on(server.nfs.lookup(&who(), &server.root, name)).unwrap();
     let file = found.done().unwrap().object;
@@ -347,7 +351,7 @@ fn put_again(server: &Mounted, name: &[u8], data: &Bytes) {
     block_on(server.nfs.commit(&who(), &file, 0, 0)).unwrap().done().unwrap();
 }
 
-/// Waits until all files lie where they should.
+/// Waits until all files have their intended layout.
 pub(crate) fn wait_until_settled(home: &Home) -> serde_json::Value {
     let end = Instant::now() + 3 * PATIENCE;
     loop {
@@ -365,8 +369,8 @@ pub(crate) fn wait_until_settled(home: &Home) -> serde_json::Value {
     }
 }
 
-/// With two copies no client notices that an iod is gone, for a while or for good: what it lacks is
-/// made up for in the background, so that after it another one may go.
+/// With two copies, clients do not notice the temporary or permanent loss of an iod: the metaserver
+/// restores the second copy in the background, so that afterwards another iod may be lost.
 #[test]
 fn with_two_copies_one_iod_may_be_lost() {
     let home = Home::new();
@@ -394,7 +398,8 @@ fn with_two_copies_one_iod_may_be_lost() {
         iods[away] = iod(&home, name, "key", ports[away]).0;
         wait_until_settled(&home);
     }
-    // One is lost for good, and a new one takes what it had: said in the file of the cluster.
+    // One iod is lost for good, and a new one replaces it, as configured in the file of the
+    // cluster.
     assert!(iods[1].end(Signal::KILL).code().is_none());
     assert!(serving.end(Signal::TERM).success());
     let (_new, new) = iod(&home, "new", "key", 0);
@@ -424,10 +429,10 @@ fn with_two_copies_one_iod_may_be_lost() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// Where the disk of one iod is full, who writes there is told, and nobody else: other files are
-/// read and changed, small ones are made, and with room there is room again.
+/// If the disk of one iod is full, only writers of its stripes receive errors: other files can be
+/// read and changed, small ones created, and free space is usable at once.
 #[test]
-fn a_full_disk_of_one_iod_is_told() {
+fn full_disk_of_one_iod_is_reported() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -444,7 +449,7 @@ fn a_full_disk_of_one_iod_is_told() {
         let large = block_on(put(&server, b"large", &data(2)));
         let mut size = 100_000_u64;
         let refused = loop {
-            assert!(size < 10 << 20, "there is no end of room");
+            assert!(size < 10 << 20, "the disk never becomes full");
             let what = (data(2), write::Stability::FileSync);
             match block_on(server.nfs.write(&who(), &large, size, what)).unwrap().done() {
                 Ok(done) => size += u64::from(done.count),
@@ -453,7 +458,7 @@ fn a_full_disk_of_one_iod_is_told() {
         };
         assert_eq!(refused, Status::NoSpace);
         let told = block_on(server.nfs.getattr(&who(), &large)).unwrap().done().unwrap();
-        assert!(told.attributes.size >= size, "what was answered is there");
+        assert!(told.attributes.size >= size, "acknowledged data exists");
         same(&server, b"kept", &data(1));
         put_again(&server, b"kept", &data(3));
         same(&server, b"kept", &data(3));
@@ -466,18 +471,18 @@ fn a_full_disk_of_one_iod_is_told() {
     }
 }
 
-/// The status of a reply that came to be.
+/// Returns the status of an accepted reply.
 fn status(reply: &[u8]) -> u32 {
     u32::from_be_bytes(reply[24..28].try_into().unwrap())
 }
 
-/// The status that a READ of version 3 is answered with.
+/// Returns the status of a READ of version 3.
 fn read_status(address: SocketAddr, file: &Handle) -> u32 {
     let arguments = [&opaque(file.as_bytes())[..], &[0; 8], &100_000_u32.to_be_bytes()].concat();
     status(&over_stream(address, &call_of_user(9, 6, &arguments)))
 }
 
-/// A READ of version 2.
+/// Returns a READ of version 2.
 fn old_read(xid: u32, file: &Handle) -> Vec<u8> {
     let arguments = [file.as_bytes(), &[0; 4], &8192_u32.to_be_bytes(), &[0; 4]].concat();
     let mut call = call_of_user(xid, 6, &arguments);
@@ -485,13 +490,13 @@ fn old_read(xid: u32, file: &Handle) -> Vec<u8> {
     call
 }
 
-/// While an iod is away, who needs it is told to come again, and after its time that it failed.
-/// Version 2 has no word for the first, so it says nothing. All else goes on.
+/// While an iod is unreachable, calls that need it receive "retry later", and after the timeout an
+/// error. Version 2 has no such status, so the server stays silent. Other calls succeed.
 #[test]
-fn an_iod_that_is_away_is_told_in_time() {
+fn unreachable_iod_is_reported_in_time() {
     let (ok, io, jukebox) = (0, 5, 10_008);
-    // Far longer than the 2 s of a call, so that a machine that stands still for some seconds does
-    // not bring the end before its time.
+    // Far longer than the 2 s of a call, so that a pause of the machine of some seconds does not
+    // cause an early timeout.
     let (parked, give_up) = (Duration::from_secs(2), Duration::from_secs(10));
     let home = Home::new();
     let runtime = Runtime::start().unwrap();
@@ -522,7 +527,7 @@ fn an_iod_that_is_away_is_told_in_time() {
     let told = read_status(at, &file);
     let after = begun.elapsed();
     assert!(told == jukebox && after >= parked, "{told} after {after:?}");
-    // Whoever needed the iod for these would have been told the same.
+    // Calls that need the iod would receive the same status.
     assert_eq!([&small, &other].map(|file| read_status(at, file)), [ok; 2]);
     let who = who();
     let listing = server.nfs.list(&who, &server.root, Place::default(), 8192, true);
@@ -531,29 +536,31 @@ fn an_iod_that_is_away_is_told_in_time() {
     assert!(listed.iter().all(|entry| entry.attributes.is_some()), "{listed:?}");
     loop {
         match read_status(at, &file) {
-            told if told == jukebox => assert!(begun.elapsed() < PATIENCE, "there is no end"),
+            told if told == jukebox => {
+                assert!(begun.elapsed() < PATIENCE, "the retries do not end")
+            }
             told => break assert_eq!(told, io),
         }
     }
     let after = begun.elapsed();
     assert!(after >= give_up, "{after:?}");
-    // The first reply since is the one to what was asked last.
+    // The first reply is the one to the last call.
     assert_eq!(over(&mut old, &old_read(3, &file))[..28], old_reply(3, io));
     assert_eq!([&small, &other].map(|file| read_status(at, file)), [ok; 2]);
-    // It is back, and nobody has to do anything for it.
+    // The iod returns, and is used without intervention.
     let (_two, _) = iod(&home, "two", "key", second);
     assert_eq!(read(&server, &file, data.len()), data);
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// The head of a reply with this status.
+/// Returns the head of a reply with this status.
 fn old_reply(xid: u32, status: u32) -> Vec<u8> {
     [xid, 1, 0, 0, 0, 0, status].iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// An iod takes no handle but its own.
+/// An iod accepts only its own handles.
 #[test]
-fn handles_of_others_are_refused_by_an_iod() {
+fn iod_rejects_foreign_handles() {
     let (ok, bad_handle) = (0, 10_001);
     let home = Home::new();
     let runtime = Runtime::start().unwrap();
@@ -563,7 +570,7 @@ fn handles_of_others_are_refused_by_an_iod() {
     let file = block_on(put(&server, b"file", &Bytes::from(vec![7; 100_000])));
     assert_eq!(read_status(address(&ready), &file), ok);
     let at = SocketAddr::from(([127, 0, 0, 1], first));
-    // The caller has a number that a client can have.
+    // The caller uses a number that a client may have.
     let read_status = |at, handle: &Handle| {
         let options = Options::stream().impatient(PATIENCE);
         let session = runtime.session(at, options, SourcePort::Any).unwrap();

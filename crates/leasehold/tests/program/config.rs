@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 impl Home {
-    /// Writes the configuration: these exports, the state beside them.
+    /// Writes a configuration with these exports; the state directory lies beside them.
     fn write(&self, exports: &str) -> String {
         let head = "[server]\nlisten = ['127.0.0.1:0']\nstate = 'HOME/state'\n";
         let text = format!("{head}{exports}").replace("HOME", self.path("").trim_end_matches('/'));
@@ -38,7 +38,7 @@ const DATA: &str = "[[export]]\ndirectory = 'HOME/data'\n";
 const MORE: &str = "[[export]]\ndirectory = 'HOME/more'\n";
 const LOCAL: &str = "[[export.client]]\nfrom = ['127.0.0.0/8']\n";
 
-/// The handle of a path, or the status of a refusal.
+/// Returns the handle of a path, or the status of a rejection.
 pub(super) fn handle(address: SocketAddr, path: &str) -> Result<Vec<u8>, u8> {
     let reply = over_stream(address, &call(MOUNT, 1, &opaque(path.as_bytes())));
     match reply[27] {
@@ -47,12 +47,12 @@ pub(super) fn handle(address: SocketAddr, path: &str) -> Result<Vec<u8>, u8> {
     }
 }
 
-/// The status of a GETATTR.
+/// Returns the status of a GETATTR.
 pub(super) fn getattr(address: SocketAddr, handle: &[u8]) -> u8 {
     over_stream(address, &call_of_user(9, 1, handle))[27]
 }
 
-/// The status of a MKDIR.
+/// Returns the status of a MKDIR.
 fn mkdir(address: SocketAddr, handle: &[u8], name: &str) -> u8 {
     let arguments = [handle, &opaque(name.as_bytes()), &[0; 24]].concat();
     let xid = u32::try_from(name.len()).unwrap() + 100;
@@ -64,7 +64,7 @@ const STALE: u8 = 70;
 const NOT_FOUND: u8 = 2;
 
 #[test]
-fn several_exports_are_served_each_by_its_rules() {
+fn several_exports_have_their_own_rules() {
     let home = Home::new();
     fs::create_dir(home.path("more")).unwrap();
     fs::create_dir(home.path("far")).unwrap();
@@ -80,8 +80,8 @@ fn several_exports_are_served_each_by_its_rules() {
     assert!(fs::metadata(home.path("data/new")).unwrap().is_dir());
     serving.end(Signal::TERM);
 
-    // Handles stay what they were, in whichever order the file has the exports, and also where the
-    // directory is served without the file.
+    // Handles stay valid with any order of the exports in the file, and also if the directory is
+    // served without the file.
     home.write(&format!("{MORE}{DATA}"));
     let (mut serving, second) = start(&home);
     assert_eq!(handle(second, "/data"), Ok(data.clone()));
@@ -102,7 +102,7 @@ pub(super) fn start(home: &Home) -> (Serving, SocketAddr) {
 }
 
 #[test]
-fn root_is_squashed_unless_the_file_says_otherwise() {
+fn root_is_squashed_unless_disabled() {
     if !geteuid().is_root() {
         return;
     }
@@ -125,7 +125,7 @@ fn root_is_squashed_unless_the_file_says_otherwise() {
     assert_eq!(owner(&format!("{LOCAL}{mapped}"), "4444"), (5, 0));
 }
 
-/// A client that asks without a pause on one connection; counts the answers.
+/// A client that sends calls without a pause on one connection, and counts the replies.
 fn work(address: SocketAddr, handle: &[u8], ends: &AtomicBool, answered: &AtomicU64) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -143,7 +143,7 @@ fn work(address: SocketAddr, handle: &[u8], ends: &AtomicBool, answered: &Atomic
     }
 }
 
-/// Has the client end when it goes out of scope.
+/// Ends the client on drop.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -153,7 +153,7 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn a_reload_is_whole_or_nothing_and_clients_do_not_notice() {
+fn reload_is_atomic_and_clients_do_not_notice() {
     let home = Home::new();
     fs::create_dir(home.path("more")).unwrap();
     home.write(&format!("{DATA}{LOCAL}"));
@@ -163,34 +163,34 @@ fn a_reload_is_whole_or_nothing_and_clients_do_not_notice() {
     let goes_on = || {
         let (before, end) = (answered.load(Ordering::Relaxed), Instant::now() + PATIENCE);
         while answered.load(Ordering::Relaxed) < before + 100 {
-            assert!(Instant::now() < end, "the client does not get on");
+            assert!(Instant::now() < end, "the client makes no progress");
             thread::yield_now();
         }
     };
     thread::scope(|scope| {
-        // Also when the test fails: it must not wait for its client then.
+        // The guard also ends the client when the test fails.
         let _end = Ends(&ends);
         scope.spawn(|| work(address, &data, &ends, &answered));
         goes_on();
-        assert_eq!(home.reload(), (0, "nothing is different\n".into(), String::new()));
+        assert_eq!(home.reload(), (0, "no difference\n".into(), String::new()));
 
         home.write(&format!("{DATA}{LOCAL}{MORE}{LOCAL}read-only = true\n"));
         let (code, told, _) = home.reload();
         assert_eq!(code, 0);
         assert!(told.contains("changed: export /more: new, "), "{told}");
-        let may = "127.0.0.0/8 may read, root of theirs as nobody";
+        let may = "127.0.0.0/8 may read, client root as the anonymous user";
         assert!(told.contains(&format!("changed: export /more, rule 1: new, {may}\n")), "{told}");
         let more = handle(address, "/more").unwrap();
         goes_on();
 
-        // With a mistake at its end nothing of it counts.
+        // A file with an error at its end has no effect.
         home.write(&format!("{DATA}{LOCAL}[[export]]\ndirectory = 'HOME/none'\n"));
         let (code, told, complaint) = home.reload();
         assert_eq!((code, told.as_str()), (1, ""));
         assert!(complaint.contains("leasehold.toml:9:13: "), "{complaint}");
-        assert_eq!(getattr(address, &more), 0, "it is there as before");
+        assert_eq!(getattr(address, &more), 0, "it is unchanged");
 
-        // By the signal too; what it does is seen by what is served.
+        // The signal has the same effect, which the exports show.
         home.write(&format!("{DATA}{LOCAL}"));
         kill_process(Pid::from_child(&serving.child), Signal::HUP).unwrap();
         let end = Instant::now() + PATIENCE;
@@ -201,7 +201,7 @@ fn a_reload_is_whole_or_nothing_and_clients_do_not_notice() {
         goes_on();
         home.write(&format!("{DATA}{LOCAL}{MORE}{LOCAL}"));
         assert_eq!(home.reload().0, 0);
-        assert_eq!(handle(address, "/more"), Ok(more), "its number is its own for ever");
+        assert_eq!(handle(address, "/more"), Ok(more), "its number is permanent");
         goes_on();
     });
 }
@@ -223,7 +223,7 @@ fn an_export_of_several_may_be_striped_and_stays_so_until_a_restart() {
     home.write(&format!("{DATA}{LOCAL}{MORE}{}{LOCAL}", stripes.replace('4', "8")));
     let (code, _, complaint) = home.reload();
     assert_eq!(code, 1);
-    assert!(complaint.contains("stripes cannot be changed without a restart"), "{complaint}");
+    assert!(complaint.contains("a change of stripes requires a restart"), "{complaint}");
     assert_eq!(getattr(address, &more), 0);
     for (wrong, told) in [
         ("stripe = ['HOME/one', 'HOME/one']\n", "one, which is for stripes, and "),
@@ -238,7 +238,7 @@ fn an_export_of_several_may_be_striped_and_stays_so_until_a_restart() {
 }
 
 #[test]
-fn what_was_started_with_a_directory_has_nothing_to_read_again() {
+fn server_without_file_rejects_reload() {
     let home = Home::new();
     let (_serving, _) = Serving::with_json(&home, &[]);
     let (code, _, complaint) = home.reload();
@@ -246,7 +246,7 @@ fn what_was_started_with_a_directory_has_nothing_to_read_again() {
 }
 
 #[test]
-fn a_check_says_who_may_do_what_and_what_would_change() {
+fn check_shows_rights_and_changes() {
     let home = Home::new();
     fs::create_dir(home.path("data/inner")).unwrap();
     let inner = "[[export]]\ndirectory = 'HOME/data/inner'\n";
@@ -254,10 +254,10 @@ fn a_check_says_who_may_do_what_and_what_would_change() {
     let check = || run(leasehold(&["check", "--config", &file]));
     let (code, told, _) = check();
     assert_eq!(code, 0);
-    let may = "1. 127.0.0.0/8 may read and change, root of theirs as nobody\n";
+    let may = "1. 127.0.0.0/8 may read and change, client root as the anonymous user\n";
     assert!(told.contains(may) && told.contains("no server runs"), "{told}");
     let (_serving, _) = start(&home);
-    assert!(check().1.ends_with("nothing is different\n"));
+    assert!(check().1.ends_with("no difference\n"));
     home.write(&format!(
         "[limits]\nconnections = 9\n{DATA}[[export.client]]\nfrom = ['*', 'no-host.invalid']\n\
          squash = 'none'\n{LOCAL}{inner}"
@@ -267,14 +267,14 @@ fn a_check_says_who_may_do_what_and_what_would_change() {
     let (code, told, _) = check();
     assert_eq!(code, 0);
     for line in [
-        "risk: a rule has no effect now, as its host has no address: no-host.invalid: ",
-        "Everybody who reaches 0.0.0.0:0 may read and change, root of theirs as root here: /data.\n",
-        "risk: /data: rule 1 lets everybody who reaches the server change files\n",
+        "risk: a rule has no effect now, because its host has no address: no-host.invalid: ",
+        "All clients that reach 0.0.0.0:0 may read and change, client root as root here: /data.\n",
+        "risk: /data: rule 1 lets every client that reaches the server change files\n",
         "risk: /data: rule 1 makes root of its clients root here (squash)\n",
-        "risk: /data: rule 2 never counts: rules before it have all of its clients\n",
-        "risk: /inner lies within /data: whoever may use that reaches this too",
+        "risk: /data: rule 2 never applies: earlier rules match all of its clients\n",
+        "risk: /inner lies within /data: clients of /data reach it too",
         "would change: export /inner: new, ",
-        "would need a restart: connections: as usual -> 9\n",
+        "would need a restart: connections: default -> 9\n",
         "would need a restart: listen: 127.0.0.1:0 -> 0.0.0.0:0\n",
     ] {
         assert!(told.contains(line), "{line:?} is not in:\n{told}");
@@ -287,12 +287,12 @@ fn a_check_says_who_may_do_what_and_what_would_change() {
 }
 
 #[test]
-fn why_explains_by_the_code_that_serves() {
+fn why_explains_with_the_code_of_the_server() {
     if !geteuid().is_root() {
         return;
     }
     let home = Home::new();
-    // Others can get there.
+    // Other users can access the directory.
     fs::set_permissions(home.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o755)).unwrap();
     for (name, mode) in [("open", 0o644), ("group", 0o640)] {
@@ -312,11 +312,14 @@ fn why_explains_by_the_code_that_serves() {
     };
     let (ann, root) = ("192.0.2.1 --uid 1000 --gid 1000", "192.0.2.1 --uid 0");
     let told = why("198.51.100.1 --uid 1000", "read /data/open");
-    assert_eq!(told, "no rule of /data has 198.51.100.1: the export is hidden from it\ndenied\n");
+    assert_eq!(
+        told,
+        "no rule of /data matches 198.51.100.1: the export is hidden from it\ndenied\n"
+    );
     let told = why(ann, "read /data/open");
     assert_eq!(
         told,
-        "rule 1 of /data has 192.0.2.1: 192.0.2.0/24 may read and change, root of theirs as \
+        "rule 1 of /data matches 192.0.2.1: 192.0.2.0/24 may read and change, client root as \
          nobody\n\
          user 1000 group 1000 is user 1000 group 1000 with no further groups here, as it says\n\
          /data/open has mode 0644, user 0 group 0: the bits of others are r--\n\
@@ -326,20 +329,23 @@ fn why_explains_by_the_code_that_serves() {
     assert!(why(root, "read /data/open").ends_with("allowed\n"));
     let told = why(root, "write /data/open");
     assert!(told.contains("is user 65534 group 65534") && told.ends_with("denied\n"), "{told}");
-    assert!(told.contains("as the rule makes root anonymous"), "{told}");
+    assert!(told.contains("because the rule squashes root"), "{told}");
     let groups: Vec<String> = (1005..=1021).map(|group| group.to_string()).collect();
     let in_groups = |from: usize| format!("{ann} --groups {}", groups[from..].join(","));
     assert!(why(&in_groups(1), "read /data/group").ends_with("allowed\n"));
     let told = why(&format!("{},1020", in_groups(0).replace(",1020", "")), "read /data/group");
-    assert!(told.contains("has room for 16 groups: groups 1020 are cut\n"), "{told}");
+    assert!(told.contains("has room for 16 groups: it omits groups 1020\n"), "{told}");
     assert!(told.ends_with("denied\n"), "{told}");
     let told = why(&format!("{ann} --high-port"), "create /data/new");
-    assert!(told.contains("it asks from a high port") && told.ends_with("denied\n"), "{told}");
+    assert!(
+        told.contains("comes from an unprivileged port") && told.ends_with("denied\n"),
+        "{told}"
+    );
     assert!(why(ann, &format!("list {}", home.path("data"))).ends_with("allowed\n"));
     assert!(why(ann, "remove /data/open").ends_with("denied\n"));
 
     home.write(&format!("{DATA}{rules}read-only = true\n"));
-    assert!(why(root, "write /data/open").contains("refuses every change\ndenied\n"));
+    assert!(why(root, "write /data/open").contains("is read-only\ndenied\n"));
     let outside = run(leasehold(&[
         "why",
         "--config",
@@ -354,9 +360,9 @@ fn why_explains_by_the_code_that_serves() {
     assert!(outside.0 == 2 && outside.2.contains("lies in no export: there are /data"));
 }
 
-/// Without a file the running server is asked: it answers by the rules that it serves by now.
+/// Without a file, the command queries the running server, which applies its current rules.
 #[test]
-fn why_asks_the_running_server() {
+fn why_queries_the_running_server() {
     if !geteuid().is_root() {
         return;
     }
@@ -381,19 +387,19 @@ fn why_asks_the_running_server() {
 
     home.write(&format!("{DATA}{rules}read-only = true\n"));
     assert!(of_server(&["--json", "read", "/data/open"]).1.starts_with("{\"allowed\":true,"));
-    assert!(!of_server(&words).1.contains("refuses every change"), "it does not know yet");
+    assert!(!of_server(&words).1.contains("is read-only"), "the server has not reloaded yet");
     assert_eq!(home.reload().0, 0);
-    assert!(of_server(&words).1.ends_with("refuses every change\ndenied\n"));
+    assert!(of_server(&words).1.ends_with("is read-only\ndenied\n"));
 }
 
 #[test]
-fn the_commented_file_can_be_served() {
+fn commented_file_can_be_served() {
     let home = Home::new();
     let file = home.path("leasehold.toml");
     let (code, told, _) = run(leasehold(&["config", "init", &file]));
     assert_eq!((code, told.as_str()), (0, ""));
     let (code, _, complaint) = run(leasehold(&["config", "init", &file]));
-    assert!(code == 2 && complaint.contains("cannot write"), "what is there is left alone");
+    assert!(code == 2 && complaint.contains("cannot write"), "an existing file is unchanged");
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(run(leasehold(&["config", "init"])).1, text);
     let text = text
@@ -410,7 +416,7 @@ fn the_commented_file_can_be_served() {
 }
 
 #[test]
-fn what_everybody_may_do_is_said_where_others_reach_it() {
+fn rights_of_all_clients_are_shown_for_reachable_addresses() {
     let home = Home::new();
     let command = |listen: &str| {
         let file = home.write(DATA);
@@ -428,16 +434,16 @@ fn what_everybody_may_do_is_said_where_others_reach_it() {
         lines.extend(serving.lines.iter());
         lines.join("\n")
     };
-    let line = " may read and change, root of theirs as nobody: /data.";
-    assert!(said("0.0.0.0:0").contains("Everybody who reaches 0.0.0.0:"));
+    let line = " may read and change, client root as the anonymous user: /data.";
+    assert!(said("0.0.0.0:0").contains("All clients that reach 0.0.0.0:"));
     assert!(said("0.0.0.0:0").contains(line));
     assert!(!said("127.0.0.1:0").contains("Everybody"));
 }
 
-/// `check` refuses a file that no server can be started with as well, and names the place of each
-/// mistake.
+/// `check` also rejects files that would prevent a server from starting, and names the place of
+/// each fault.
 #[test]
-fn check_refuses_what_a_server_refuses() {
+fn check_rejects_files_that_a_server_rejects() {
     let home = Home::new();
     fs::create_dir_all(home.path("full")).unwrap();
     fs::write(home.path("full/file"), "content").unwrap();
@@ -472,9 +478,9 @@ fn check_refuses_what_a_server_refuses() {
     }
 }
 
-/// A name from outside may have characters that a terminal obeys.
+/// A name from outside may contain terminal control characters.
 #[test]
-fn names_that_act_on_a_terminal_are_shown() {
+fn control_characters_in_names_are_escaped() {
     let home = Home::new();
     let odd = home.path("data\u{1b}[31m\u{9b}\u{202e}");
     fs::create_dir_all(&odd).unwrap();
@@ -497,9 +503,9 @@ fn names_that_act_on_a_terminal_are_shown() {
     }
 }
 
-/// The export of a directory has the name that the user gave, also where a symbolic link has it.
+/// An export of a directory has the name from the user's path, also if the path is a symbolic link.
 #[test]
-fn an_export_has_the_name_of_its_link() {
+fn export_has_the_name_of_its_link() {
     let home = Home::new();
     std::os::unix::fs::symlink(home.path("data"), home.path("public")).unwrap();
     let state = home.path("state");

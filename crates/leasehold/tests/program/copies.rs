@@ -59,7 +59,7 @@ impl Cluster {
         self.iods[number] = iod(&self.home, NAMES[number], "key", self.iods[number].1);
     }
 
-    /// The iods of a file, in the order of its stripes.
+    /// Returns the iods of a file, in the order of its stripes.
     fn iods_of(&self, file: &str) -> Vec<usize> {
         let path = self.home.path(&format!("data/{file}"));
         let (code, text, error) = run(leasehold(&["layout", &path, "--json"]));
@@ -77,7 +77,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// Takes a lease for a short while, in which it can do something on a busy machine too.
+    /// Takes a lease with a short term that suffices for an operation on a busy machine.
     fn of(server: Mounted, file: Handle) -> Self {
         let terms = Terms { kind: Kind::Write, term_ms: 12_000, opportune: false, space: 0 };
         let wanted = vec![Wanted { object: file, terms, reclaim: false }];
@@ -89,7 +89,8 @@ impl Holder {
         Self { server, file, base }
     }
 
-    /// Writes what was changed under the lease; what it was told of that, or that it is late.
+    /// Writes data that was changed under the lease; returns the reported change, or that the data
+    /// is late.
     fn write(&mut self, bytes: &'static [u8]) -> Result<Change, Option<u64>> {
         let rider = Arc::new(Rider::new(Vec::new(), Some(self.base)));
         let ridden = self.server.nfs.ridden(Arc::clone(&rider));
@@ -102,11 +103,11 @@ impl Holder {
     }
 }
 
-/// A client is stopped past its lease, and meanwhile the copy of its file is mended that an iod
-/// lacks: nobody has changed the file by that, so what was still to come is taken. Once others have
-/// changed it that is late, whatever was mended since.
+/// A client is stopped beyond the end of its lease. Meanwhile a copy of its file that an iod lacks
+/// is rebuilt. Since no other client has changed the file, the client's later write is accepted.
+/// After a change by another client the write is late, even if a copy was rebuilt.
 #[test]
-fn who_stood_still_while_a_copy_was_mended_is_not_late() {
+fn suspended_client_is_not_late_after_rebuild_of_a_copy() {
     let mut cluster = Cluster::start();
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &Bytes::from(vec![1; 60_000])));
@@ -116,11 +117,11 @@ fn who_stood_still_while_a_copy_was_mended_is_not_late() {
     holder.write(b"under a lease").unwrap();
     cluster.start_again(1);
     wait_until_settled(&cluster.home);
-    // The lease is waited out.
+    // The server waits until the lease expires.
     assert!(read().starts_with(b"under a lease"));
     let before = holder.base.modrev;
     let change = holder.write(b"after its end").unwrap();
-    assert_eq!(change.before, before, "it goes on from what it knew");
+    assert_eq!(change.before, before, "it continues from the known revision");
     assert!(read().starts_with(b"after its end"));
     cluster.kill(1);
     let what = (Bytes::from_static(b"from another"), write::Stability::FileSync);
@@ -131,11 +132,11 @@ fn who_stood_still_while_a_copy_was_mended_is_not_late() {
     assert!(read().starts_with(b"from another"));
 }
 
-/// What a client calls iods by.
+/// The connections of a client to iods.
 struct Called(Reach, Mutex<BTreeMap<SocketAddr, Nfs>>);
 
 impl Called {
-    /// Calls an iod as the client does, until that answers it.
+    /// Calls an iod as the client does, until the iod replies.
     fn wait_for(&self, port: u16) {
         let at = SocketAddr::from(([127, 0, 0, 1], port));
         let nfs = self.1.lock().unwrap()[&at].clone();
@@ -154,11 +155,11 @@ impl Servers for Called {
     }
 }
 
-/// A client that reads at the iods writes past its cache, while an iod is away that it has read
-/// from. It does not read there what it has written over, when that iod is back and nothing is
-/// mended yet.
+/// A client that reads at the iods overwrites data past its cache, while an iod that it has read
+/// from is unreachable. When that iod returns, before its copy is rebuilt, the client does not read
+/// the old data there.
 #[test]
-fn what_a_client_has_written_over_it_does_not_read_from_a_copy_that_lacks_it() {
+fn client_does_not_read_overwritten_data_from_an_out_of_date_copy() {
     if !geteuid().is_root() {
         return;
     }
@@ -176,8 +177,8 @@ fn what_a_client_has_written_over_it_does_not_read_from_a_copy_that_lacks_it() {
     let read = |count| block_on(opened.read_at(0, count)).unwrap().into_bytes();
     assert!(read(600_000) == old);
     let iods = cluster.iods_of("file");
-    // Nothing is mended while it is known that one of them is away: the one of the third stripe is
-    // asked.
+    // No copy is rebuilt while an iod is known to be unreachable: the metaserver reads the third
+    // stripe and notices.
     cluster.kill(iods[2]);
     let third = block_on(plain.nfs.read(&who(), &file, 2 * 4096, 4096)).unwrap().done().unwrap();
     assert!(third.data == old.slice(..4096), "there are two copies");
@@ -188,5 +189,5 @@ fn what_a_client_has_written_over_it_does_not_read_from_a_copy_that_lacks_it() {
     block_on(past.write_at(0, new.clone())).unwrap();
     cluster.start_again(iods[0]);
     called.wait_for(cluster.iods[iods[0]].1);
-    assert!(read(4096) == new, "it has read what it had written over");
+    assert!(read(4096) == new, "it has read the overwritten data");
 }

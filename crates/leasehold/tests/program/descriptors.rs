@@ -1,4 +1,4 @@
-//! A server with a low limit of open files names the limit, and does not only answer "try later".
+//! A server with a low limit of open files reports the limit, instead of only replying "try later".
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -16,7 +16,7 @@ const LOOKUP: u32 = 3;
 const READ: u32 = 6;
 const JUKEBOX: u32 = 10_008;
 
-/// The same command with a limit of descriptors.
+/// Returns the same command with a limit on descriptors.
 fn limited(command: &Command, limit: u32) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n \"$1\" && shift && exec \"$@\"", "sh", &limit.to_string()]);
@@ -24,9 +24,9 @@ fn limited(command: &Command, limit: u32) -> Command {
     shell
 }
 
-/// Such a server started, answered every call with "try later", and logged nothing.
+/// Such a server started, replied "try later" to every call, and logged nothing.
 #[test]
-fn no_server_starts_with_too_few_descriptors() {
+fn server_does_not_start_with_too_few_descriptors() {
     let home = Home::new();
     let (code, _, said) = run(limited(&home.command(&["--threads", "2"]), 32));
     assert_eq!(code, 1, "{said}");
@@ -34,8 +34,8 @@ fn no_server_starts_with_too_few_descriptors() {
     let needed = needed.unwrap_or_else(|| panic!("{said}"));
     assert!(said.contains("may have 32 files open"), "{said}");
     assert!(said.contains(&format!("LimitNOFILE={needed}")), "{said}");
-    // The number that the server names suffices, give or take the descriptors that a start happens
-    // to have open.
+    // The number in the error suffices, apart from the descriptors that happen to be open at a
+    // start.
     let enough = needed.parse::<u32>().unwrap() + 32;
     let command = home.command(&["--json", "--threads", "2"]);
     let serving = Serving::start(limited(&command, enough));
@@ -44,7 +44,7 @@ fn no_server_starts_with_too_few_descriptors() {
 }
 
 #[test]
-fn a_server_without_descriptors_says_so() {
+fn server_without_descriptors_logs_the_limit() {
     let home = Home::new();
     for number in 0..10 {
         fs::write(home.path(&format!("data/{number}")), "").unwrap();
@@ -63,7 +63,7 @@ fn a_server_without_descriptors_says_so() {
         opaque(&reply[32..32 + length as usize])
     });
     let mut number = 2;
-    // A READ of a file is the first call that needs a descriptor of the file.
+    // The first READ of a file needs a descriptor of the file.
     let mut read = |handle: &[u8]| {
         number += 1;
         let args = [handle, &0_u64.to_be_bytes(), &1_u32.to_be_bytes()].concat();
@@ -80,7 +80,7 @@ fn a_server_without_descriptors_says_so() {
     assert_eq!(read(&second), JUKEBOX);
     let end = Instant::now() + PATIENCE;
     while !fs::read_to_string(home.path("log")).unwrap().contains("raise its limit") {
-        assert!(Instant::now() < end, "the log says nothing");
+        assert!(Instant::now() < end, "the log has no message");
         thread::sleep(Duration::from_millis(50));
     }
     limit(before);

@@ -1,5 +1,5 @@
-//! Clients that read and write at the iods themselves: `spec/lease.x`, rules 23 to 26. They are
-//! told apart there, so the iods need root.
+//! Clients that read and write at the iods themselves: `spec/lease.x`, rules 23 to 26. The iods
+//! must distinguish users, so they need root.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ const MODE: Mode = Mode::from_bits(0o644);
 /// An ordinary user.
 const USER: u32 = 1000;
 
-/// An iod that runs at a port, and what a metaserver is told of where it is.
+/// A running iod with its port, and its address for a metaserver.
 type Iod = ((Serving, u16), String);
 
 /// A metaserver over three iods.
@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
     port: u16,
 }
 
-/// Reaches iods as the mount does.
+/// Connects to iods as the mount does.
 pub(crate) struct Reach(pub(crate) Runtime);
 
 impl Reach {
@@ -62,12 +62,12 @@ impl Servers for Reach {
 }
 
 impl Cluster {
-    /// None where iods cannot tell users apart.
+    /// Starts a cluster; `None` if iods cannot distinguish users.
     pub(crate) fn start(more: &[&str]) -> Option<Self> {
         Self::start_with(|home| of_cluster(iod(home, "three", "key", 0)), more)
     }
 
-    /// The same with another third iod.
+    /// Starts a cluster with another third iod.
     fn start_with(third: impl FnOnce(&Home) -> Iod, more: &[&str]) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
@@ -110,7 +110,7 @@ impl Cluster {
         client
     }
 
-    /// The bytes of calls and replies at the metaserver.
+    /// Returns the bytes of calls and replies at the metaserver.
     fn bytes(&self) -> u64 {
         let (_, text, _) =
             run(leasehold(&["status", "--json", "--state", &self.home.path("state")]));
@@ -125,7 +125,7 @@ fn of_cluster(iod: (Serving, u16)) -> Iod {
     (iod, at)
 }
 
-/// An iod that an ordinary user runs, who can give no object to anybody.
+/// Starts an iod as an ordinary user, which cannot change the owner of objects.
 fn iod_of_user(home: &Home) -> Iod {
     fs::set_permissions(home.0.path(), Permissions::from_mode(0o755)).unwrap();
     let (program, own) = (home.path("program"), Some(USER));
@@ -141,7 +141,8 @@ fn iod_of_user(home: &Home) -> Iod {
     of_cluster(started(by_user))
 }
 
-/// A server to which all are root: it gives objects away, and lets everybody write them.
+/// Starts a server that accepts every client as root: it changes owners, and lets all clients
+/// write.
 fn iod_without_users(home: &Home) -> Iod {
     fs::create_dir(home.path("all")).unwrap();
     let text = format!(
@@ -161,8 +162,8 @@ pub(crate) fn data(length: u32) -> Bytes {
     (0..length / 4).flat_map(u32::to_be_bytes).collect()
 }
 
-/// Writes and reads by two clients, while `bytes` tells what has gone by metaservers; gives what is in
-/// `file` then.
+/// Writes and reads with two clients; `bytes` returns the traffic at the metaservers. Returns the
+/// content of `file`.
 pub(crate) fn data_goes_to_the_iods(one: &User, other: &User, bytes: impl Fn() -> u64) -> Bytes {
     let whole = data(8 << 20);
     block_on(async {
@@ -172,21 +173,22 @@ pub(crate) fn data_goes_to_the_iods(one: &User, other: &User, bytes: impl Fn() -
         file.write_at(1 << 20, whole.slice(1 << 20..)).await.unwrap();
         file.sync().await.unwrap();
         let written = bytes() - before;
-        assert!(written < 100_000, "{written} bytes went by metaservers to write");
+        assert!(written < 100_000, "{written} bytes passed the metaservers to write");
         file.close().await.unwrap();
 
         let before = bytes();
         let read = other.read(b"file").await.unwrap();
-        assert!(read == whole, "it is not what was written");
+        assert!(read == whole, "it differs from the written data");
         let read = bytes() - before;
-        assert!(read < 100_000, "{read} bytes went by metaservers to read");
+        assert!(read < 100_000, "{read} bytes passed the metaservers to read");
     });
     whole
 }
 
-/// One iod does not answer for a while: what lies there is had by the metaserver then, and all else is not.
+/// One iod does not reply for a while: clients then read its data through the metaserver, and all
+/// other data at the iods.
 #[test]
-fn an_iod_that_is_late_is_left_alone_and_no_other() {
+fn only_a_late_iod_is_bypassed() {
     let Some(cluster) = Cluster::start(&["--stripe-unit", "1024"]) else { return };
     let (one, other) = (cluster.user(1), cluster.user(2));
     let (mib, whole) = (1_usize << 20, data(60 << 20));
@@ -194,7 +196,7 @@ fn an_iod_that_is_late_is_left_alone_and_no_other() {
         one.write(b"file", MODE, whole.clone()).await.unwrap();
         let file = other.open(b"file", OpenHow::READ).await.unwrap();
         let first = file.read_at(0, 1 << 20).await.unwrap().into_bytes();
-        assert!(first == whole[..mib], "it is not what was written");
+        assert!(first == whole[..mib], "it differs from the written data");
         let before = cluster.bytes();
         let late = &cluster.iods[1].0;
         stop(late);
@@ -206,25 +208,25 @@ fn an_iod_that_is_late_is_left_alone_and_no_other() {
         };
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| block_on(read));
-            // Longer than a client waits for an iod.
+            // Longer than a client's timeout for an iod.
             std::thread::sleep(Duration::from_secs(6));
             go_on(late);
             reader.join().unwrap();
         });
         let by_metaserver = usize::try_from(cluster.bytes() - before).unwrap();
         let there = whole.len() / 3;
-        assert!(by_metaserver > there / 2, "{by_metaserver} bytes of {there} that lie there");
-        assert!(by_metaserver < there * 3 / 2, "{by_metaserver} bytes of {there} that lie there");
+        assert!(by_metaserver > there / 2, "{by_metaserver} bytes of {there} on the iod");
+        assert!(by_metaserver < there * 3 / 2, "{by_metaserver} bytes of {there} on the iod");
     });
 }
 
-/// Nothing but names, sizes and leases goes by the metaserver, and everybody sees the same.
+/// Only names, sizes and leases pass the metaserver, and all clients see the same data.
 #[test]
-fn data_goes_to_the_iods_and_nowhere_else() {
+fn data_goes_only_to_the_iods() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let (one, other) = (cluster.user(1), cluster.user(2));
     let whole = data_goes_to_the_iods(&one, &other, || cluster.bytes());
-    // A plain client has it from the metaserver.
+    // A plain client reads it from the metaserver.
     let plain = cluster.mount();
     let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file")).unwrap().done().unwrap();
     assert_eq!(found.attributes.unwrap().size, whole.len() as u64);
@@ -232,8 +234,8 @@ fn data_goes_to_the_iods_and_nowhere_else() {
     assert_eq!(read.done().unwrap().data, whole.slice(5 << 20..(5 << 20) + 4096));
 }
 
-/// What clients that hold leases write and read is right; gives the bytes that went by the
-/// metaserver, of so many each time, when one wrote and when the other read.
+/// Checks the data that clients with leases write and read. Returns the total bytes of a transfer,
+/// and the bytes that passed the metaserver while one client wrote and while the other read.
 fn by_the_metaserver(cluster: &Cluster) -> (u64, u64, u64) {
     let (one, other) = (cluster.user(1), cluster.user(2));
     let mut whole = data(4 << 20).to_vec();
@@ -245,19 +247,19 @@ fn by_the_metaserver(cluster: &Cluster) -> (u64, u64, u64) {
         file.close().await.unwrap();
         let written = cluster.bytes() - before;
         let before = cluster.bytes();
-        assert!(other.read(b"file").await.unwrap() == whole, "it is not what was written");
+        assert!(other.read(b"file").await.unwrap() == whole, "it differs from the written data");
         let read = cluster.bytes() - before;
-        // The other way round, over all iods and past the end.
+        // In the other direction, over all iods and past the end.
         let part = data(1 << 20).slice(4..);
         whole.truncate(3_900_001);
         whole.extend_from_slice(&part);
         let file = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(3_900_001, part).await.unwrap();
         file.close().await.unwrap();
-        assert!(one.read(b"file").await.unwrap() == whole, "nor the other way round");
+        assert!(one.read(b"file").await.unwrap() == whole, "it differs in the other direction");
         (written, read)
     });
-    // A plain client has all of it, from the metaserver.
+    // A plain client reads all of it from the metaserver.
     let plain = cluster.mount();
     let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file")).unwrap().done().unwrap();
     assert_eq!(found.attributes.unwrap().size, whole.len() as u64);
@@ -270,26 +272,27 @@ fn by_the_metaserver(cluster: &Cluster) -> (u64, u64, u64) {
     (4 << 20, written, read)
 }
 
-/// No client is sent to an iod that cannot refuse it later: all goes by the metaserver.
+/// No client is sent to an iod that cannot fence it: all data passes the metaserver.
 #[test]
-fn an_iod_that_gives_nothing_away_is_used_by_the_metaserver_alone() {
+fn iod_that_cannot_change_owners_is_used_only_by_the_metaserver() {
     let Some(cluster) = Cluster::start_with(iod_of_user, &[]) else { return };
     let (all, written, read) = by_the_metaserver(&cluster);
-    assert!(written >= all, "{written} bytes of {all} went by the metaserver to write");
-    assert!(read >= all, "{read} bytes of {all} went by the metaserver to read");
+    assert!(written >= all, "{written} bytes of {all} passed the metaserver to write");
+    assert!(read >= all, "{read} bytes of {all} passed the metaserver to read");
 }
 
-/// One that would let others write as well is told apart by the client, which does not write there.
+/// The client recognizes an iod that would let other users write, and does not write there.
 #[test]
-fn an_iod_that_lets_everybody_write_is_written_by_the_metaserver_alone() {
+fn iod_that_lets_all_users_write_is_written_only_by_the_metaserver() {
     let Some(cluster) = Cluster::start_with(iod_without_users, &[]) else { return };
     let (all, written, _) = by_the_metaserver(&cluster);
-    assert!(written >= all, "{written} bytes of {all} went by the metaserver to write");
+    assert!(written >= all, "{written} bytes of {all} passed the metaserver to write");
 }
 
-/// What a client cuts off and writes anew goes there as well, though the cut has ended the layout.
+/// Data that a client truncates and writes again goes to the iods as well, although the truncation
+/// ended the layout.
 #[test]
-fn what_is_written_anew_goes_to_the_iods() {
+fn rewritten_data_goes_to_the_iods() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let (user, other) = (cluster.user(1), cluster.user(2));
     block_on(async {
@@ -302,15 +305,16 @@ fn what_is_written_anew_goes_to_the_iods() {
         file.sync().await.unwrap();
         file.close().await.unwrap();
         let written = cluster.bytes() - before;
-        // What ends before 256 KiB goes by the metaserver.
-        assert!(written < 400_000, "{written} bytes went by the metaserver");
+        // Data below 256 KiB passes the metaserver.
+        assert!(written < 400_000, "{written} bytes passed the metaserver");
         assert!(other.read(b"file").await.unwrap() == whole);
     });
 }
 
-/// Two write to one file in turns: who lost the layout goes on by the metaserver or by another.
+/// Two clients write to one file alternately: a client that lost its layout continues through the
+/// metaserver or with another layout.
 #[test]
-fn what_one_writes_the_other_reads() {
+fn one_client_reads_data_of_the_other() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let users = [cluster.user(1), cluster.user(2)];
     block_on(async {
@@ -331,13 +335,13 @@ fn what_one_writes_the_other_reads() {
             assert_eq!(other.attributes(b"file").await.unwrap().size, expected.len() as u64);
             assert!(other.read(b"file").await.unwrap() == expected, "turn {turn}");
         }
-        // Times that are set stay as they are, whatever ends afterwards.
+        // Explicitly set times persist, whichever layout ends afterwards.
         let size = users[0].attributes(b"file").await.unwrap().size;
         assert_eq!(size, expected.len() as u64);
     });
 }
 
-/// A client that holds a lease and says nothing more.
+/// A client that holds a lease and sends nothing more.
 pub(crate) struct Silent {
     server: Mounted,
     file: Handle,
@@ -346,15 +350,15 @@ pub(crate) struct Silent {
 }
 
 impl Silent {
-    /// Takes a lease for a short while, in which it can do something on a busy machine too, and the
-    /// layout that goes with it.
+    /// Takes a lease with a short term that suffices for an operation on a busy machine, and its
+    /// layout.
     fn begin(cluster: &Cluster, file: Handle) -> Self {
         let silent = Self::at(cluster.leased(9), file);
         assert_eq!(silent.layout.objects.0.len(), 3);
         silent
     }
 
-    /// The same, as a client of this server.
+    /// Takes a lease as a client of this server.
     pub(crate) fn at(server: Mounted, file: Handle) -> Self {
         let terms = Terms { kind: Kind::Write, term_ms: 12_000, opportune: false, space: 0 };
         let wanted = vec![Wanted { object: file, terms, reclaim: false }];
@@ -388,21 +392,21 @@ impl Silent {
     }
 }
 
-/// The client is stopped in the midst of a write, past its lease; another writes. What was still to
-/// come is refused by the iods, and by the metaserver as late.
+/// The client is stopped during a write, beyond the end of its lease; another client writes. The
+/// iods reject the rest of the write, and the metaserver rejects it as late.
 #[test]
-fn who_stood_still_is_refused_at_the_iods() {
+fn suspended_client_is_rejected_at_the_iods() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &data(60_000)));
     let silent = Silent::begin(&cluster, file);
     let objects = &silent.layout.objects.0;
     silent.write(&cluster, &objects[0], b"in an hour").unwrap();
-    // Nobody else can give it back for it.
+    // No other client can return the lease on its behalf.
     let stranger = cluster.leased(8);
     block_on(stranger.nfs.give_objects_back(&who(), &file)).unwrap().done().unwrap();
     silent.write(&cluster, &objects[0], b"in time").unwrap();
-    // Its lease is waited out.
+    // The server waits until its lease expires.
     let other = cluster.user(2);
     block_on(async {
         let opened = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
@@ -426,16 +430,16 @@ fn who_stood_still_is_refused_at_the_iods() {
     assert!(read == expected);
 }
 
-/// The client is stopped in the midst of a write, past its lease, and others only look: what it wrote
-/// at the iods shows then, which is its own change. What was still to come is taken.
+/// The client is stopped during a write, beyond the end of its lease, and others only read: its
+/// data at the iods then appears as its own change. The rest of the write is accepted.
 #[test]
-fn who_stood_still_while_others_looked_is_not_late() {
+fn suspended_client_is_not_late_after_reads_by_others() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &data(60_000)));
     let silent = Silent::begin(&cluster, file);
     silent.write(&cluster, &silent.layout.objects.0[0], b"at the iod").unwrap();
-    // Its lease is waited out.
+    // The server waits until its lease expires.
     let read = || block_on(plain.nfs.read(&who(), &file, 0, 60_000)).unwrap().done().unwrap().data;
     assert!(read().starts_with(b"at the iod"));
     let write = |base, bytes: &'static [u8]| {
@@ -447,23 +451,23 @@ fn who_stood_still_while_others_looked_is_not_late() {
     };
     let base = Base { serial: silent.grant.serial, modrev: silent.grant.modrev };
     let told = write(base, b" METASERVER").unwrap();
-    assert_eq!(told.changes[0].before, base.modrev, "it goes on from what it knew");
+    assert_eq!(told.changes[0].before, base.modrev, "it continues from the known revision");
     let mut expected = data(60_000).to_vec();
     expected[..17].copy_from_slice(b"at the METASERVER");
     assert!(read() == expected);
-    // From what it was told it goes on, and from what was before that no more.
+    // The client continues from the reported revision, and can no longer use the earlier one.
     let next = Base { modrev: told.changes[0].after, ..base };
     write(next, b" LAST SERVER").unwrap();
     assert!(matches!(write(base, b" late"), Err(Some(_))));
-    // What was made under another lease is not its own.
+    // A revision from another lease is not its own.
     let stranger = Base { serial: base.serial - 1, ..base };
     assert!(matches!(write(stranger, b" late"), Err(Some(_))));
 }
 
-/// Who was told of an object by one cluster gets nothing by its handle at another's iods, nor at
-/// another iod of the same.
+/// A handle of an object that a client received from one cluster is not valid at another cluster's
+/// iods, or at another iod of the same cluster.
 #[test]
-fn a_handle_is_good_at_the_iod_that_gave_it_alone() {
+fn handle_is_valid_only_at_its_iod() {
     let (Some(cluster), Some(other)) = (Cluster::start(&[]), Cluster::start(&[])) else { return };
     let [silent, stranger] = [&cluster, &other].map(|cluster| {
         Silent::begin(cluster, block_on(put(&cluster.mount(), b"file", &data(60_000))))
@@ -479,9 +483,10 @@ fn a_handle_is_good_at_the_iod_that_gave_it_alone() {
     }
 }
 
-/// What a client was told outlives no restart of the metaserver: the objects say that it was.
+/// A client's layout does not survive a restart of the metaserver: marks on the objects record the
+/// layout.
 #[test]
-fn a_metaserver_that_starts_again_fences_whom_it_has_forgotten() {
+fn restarted_metaserver_fences_forgotten_clients() {
     let Some(mut cluster) = Cluster::start(&[]) else { return };
     let file = block_on(put(&cluster.mount(), b"file", &data(60_000)));
     let silent = Silent::begin(&cluster, file);
@@ -491,7 +496,7 @@ fn a_metaserver_that_starts_again_fences_whom_it_has_forgotten() {
     cluster.serving = Serving::start(meta(&cluster.home, &ports, &[]));
     let ready = cluster.serving.line();
     cluster.port = address(&serde_json::from_str(&ready).unwrap()).port();
-    // Nobody else has leases of before.
+    // No other client holds earlier leases.
     let state = cluster.home.path("state");
     let (code, _, error) = run(leasehold(&["forget", "0909", "--state", &state]));
     assert_eq!(code, 0, "{error}");
@@ -503,10 +508,9 @@ fn a_metaserver_that_starts_again_fences_whom_it_has_forgotten() {
     }
 }
 
-/// One iod is killed and comes back: what was to go there waits or goes by the metaserver, and
-/// nothing is lost.
+/// One iod is killed and returns: its data waits or passes the metaserver, and nothing is lost.
 #[test]
-fn an_iod_that_is_killed_loses_nothing() {
+fn killed_iod_loses_nothing() {
     let Some(mut cluster) = Cluster::start(&[]) else { return };
     let user = cluster.user(1);
     let whole = data(4 << 20);
@@ -518,7 +522,7 @@ fn an_iod_that_is_killed_loses_nothing() {
     let port = cluster.iods[1].1;
     assert!(cluster.iods[1].0.end(Signal::KILL).code().is_none());
     std::thread::scope(|scope| {
-        // What needs the iod waits for it.
+        // Writes that need the iod wait for it.
         let written = scope.spawn(|| {
             block_on(async {
                 file.write_at(2 << 20, whole.slice(2 << 20..)).await.unwrap();
@@ -532,14 +536,14 @@ fn an_iod_that_is_killed_loses_nothing() {
     block_on(async {
         file.close().await.unwrap();
         let read = reader.read(b"file").await.unwrap();
-        assert!(read == whole, "it is not what was written");
+        assert!(read == whole, "it differs from the written data");
     });
 }
 
-/// One iod is killed and comes back, and the client writes to another: the COMMIT goes to both, and has
-/// all written again. That is done once.
+/// One iod is killed and returns, and the client writes to another: the COMMIT goes to both, and
+/// the client rewrites all data exactly once.
 #[test]
-fn what_is_written_again_is_so_once() {
+fn lost_data_is_rewritten_once() {
     let Some(mut cluster) = Cluster::start(&[]) else { return };
     let user = cluster.user(1);
     let file = block_on(async {
@@ -555,7 +559,7 @@ fn what_is_written_again_is_so_once() {
     assert!(cluster.iods[last].0.end(Signal::KILL).code().is_none());
     cluster.iods[last] = iod(&cluster.home, ["one", "two", "three"][last], "key", port);
     let (ended, end) = std::sync::mpsc::channel();
-    // The first stripe of a row is on the first of its iods. What is one WRITE needs no COMMIT.
+    // The first stripe of a row is on the first of its iods. A single WRITE needs no COMMIT.
     let rows = [100, 110].map(|row| row * 3 * 4096);
     std::thread::spawn(move || {
         block_on(async {
@@ -567,7 +571,7 @@ fn what_is_written_again_is_so_once() {
         });
         ended.send(()).unwrap();
     });
-    end.recv_timeout(PATIENCE).expect("it is safe, and not written again and again");
+    end.recv_timeout(PATIENCE).expect("the data is stable without repeated writes");
     let mut expected = data(2 << 20).to_vec();
     for at in rows.map(|at| usize::try_from(at).unwrap()) {
         expected[at..at + 4096].fill(7);
@@ -575,10 +579,10 @@ fn what_is_written_again_is_so_once() {
     assert!(block_on(cluster.user(2).read(b"file")).unwrap() == expected);
 }
 
-/// Who goes waits no longer for an iod that is away than for a server that is: what it had is ended
-/// when somebody else comes.
+/// A client that ends does not wait longer for an unreachable iod than for an unreachable server:
+/// its layout ends when another client needs the file.
 #[test]
-fn who_goes_does_not_wait_for_an_iod() {
+fn ending_client_does_not_wait_for_an_iod() {
     let Some(mut cluster) = Cluster::start(&[]) else { return };
     let client = cluster.client(1);
     let user = client.user(who());

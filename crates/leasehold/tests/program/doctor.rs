@@ -1,4 +1,4 @@
-//! `leasehold doctor`: it looks, says what it found, and changes nothing.
+//! `leasehold doctor`: it checks the machine, reports its findings, and changes nothing.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::support::{Home, Serving, leasehold, run};
 
-/// What is found, by what it is about.
+/// Returns the findings.
 fn findings(words: &[&str]) -> Vec<Value> {
     let (code, told, complaint) = run(leasehold(&[&["doctor", "--json"], words].concat()));
     assert_eq!(complaint, "");
     let told: Value = serde_json::from_str(&told).unwrap();
     let found = told["findings"].as_array().unwrap().clone();
-    // The exit code tells a script whether something keeps the server from working.
+    // The exit code reports if a fault prevents serving.
     let is_bad = found.iter().any(|finding| finding["verdict"] == "bad");
     assert_eq!(code, i32::from(is_bad), "{found:?}");
     found
@@ -24,7 +24,7 @@ fn about<'a>(findings: &'a [Value], about: &str) -> &'a Value {
 }
 
 #[test]
-fn a_directory_is_looked_at_and_nothing_is_changed() {
+fn directory_is_checked_without_changes() {
     let home = Home::new();
     let (data, state) = (home.path("data"), home.path("state"));
     let before = fs::read_dir(home.path("")).unwrap().count();
@@ -40,7 +40,7 @@ fn a_directory_is_looked_at_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_unless_our_server_has_it() {
+fn port_in_use_is_reported_unless_our_server_has_it() {
     let home = Home::new();
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap();

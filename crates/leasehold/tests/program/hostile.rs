@@ -1,5 +1,5 @@
-//! Clients that mean no good, or are many: memory stays bounded, the log says it once, and others
-//! are served on.
+//! Malicious or numerous clients: memory stays bounded, the log reports the problem once, and the
+//! server continues to serve other clients.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -18,21 +18,21 @@ const GETATTR: u32 = 1;
 const LOOKUP: u32 = 3;
 const READ: u32 = 6;
 
-/// The longest that an honest client may wait for an answer: far more than it does on a machine that
-/// does much else, and far less than it would if it had to wait for the others.
+/// The longest wait of an honest client for a reply: far above its wait on a busy machine, and far
+/// below its wait behind the attackers.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a server may hold that many clients ask for little, in MiB.
+/// The memory limit with many clients that need little, in MiB.
 const SMALL: u64 = 64;
 
-/// What it may hold for half records, or for replies that nobody reads: 256 MiB for each of its two
-/// threads, and what it is made of.
+/// The memory limit with incomplete records, or with unread replies: 256 MiB for each of the two
+/// threads, and the base memory.
 const LARGE: u64 = 2 * 256 + 128;
 
-/// One at a time: the descriptors of this process are for all tests.
+/// One test at a time: all tests share the descriptors of this process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A server, and what it logs.
+/// A server, and its log.
 struct Attacked {
     serving: Serving,
     home: Home,
@@ -44,7 +44,7 @@ struct Attacked {
 
 impl Attacked {
     fn new() -> Self {
-        // A test that failed is no reason to fail others.
+        // A failed test must not fail others.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         raise_limit();
         let home = Home::new();
@@ -56,19 +56,19 @@ impl Attacked {
         Self { serving, home, address, root, start: Instant::now(), _turn: turn }
     }
 
-    /// A connection from an address of its own, where others than the honest client are.
+    /// Connects from a separate address, which the honest client does not use.
     fn connect(&self) -> TcpStream {
         self.try_connect().unwrap()
     }
 
     fn try_connect(&self) -> std::io::Result<TcpStream> {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        // Its ports must not all be in use by connections of a moment ago.
+        // The ports must not all be in use by recent connections.
         let [_, _, high, low] = self.serving.child.id().to_be_bytes();
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 66, high, low), 0)))?;
         connect(&socket, &self.address)?;
-        // Thousands of ports must not be in use for a minute after the test.
+        // Thousands of ports must not stay in use for a minute after the test.
         sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -76,14 +76,14 @@ impl Attacked {
         Ok(stream)
     }
 
-    /// The message of a GETATTR of the root, as a record.
+    /// Returns a GETATTR of the root, as a record.
     fn getattr(&self) -> Vec<u8> {
         let handle = [&32_u32.to_be_bytes()[..], &self.root].concat();
         record(&call(NFS, GETATTR, &handle))
     }
 
-    /// Says that it was served well all the time, and whoever comes now is too; that the server
-    /// held no more memory than so much, in MiB; and that it tells of it, and not too often.
+    /// Checks that the honest client and a new client were served, that the server's memory stayed
+    /// below the limit in MiB, and that it logged the problem at a limited rate.
     fn is_well(&self, honest: Honest, memory_max: u64, warning: Option<&str>) {
         honest.was_served();
         assert!(over_stream(self.address, &call(NFS, 0, &[])).starts_with(&success()));
@@ -95,12 +95,12 @@ impl Attacked {
         let log = fs::read_to_string(self.home.path("log")).unwrap();
         let lines: Vec<_> = log.lines().filter(|line| line.contains(" WARN ")).collect();
         assert!(warning.is_none_or(|text| lines.iter().any(|line| line.contains(text))), "{log}");
-        // One a second at most of each kind, and a few kinds.
+        // At most one line per second of each kind, and a few kinds.
         let lines_max = 4 + 2 * self.start.elapsed().as_secs();
         assert!(lines.len() as u64 <= lines_max, "{log}");
     }
 
-    /// Begins to be an honest client.
+    /// Starts an honest client.
     fn honest(&self) -> Honest {
         let (address, message) = (self.address, self.getattr());
         let over = Arc::new(AtomicBool::new(false));
@@ -123,14 +123,14 @@ impl Attacked {
     }
 }
 
-/// A client that asks for the root's attributes again and again.
+/// A client that reads the root's attributes repeatedly.
 struct Honest {
     over: Arc<AtomicBool>,
     thread: JoinHandle<(u32, Duration)>,
 }
 
 impl Honest {
-    /// Ends it: it was answered all the time.
+    /// Ends the client and checks that it was always served.
     fn was_served(self) {
         self.over.store(true, Ordering::Relaxed);
         let (count, longest) = self.thread.join().unwrap();
@@ -138,7 +138,7 @@ impl Honest {
     }
 }
 
-/// Allows as many descriptors as the system grants; the server does so itself.
+/// Raises the limit on descriptors to the system's maximum; the server does the same.
 fn raise_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -151,7 +151,7 @@ fn record(message: &[u8]) -> Vec<u8> {
     [&mark.to_be_bytes(), message].concat()
 }
 
-/// The next record of a stream.
+/// Receives the next record of a stream.
 fn receive(stream: &mut TcpStream) -> Vec<u8> {
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).unwrap();
@@ -183,7 +183,7 @@ fn a_thousand_busy_connections() {
 fn ten_thousand_idle_connections() {
     let server = Attacked::new();
     let honest = server.honest();
-    // As many as this machine lets a process have, where that is less.
+    // Fewer connections if the machine's limit for a process is lower.
     let limit = raise_limit();
     let wanted = 10_500.min(limit * 3 / 5);
     let streams: Vec<_> = (0..wanted).filter_map(|_| server.try_connect().ok()).collect();
@@ -197,7 +197,7 @@ fn slow_senders() {
     let server = Attacked::new();
     let honest = server.honest();
     let mut streams: Vec<_> = (0..500).map(|_| server.connect()).collect();
-    // The head of a record of a mebibyte, and a byte of it at a time.
+    // The head of a record of a mebibyte, and one byte of it at a time.
     for stream in &mut streams {
         stream.write_all(&0x8010_0000_u32.to_be_bytes()).unwrap();
     }
@@ -229,7 +229,7 @@ fn endless_fragments() {
         for _ in 0..100 {
             let mut stream = server.connect();
             let endless = fragment.repeat(10_000);
-            // It may be closed before all is sent.
+            // The server may close the connection before all is sent.
             let sent = stream.write_all(&endless);
             let mut rest = [0; 1];
             match stream.read(&mut rest) {
@@ -250,7 +250,7 @@ fn records_that_never_end() {
     let mut streams = Vec::new();
     for _ in 0..1500 {
         let mut stream = server.connect();
-        // It may be its turn to be closed.
+        // The server may close this connection.
         let _ = stream.write_all(&part);
         streams.push(stream);
     }
@@ -258,7 +258,7 @@ fn records_that_never_end() {
 }
 
 #[test]
-fn whoever_goes_without_a_word() {
+fn clients_that_disconnect_silently() {
     let server = Attacked::new();
     let honest = server.honest();
     let handle = [&32_u32.to_be_bytes()[..], &server.root].concat();
@@ -267,7 +267,7 @@ fn whoever_goes_without_a_word() {
         let mut stream = server.connect();
         stream.write_all(&read[..read.len() - at % 2]).unwrap();
         if at % 4 < 2 {
-            // It ends in order rather than with a reset.
+            // The connection closes orderly, without a reset.
             sockopt::set_socket_linger(&stream, None).unwrap();
         }
     }
@@ -286,7 +286,7 @@ fn datagrams_of_nonsense() {
 }
 
 #[test]
-fn replies_that_nobody_reads() {
+fn unread_replies() {
     let server = Attacked::new();
     fs::write(server.home.path("data/file"), vec![7; 1 << 20]).unwrap();
     let lookup = [&32_u32.to_be_bytes()[..], &server.root, &4_u32.to_be_bytes(), b"file"].concat();

@@ -1,5 +1,5 @@
-//! Callers of an iod that no metaserver has sent, or that do more than a metaserver sent them for: an
-//! iod refuses each of these calls. The iods need root to tell users apart.
+//! Callers of an iod without a layout from a metaserver, or with calls beyond their layout: an iod
+//! rejects each of these calls. The iods need root to distinguish users.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::support::{PATIENCE, put, who};
 
 const LENGTH: u32 = 60_000;
 
-/// A user of this machine without privilege.
+/// An unprivileged user of this machine.
 const USER: u32 = 1000;
 
-/// Takes a lease, asks for a layout of that kind, and gives the lease back.
+/// Takes a lease, requests a layout of that kind, and returns the lease.
 fn try_lay_out(server: &Mounted, file: Handle, kind: Kind, caller: &Credential) -> Layout {
     let terms = Terms { kind, term_ms: 60_000, opportune: false, space: 0 };
     let wanted = vec![Wanted { object: file, terms, reclaim: false }];
@@ -35,14 +35,14 @@ fn try_lay_out(server: &Mounted, file: Handle, kind: Kind, caller: &Credential) 
     let grant = held[0].grant;
     assert!(grant.cachable);
     let layout = block_on(server.nfs.objects(caller, &file, kind)).unwrap().done().unwrap();
-    // Other clients do not wait for this client, which goes on all the same.
+    // Other clients do not wait for this client, which continues to use the layout.
     let returned = Returned { object: file, serial: grant.serial, open: Open::No };
     let asked = leases.lease(caller, Vec::new(), vec![returned], Progress::Recovered);
     block_on(asked).unwrap();
     layout
 }
 
-/// The same, for a caller that is sent to the iods.
+/// Does the same, for a caller that receives a layout.
 fn laid_out(server: &Mounted, file: Handle, kind: Kind) -> Layout {
     let layout = try_lay_out(server, file, kind, &who());
     assert_eq!(layout.objects.0.len(), 3);
@@ -63,7 +63,8 @@ fn by_stream(cluster: &Cluster, object: &Object) -> Nfs {
     session(cluster, object, Calling::stream(), SourcePort::Any)
 }
 
-/// The ways to reach an object's iod: by TCP and UDP, from a privileged port and from another port.
+/// Returns the ways to reach an object's iod: over TCP and UDP, from a privileged port and from
+/// another port.
 fn ways(cluster: &Cluster, object: &Object) -> Vec<Nfs> {
     let ports = [SourcePort::PrivilegedIfPossible, SourcePort::Any];
     let transports = [Calling::stream, Calling::datagram];
@@ -71,7 +72,7 @@ fn ways(cluster: &Cluster, object: &Object) -> Vec<Nfs> {
     both.map(|(calling, port)| session(cluster, object, calling, port)).collect()
 }
 
-/// The reads and changes of an object that an iod lets a caller do.
+/// Returns the operations on an object that an iod permits to a caller.
 fn allowed(nfs: &Nfs, caller: &Credential, object: &Handle) -> Vec<&'static str> {
     let set = |changes| block_on(nfs.setattr(caller, object, &changes, None));
     let mode = SetAttributes { mode: Some(0o666), ..SetAttributes::default() };
@@ -88,7 +89,7 @@ fn allowed(nfs: &Nfs, caller: &Credential, object: &Handle) -> Vec<&'static str>
     done.into_iter().filter_map(|(name, is_done)| is_done.then_some(name)).collect()
 }
 
-/// Credentials that any client can send, among them all that follow from numbers that were told.
+/// Returns credentials that any client can send, including all that follow from known numbers.
 fn forged(layouts: &[&Layout]) -> Vec<Credential> {
     let told: Vec<u32> = layouts.iter().flat_map(|it| [it.user, it.group]).collect();
     let near = told.iter().flat_map(|number| (0..3).flat_map(move |by| [number - by, number + by]));
@@ -112,10 +113,10 @@ fn read_all(server: &Mounted, file: &Handle) -> Bytes {
     block_on(server.nfs.read(&who(), file, 0, LENGTH)).unwrap().done().unwrap().data
 }
 
-/// An attacker read a file under a lease, and wrote its objects by AUTH_NONE and by the number that
-/// the metaserver told the attacker.
+/// An attacker read a file under a lease, and wrote its objects with AUTH_NONE and with the number
+/// from the metaserver.
 #[test]
-fn a_caller_that_was_not_sent_reads_and_changes_no_object() {
+fn caller_without_layout_reads_and_changes_no_object() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &data(LENGTH)));
@@ -129,9 +130,9 @@ fn a_caller_that_was_not_sent_reads_and_changes_no_object() {
     assert!(read_all(&plain, &file) == data(LENGTH), "an object was changed");
 }
 
-/// A client that is to read an object does nothing else at the iod, and does not learn its owner.
+/// A client with a layout for reading can do nothing else at the iod, and does not learn the owner.
 #[test]
-fn a_layout_to_read_writes_nothing() {
+fn read_layout_permits_no_writes() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &data(LENGTH)));
@@ -152,9 +153,9 @@ fn a_layout_to_read_writes_nothing() {
     assert!(read_all(&plain, &file) == data(LENGTH), "an object was changed");
 }
 
-/// A layout to write is good for its file alone, and changes no owner, mode or size.
+/// A layout for writing is valid only for its file, and permits no change of owner, mode or size.
 #[test]
-fn a_layout_to_write_is_good_for_its_file_alone() {
+fn write_layout_is_valid_only_for_its_file() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let [file, other] =
@@ -176,7 +177,7 @@ fn a_layout_to_write_is_good_for_its_file_alone() {
     }
 }
 
-/// After a change of a file's mode a client that had read the file still read and wrote its
+/// After a change of a file's mode, a client that had read the file could still read and write its
 /// objects.
 #[test]
 fn a_fence_takes_effect_at_once_for_reads_and_writes() {
@@ -202,9 +203,9 @@ fn a_fence_takes_effect_at_once_for_reads_and_writes() {
     assert_eq!(allowed(&ways[0], &writer, &object.object), ["READ", "WRITE", "COMMIT"]);
 }
 
-/// The numbers outlive a start of the iod, which keeps no list of clients.
+/// The numbers survive a restart of the iod, which keeps no list of clients.
 #[test]
-fn an_iod_that_starts_again_knows_whom_it_lets_in() {
+fn restarted_iod_knows_admitted_clients() {
     let Some(mut cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &data(LENGTH)));
@@ -220,10 +221,10 @@ fn an_iod_that_starts_again_knows_whom_it_lets_in() {
     assert_eq!(allowed_to(who()), [] as [&str; 0]);
 }
 
-/// The objects of a backup may belong to the numbers that a client has: the iod lets no client in
-/// before its metaserver has judged the iod, and none if the iod is older.
+/// The objects of a backup may belong to the numbers of a client: the iod admits no client before
+/// its metaserver has verified it, and none if it was rolled back.
 #[test]
-fn an_iod_from_a_backup_lets_no_client_in() {
+fn iod_from_backup_admits_no_client() {
     let Some(mut cluster) = Cluster::start(&[]) else { return };
     let plain = cluster.mount();
     let file = block_on(put(&plain, b"file", &data(LENGTH)));
@@ -246,16 +247,17 @@ fn an_iod_from_a_backup_lets_no_client_in() {
         block_on(nfs.read(&caller, &object.object, 0, 8)).is_ok_and(|it| it.done().is_ok())
     };
     assert!(read(&cluster, PATIENCE), "the iod is current");
-    // The test writes the backup in place, so that the handle and the owner of the object are good.
+    // The test restores the backup in place, so that the handle and the owner of the object stay
+    // valid.
     start_again(&mut cluster, &|cluster| restore_in_place(&cluster.home, name));
-    // The wait is far longer than the metaserver takes to find the new connection.
+    // The wait is far longer than the metaserver needs to notice the new connection.
     assert!(!read(&cluster, Duration::from_secs(8)), "the client read the backup");
 }
 
-/// A caller whose word about its user is not believed is the anonymous user, and is sent to no iod,
-/// though the rule of the export believes other callers.
+/// A caller with a rejected credential is the anonymous user, and receives no layout, although the
+/// rule of the export trusts other callers.
 #[test]
-fn a_caller_that_is_not_believed_is_sent_nowhere() {
+fn untrusted_caller_receives_no_layout() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let file = block_on(put(&cluster.mount(), b"file", &data(LENGTH)));
     let server = cluster.leased(9);
@@ -263,5 +265,5 @@ fn a_caller_that_is_not_believed_is_sent_nowhere() {
     let told = try_lay_out(&server, file, Kind::Read, &nobody);
     assert_eq!(told.objects.0.len(), 0, "{told:?}");
     let read = block_on(server.nfs.read(&nobody, &file, 0, 8)).unwrap().done();
-    assert_ne!(read.err(), Some(Status::Access), "anybody may read it");
+    assert_ne!(read.err(), Some(Status::Access), "all users may read it");
 }

@@ -72,7 +72,7 @@ impl Holder {
         self.call(leases::NUMBER, &args)
     }
 
-    /// Asks until the server grants it, which it does not while calls run that began before.
+    /// Requests a lease until the server grants it; earlier calls may delay the grant.
     fn granted(&mut self, object: Handle, kind: Kind) -> lease::Grant {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -87,8 +87,8 @@ impl Holder {
         }
     }
 
-    /// Asks until what it gets may be cached: the kernel takes a program that another test just
-    /// starts, before it is another, for one that has the file open too.
+    /// Requests a lease until the client may cache: while another test starts a program, the kernel
+    /// briefly counts the file as open in the forked process.
     fn cachable(&mut self, object: Handle, kind: Kind) -> lease::Grant {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -135,7 +135,7 @@ impl Holder {
         self.send(&[bytes(&head), bytes(args)].concat());
     }
 
-    /// What the server wants back, by itself.
+    /// Receives a recall from the server.
     fn evicted(&mut self) -> evict::Lease {
         let call = self.receive();
         let mut reader = Reader::new(&call);
@@ -161,7 +161,7 @@ impl Holder {
     }
 }
 
-/// The results in a reply.
+/// Decodes the results in a reply.
 fn results<T: for<'a> Decode<'a>>(reply: &Bytes) -> T {
     let mut reader = Reader::new(reply);
     let head = rpc::Reply::decode(&mut reader).unwrap();
@@ -169,20 +169,20 @@ fn results<T: for<'a> Decode<'a>>(reply: &Bytes) -> T {
     decode_all(&mut reader).unwrap()
 }
 
-/// What a plain client gets.
+/// Returns the results of a call of a plain client.
 fn plain<T: for<'a> Decode<'a>>(address: SocketAddr, procedure: u32, args: &impl Encode) -> T {
     plain_as((geteuid().as_raw(), getegid().as_raw()), address, procedure, args)
 }
 
-/// The results of a call that a plain client makes as a user and a group.
+/// Returns the results of a call that a plain client makes as a user and a group.
 fn plain_as<T: for<'a> Decode<'a>>(
     user: (u32, u32),
     address: SocketAddr,
     procedure: u32,
     args: &impl Encode,
 ) -> T {
-    /// The number of the next call. The duplicate request cache answers a repeated number, so a
-    /// repeated call with the number of the first would get the first answer JUKEBOX again.
+    /// The xid of the next call. The duplicate request cache would reply to a repeated xid with the
+    /// first reply, JUKEBOX.
     static XID: AtomicU32 = AtomicU32::new(9);
     let xid = XID.fetch_add(1, Ordering::Relaxed);
     let reply = Bytes::from(over_stream(address, &call_as(user, xid, procedure, &bytes(args))));
@@ -220,15 +220,15 @@ fn served() -> Home {
 }
 
 /// The list of lease clients was written by a thread that acted as the last caller, who may not
-/// write the state directory. No client got a lease, and each new mount hung.
+/// write the state directory. No client received a lease, and each new mount hung.
 #[test]
-fn leases_are_granted_after_ordinary_users_alone_used_the_server() {
+fn leases_are_granted_after_ordinary_users_have_used_the_server() {
     const CREATE: u32 = 8;
     let home = served();
     fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o777)).unwrap();
     let (_serving, address) = start(&home);
     let file = file(address);
-    // The calls reach every event loop, so that each loop acts as the user last.
+    // The calls reach every event loop, so that each loop last acted as the user.
     let place = [opaque(&root(address)), opaque(b"made")].concat();
     let unchecked_without_attributes = [0; 28];
     let args = [&place[..], &unchecked_without_attributes].concat();
@@ -246,9 +246,9 @@ fn leases_are_granted_after_ordinary_users_alone_used_the_server() {
 }
 
 #[test]
-fn a_plain_client_reads_what_a_holder_brings_back() {
+fn plain_client_reads_data_that_a_holder_writes_back() {
     let home = served();
-    // What the test itself does to the file goes by.
+    // The test's own changes of the file do not recall leases.
     let (_serving, address) = start_with(&home, &["--no-local-coherence"]);
     let file = file(address);
     let mut holder = Holder::connect(address);
@@ -256,7 +256,7 @@ fn a_plain_client_reads_what_a_holder_brings_back() {
     holder.granted(file, Kind::Write);
     let reader = thread::spawn(move || {
         let end = Instant::now() + PATIENCE;
-        // Told to come again, should this take long.
+        // The server may reply "retry later" if the recall takes long.
         loop {
             match read_all(address, file) {
                 Err(Status::Jukebox) if Instant::now() < end => {}
@@ -266,14 +266,14 @@ fn a_plain_client_reads_what_a_holder_brings_back() {
     });
     let evicted = holder.evicted();
     assert_eq!(evicted.object, file);
-    // As by a write of the holder.
+    // The change stands for a write of the holder.
     fs::write(home.path("data/file"), "new").unwrap();
     holder.give_back(evicted);
     assert_eq!(reader.join().unwrap().unwrap(), "new");
 }
 
 #[test]
-fn a_holder_is_waited_for_after_a_restart_and_can_be_forgotten() {
+fn restart_waits_for_holder_that_can_be_forgotten() {
     let home = served();
     let (mut serving, address) = start(&home);
     let mut holder = Holder::connect(address);
@@ -291,12 +291,12 @@ fn a_holder_is_waited_for_after_a_restart_and_can_be_forgotten() {
     let found: lookup::Reply = plain(address, lookup::NUMBER, &name);
     assert_eq!(found.done().unwrap_err(), Status::Jukebox);
     let (code, _, error) = run(leasehold(&["forget", "nobody", "--state", &state]));
-    assert!(code == 1 && error.contains("there is no client"), "{error}");
+    assert!(code == 1 && error.contains("no client"), "{error}");
     let (code, said, _) = run(leasehold(&["forget", "6120", "--state", &state]));
     assert_eq!((code, said), (0, format!("forgot {id}\n")));
     let file = file(address);
     assert_eq!(read_all(address, file).unwrap(), "old");
-    // It finds out, and may begin anew.
+    // The holder learns of the new epoch, and may start again.
     let mut holder = Holder::connect(address);
     holder.epoch = epoch;
     assert!(matches!(holder.wanted(file, Kind::Write), Answer::Epoch(now) if now > epoch));
@@ -311,17 +311,17 @@ fn a_holder_is_waited_for_after_a_restart_and_can_be_forgotten() {
 }
 
 #[test]
-fn who_waits_for_whom_is_shown() {
+fn waiting_requests_and_holders_are_shown() {
     let home = served();
     let (_serving, address) = start(&home);
     let file = file(address);
     let mut holder = Holder::connect(address);
     holder.hello();
     holder.granted(file, Kind::Write);
-    // Who is sent away comes again.
+    // A client that receives "retry later" retries.
     let reader = thread::spawn(move || while read_all(address, file).is_err() {});
     let state = home.path("state");
-    let who = ": \"laptop\", from whom it is wanted back\n    1 call of clients without leases waits \
+    let who = ": \"laptop\", recalled\n    1 call of clients without leases waits \
                for it\n";
     let end = Instant::now() + PATIENCE;
     loop {
@@ -337,7 +337,7 @@ fn who_waits_for_whom_is_shown() {
 }
 
 #[test]
-fn a_holder_that_is_silent_keeps_a_plain_client_for_two_seconds() {
+fn silent_holder_delays_a_plain_client_for_two_seconds() {
     let home = served();
     let (_serving, address) = start(&home);
     let file = file(address);
@@ -351,7 +351,7 @@ fn a_holder_that_is_silent_keeps_a_plain_client_for_two_seconds() {
 }
 
 #[test]
-fn leases_are_served_by_datagrams_as_by_streams() {
+fn leases_are_served_over_udp_as_over_tcp() {
     let home = Home::new();
     let (_serving, address) = start(&home);
     let head = rpc::Call {
@@ -370,7 +370,7 @@ fn leases_are_served_by_datagrams_as_by_streams() {
 }
 
 #[test]
-fn a_program_of_the_server_waits_until_the_holder_has_vacated() {
+fn local_program_waits_until_the_holder_returns_the_lease() {
     let home = served();
     let (_serving, address) = start(&home);
     let file = file(address);
@@ -392,7 +392,7 @@ fn a_program_of_the_server_waits_until_the_holder_has_vacated() {
 }
 
 #[test]
-fn who_holds_names_is_told_when_a_program_changes_them() {
+fn holder_of_names_is_notified_of_changes_by_a_program() {
     let home = served();
     let (_serving, address) = start(&home);
     let directory = Handle::new(&root(address)).unwrap();
@@ -407,7 +407,7 @@ fn who_holds_names_is_told_when_a_program_changes_them() {
 }
 
 #[test]
-fn what_a_program_has_open_to_write_is_not_cached() {
+fn file_open_for_writing_by_a_program_is_not_cached() {
     let home = served();
     let (_serving, address) = start(&home);
     let file = file(address);

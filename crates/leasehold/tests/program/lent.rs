@@ -1,6 +1,6 @@
-//! Leases for clients where there are several metaservers: what a client of one keeps is brought back
-//! before a client of another sees the file, and data goes to the iods all the same. They are told
-//! apart there, so the iods need root.
+//! Leases for clients of several metaservers: cached data of a client of one metaserver is written
+//! back before a client of another reads the file, and data goes to the iods nevertheless. The iods
+//! must distinguish users, so they need root.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// None where iods cannot tell users apart.
+    /// Starts a cluster; `None` if iods cannot distinguish users.
     fn start() -> Option<Self> {
         if !geteuid().is_root() {
             return None;
@@ -49,7 +49,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Starts a metaserver over what it has.
+    /// Starts a metaserver on its existing state.
     fn serve(&self, number: usize) -> Serving {
         let names = self.home.path(&format!("names{number}"));
         let listen = format!("127.0.0.1:{}", self.ports[number]);
@@ -84,7 +84,7 @@ impl Cluster {
         Mounted { nfs, ..mounted }
     }
 
-    /// A client of a metaserver.
+    /// Connects a client to a metaserver.
     fn user(&self, at: usize, number: u8) -> User {
         let mounted = self.leased(at, number);
         let nfs = mounted.nfs;
@@ -97,7 +97,7 @@ impl Cluster {
         client.user(who)
     }
 
-    /// The bytes of calls and replies at both metaservers.
+    /// Returns the bytes of calls and replies at both metaservers.
     fn bytes(&self) -> u64 {
         let bytes_at = |at: usize| {
             let (_, text, _) = run(leasehold(&["status", "--json", "--state", &self.state(at)]));
@@ -109,10 +109,10 @@ impl Cluster {
     }
 }
 
-/// What a client has written and not saved, one of the other metaserver reads; then the other way
-/// round, and each time the file has its home at the first.
+/// A client of the other metaserver reads data that a client has written and not saved; then in the
+/// opposite direction. The home of the file is the first metaserver each time.
 #[test]
-fn what_a_client_keeps_one_of_another_metaserver_sees() {
+fn client_of_another_metaserver_sees_cached_writes() {
     let Some(cluster) = Cluster::start() else { return };
     let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
     let whole = data(256 << 10);
@@ -122,16 +122,19 @@ fn what_a_client_keeps_one_of_another_metaserver_sees() {
             let file = one.create(name.as_bytes(), MODE, false).await.unwrap();
             file.write_at(0, whole.clone()).await.unwrap();
             let seen = other.read(name.as_bytes()).await.unwrap();
-            assert!(seen == whole, "round {round}: what is kept is not seen");
+            assert!(seen == whole, "round {round}: cached data is not visible");
             let there = other.open(name.as_bytes(), OpenHow::READ_WRITE).await.unwrap();
             there.write_at(1000, whole.slice(..4000)).await.unwrap();
             let seen = one.read(name.as_bytes()).await.unwrap();
-            assert!(seen[1000..5000] == whole[..4000], "round {round}: nor the other way round");
+            assert!(
+                seen[1000..5000] == whole[..4000],
+                "round {round}: cached data is not visible in the opposite direction"
+            );
             there.close().await.unwrap();
             file.close().await.unwrap();
         }
     });
-    // A plain client of either has it, and what it writes both see.
+    // A plain client of either metaserver reads it, and both clients see its writes.
     let plain = cluster.mount(1);
     let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file0")).unwrap().done().unwrap();
     let what = (Bytes::from_static(b"plain"), write::Stability::FileSync);
@@ -142,10 +145,10 @@ fn what_a_client_keeps_one_of_another_metaserver_sees() {
     }
 }
 
-/// What a client makes, renames and removes one of the other metaserver sees, which has looked for it
-/// before; and what nobody changes it looks for by no call.
+/// A client of the other metaserver that has looked a name up before sees its creation, rename and
+/// removal. Lookups of unchanged names need no call.
 #[test]
-fn names_that_a_client_changes_one_of_another_metaserver_sees() {
+fn client_of_another_metaserver_sees_name_changes() {
     let Some(cluster) = Cluster::start() else { return };
     let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
     block_on(one.create_directory(b"here", MODE)).unwrap();
@@ -164,7 +167,7 @@ fn names_that_a_client_changes_one_of_another_metaserver_sees() {
             assert_eq!((seen(watcher), seen(maker)), ([false; 2], [false; 2]));
             block_on(maker.write(from.as_bytes(), MODE, Bytes::from_static(b"data"))).unwrap();
             assert_eq!((seen(watcher), seen(maker)), ([true, false], [true, false]), "made");
-            // By who did not make it.
+            // The client that did not create the name renames it.
             block_on(watcher.rename(from.as_bytes(), to.as_bytes())).unwrap();
             assert_eq!((seen(maker), seen(watcher)), ([false, true], [false, true]), "renamed");
             block_on(maker.remove(to.as_bytes())).unwrap();
@@ -179,11 +182,11 @@ fn names_that_a_client_changes_one_of_another_metaserver_sees() {
         assert_eq!(seen(), [true, false]);
     }
     let cost = cluster.bytes() - bytes;
-    assert!(cost < 2000, "{cost} bytes for what is known");
+    assert!(cost < 2000, "{cost} bytes for known names");
 }
 
-/// Two clients of two metaservers make and remove names in one directory as fast as they can: each sees
-/// what the other has done, and neither waits for long.
+/// Two clients of two metaservers create and remove names in one directory at full speed: each sees
+/// the other's changes, and neither waits long.
 #[test]
 fn two_metaservers_change_names_in_one_directory() {
     let Some(cluster) = Cluster::start() else { return };
@@ -215,18 +218,19 @@ fn two_metaservers_change_names_in_one_directory() {
     assert!(longest.iter().all(|longest| *longest < term), "a lease is waited out: {longest:?}");
 }
 
-/// Nothing but names, sizes and leases goes by the metaservers.
+/// Only names, sizes and leases pass the metaservers.
 #[test]
-fn data_goes_to_the_iods_where_there_are_several_metaservers() {
+fn data_goes_to_the_iods_with_several_metaservers() {
     let Some(cluster) = Cluster::start() else { return };
     let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
     data_goes_to_the_iods(&one, &other, || cluster.bytes());
 }
 
-/// What a client was told outlives no restart of its metaserver, also where who comes next only reads
-/// and has looked at the file before: it looks once more, and finds what was forgotten.
+/// A client's layout does not survive a restart of its metaserver, even if the next client only
+/// reads and has looked the file up before: it looks the file up again, which fences the forgotten
+/// client.
 #[test]
-fn who_was_forgotten_is_refused_once_another_metaserver_reads() {
+fn forgotten_client_is_fenced_before_another_metaserver_reads() {
     let Some(mut cluster) = Cluster::start() else { return };
     let (whole, reader) = (data(60_000), cluster.mount(0));
     let file = block_on(put(&reader, b"file", &whole));
@@ -242,7 +246,7 @@ fn who_was_forgotten_is_refused_once_another_metaserver_reads() {
     silent.write_by(&cluster.runtime, &objects[0], b"in time").unwrap();
     cluster.metaservers[1].end(Signal::KILL);
     cluster.metaservers[1] = cluster.serve(1);
-    // Nobody has leases of before.
+    // No other client holds earlier leases.
     let forget = leasehold(&["forget", "0909", "--state", &cluster.state(1)]);
     let (code, _, error) = run(forget);
     assert_eq!(code, 0, "{error}");

@@ -15,7 +15,7 @@ use rustix::process::{getegid, geteuid};
 
 use crate::support::{Home, NFS, PATIENCE, Serving, address, mount, success};
 
-/// How a directory is listed: the procedure, and how many bytes of a reply are asked for.
+/// The way of listing a directory: the procedure, and the requested size of a reply in bytes.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Version2(u32),
@@ -38,7 +38,7 @@ impl Client {
         Self { stream, root: mount(address)[32..64].to_vec(), xid: 0 }
     }
 
-    /// The results of a call of this user.
+    /// Returns the results of a call of this user.
     fn call(&mut self, version: u32, procedure: u32, args: &impl Encode) -> Vec<u8> {
         self.xid += 1;
         let mut writer = Writer::new();
@@ -60,8 +60,8 @@ impl Client {
         reply.split_off(24)
     }
 
-    /// One page of the root: its names, each with the position behind it, and whether it was the
-    /// last.
+    /// Returns one page of the root: its names, each with the position after it, and true if the
+    /// page is the last.
     fn page(&mut self, how: How, from: u64) -> (Vec<(Vec<u8>, u64)>, bool) {
         let (cookie, verifier) = (Cookie(from), [0; 8]);
         let directory = nfs3::Handle::new(&self.root).unwrap();
@@ -96,13 +96,13 @@ impl Client {
         }
     }
 
-    /// Gives every entry of the root to `see`; how many calls that took.
+    /// Passes every entry of the root to `see`; returns the number of calls.
     fn list(&mut self, how: How, mut see: impl FnMut(Vec<u8>)) -> u32 {
         let (mut cookie, mut calls) = (0, 0);
         loop {
             let (entries, end) = self.page(how, cookie);
             calls += 1;
-            assert!(end || !entries.is_empty(), "a page that is not the last has entries");
+            assert!(end || !entries.is_empty(), "a page before the last has no entries");
             for (name, behind) in entries {
                 see(name);
                 cookie = behind;
@@ -118,7 +118,7 @@ fn read<'a, T: Decode<'a>>(reply: &'a [u8]) -> T {
     decode_all(&mut Reader::of_part(reply)).unwrap()
 }
 
-/// File systems whose positions in directories are of different kinds: hashes, and numbers.
+/// Returns homes on file systems with different kinds of directory positions: hashes, and numbers.
 fn homes() -> [Home; 2] {
     [Home::new(), Home::within("/dev/shm")]
 }
@@ -129,7 +129,8 @@ fn lasting(number: u32) -> String {
     format!("lasting {number}")
 }
 
-/// Lists until all is done, and sees every lasting name once in each listing; how often it did.
+/// Lists repeatedly until `done`, and checks that each listing has every lasting name once; returns
+/// the number of listings.
 fn lists_well(client: &mut Client, how: How, done: &AtomicBool) -> u32 {
     let mut listings = 0;
     while listings < 2 || !done.load(Ordering::Relaxed) {
@@ -148,16 +149,16 @@ fn lists_well(client: &mut Client, how: How, done: &AtomicBool) -> u32 {
     listings
 }
 
-/// Other servers lose names, or list them twice, when names come and go meanwhile.
+/// Other servers lose names, or list them twice, if the directory changes meanwhile.
 #[test]
-fn lasting_names_come_once_while_others_come_and_go() {
+fn lasting_names_are_listed_once_during_changes() {
     const COMING: u32 = 100_000;
     const THERE_AT_ONCE: u32 = 500;
     for home in homes() {
         let path = |name: &str| home.0.path().join("data").join(name);
         for number in 0..LASTING {
             if number % 4 == 3 {
-                // Some are names of one file.
+                // Some are links to one file.
                 fs::hard_link(path(&lasting(0)), path(&lasting(number))).unwrap();
             } else {
                 fs::write(path(&lasting(number)), "").unwrap();
@@ -194,24 +195,24 @@ fn lasting_names_come_once_while_others_come_and_go() {
     }
 }
 
-/// The most memory that a process has had so far, in KiB.
+/// Returns the peak memory of a process, in KiB.
 fn peak_kib(process: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// A server that keeps a directory, or what it saw of it, needs hundreds of MiB for a large one.
-/// `LEASEHOLD_NAMES=1000000` makes it a million, with the same bound.
+/// A server that stores a directory, or its listing, needs hundreds of MiB for a large one.
+/// `LEASEHOLD_NAMES=1000000` tests a million names, with the same bound.
 #[test]
-fn a_large_directory_takes_no_memory() {
+fn large_directory_needs_no_memory() {
     const GROWTH_MAX_KIB: u64 = 32 << 10;
     let count: u64 =
         std::env::var("LEASEHOLD_NAMES").map_or(100_000, |count| count.parse().unwrap());
     for home in homes() {
         let path = |name: &str| home.0.path().join("data").join(name);
         for number in 0..count {
-            // Names of few files, but of no more than a file can have.
+            // The names link to few files, but each file stays within the limit on links.
             let of = number - number % 50_000;
             let (file, name) = (path(&format!("a name {of}")), path(&format!("a name {number}")));
             let made = if number == of { fs::write(name, "") } else { fs::hard_link(file, name) };

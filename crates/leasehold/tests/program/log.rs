@@ -1,4 +1,4 @@
-//! A log that cannot be written costs its lines, and no call.
+//! A log that cannot be written loses lines, but delays no call.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,13 +17,13 @@ use crate::support::{
     success,
 };
 
-/// Has a server log a line, by a MNT of a path that the server does not export.
+/// Makes a server log a line, by a MNT of a path that the server does not export.
 fn refused_mount(address: SocketAddr) {
     let reply = over_stream(address, &call(MOUNT, 1, b"\0\0\0\x05/none\0\0\0"));
     assert!(reply.starts_with(&success()) && reply[24..28] != [0; 4], "{reply:?}");
 }
 
-/// The number of lines that a server has lost, as its metrics say.
+/// Returns the number of lost lines, from the server's metrics.
 fn lost(ready: &Value) -> u64 {
     let base = ready["http"].as_str().unwrap();
     let host = base.strip_prefix("http://").unwrap().trim_end_matches('/');
@@ -38,7 +38,7 @@ fn lost(ready: &Value) -> u64 {
 fn until(mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < end, "it does not come about");
+        assert!(Instant::now() < end, "the condition is not reached");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -54,7 +54,7 @@ fn dev_full() -> Stdio {
     File::options().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that no process reads any more.
+/// Returns a pipe without a reader.
 fn closed() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     OwnedFd::from(writer).into()
@@ -62,7 +62,7 @@ fn closed() -> Stdio {
 
 /// The first line ended the loop that logged it, and the process stayed: every client hung.
 #[test]
-fn a_server_serves_on_where_its_log_cannot_be_written() {
+fn server_serves_when_its_log_cannot_be_written() {
     for format in ["plain", "json"] {
         for log in [dev_full, closed] {
             let home = Home::new();
@@ -80,14 +80,14 @@ fn a_server_serves_on_where_its_log_cannot_be_written() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_keeps_nobody_waiting() {
+fn unread_log_delays_no_call() {
     let home = Home::new();
     let (reader, writer) = std::io::pipe().unwrap();
     let log = OwnedFd::from(writer).into();
     let (mut serving, ready) = start(&home, &["--log", "trace"], log);
     let at = address(&ready);
     let handle = root(at);
-    // Each call logs a line, and all lines together are far more than the pipe takes.
+    // Each call logs a line, and all lines together far exceed the pipe's capacity.
     until(|| {
         for _ in 0..200 {
             assert_eq!(root(at), handle);
@@ -99,7 +99,7 @@ fn a_log_that_nobody_reads_keeps_nobody_waiting() {
 }
 
 #[test]
-fn the_log_tells_of_lost_lines_when_it_can_be_written_again() {
+fn log_reports_lost_lines_when_it_can_be_written_again() {
     let home = Home::new();
     let log = File::create(home.path("log")).unwrap();
     let (serving, ready) = start(&home, &[], log.into());
@@ -108,7 +108,7 @@ fn the_log_tells_of_lost_lines_when_it_can_be_written_again() {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&serving.child)), Resource::Fsize, limit).unwrap();
     };
-    // The limit acts as a full disk does.
+    // The limit has the effect of a full disk.
     limit(Some(1));
     until(|| {
         refused_mount(address(&ready));
@@ -124,9 +124,9 @@ fn the_log_tells_of_lost_lines_when_it_can_be_written_again() {
     assert!(told.contains("File too large") && told.contains("since_start="), "{told}");
 }
 
-/// Other commands that run for long.
+/// Other long-running commands.
 #[test]
-fn an_iod_and_a_database_of_names_go_on_without_a_log() {
+fn iod_and_database_of_names_run_without_a_log() {
     for log in [dev_full, closed] {
         let home = Home::new();
         let mut names = leasehold(&["names", "--listen", "127.0.0.1:0"]);
@@ -147,7 +147,7 @@ fn an_iod_and_a_database_of_names_go_on_without_a_log() {
 }
 
 #[test]
-fn a_server_whose_readiness_cannot_be_said_serves() {
+fn server_serves_when_its_ready_message_cannot_be_written() {
     for place in [dev_full, closed] {
         let home = Home::new();
         let at = port();
@@ -163,9 +163,9 @@ fn a_server_whose_readiness_cannot_be_said_serves() {
     }
 }
 
-/// A failure has its documented exit code, also where its message cannot be written.
+/// A failure has its documented exit code, also if its message cannot be written.
 #[test]
-fn a_command_fails_as_documented_where_nothing_can_be_said() {
+fn command_has_documented_exit_code_without_output() {
     let expected = run(leasehold(&["status", "--state", "/nonexistent"])).0;
     for log in [dev_full, closed] {
         let mut command = leasehold(&["status", "--state", "/nonexistent"]);

@@ -36,7 +36,7 @@ pub(crate) struct Cluster {
     pub(crate) metaservers: Vec<Option<Serving>>,
     window: Duration,
     strict: bool,
-    /// Further options of each.
+    /// Further options of each metaserver.
     more: &'static [&'static str],
 }
 
@@ -64,7 +64,7 @@ impl Cluster {
             let ready = serde_json::from_str(&serving.line()).unwrap();
             (serving, address(&ready).port())
         });
-        // Each has to be told of all before the first is started.
+        // Each metaserver needs the ports of all before the first starts.
         let ports = (0..count).map(|_| port()).collect();
         let (runtime, iods) = (Runtime::start().unwrap(), iods.into());
         let metaservers = (0..count).map(|_| None).collect();
@@ -125,7 +125,7 @@ fn with_key(mut command: Command, home: &Home) -> Command {
     command
 }
 
-/// What a name leads to, once that can be said.
+/// Looks a name up, and retries until the server replies.
 pub(crate) fn look(server: &Mounted, name: &str) -> Option<Handle> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -157,12 +157,13 @@ fn several_serve_one_file_system() {
     let data: Bytes = (0..20_000_u32).flat_map(u32::to_be_bytes).collect();
     let file = block_on(put(&servers[1], b"file", &data));
     for server in &servers {
-        assert_eq!(look(server, "file"), Some(file), "one handle at all");
+        assert_eq!(look(server, "file"), Some(file), "equal handles at all metaservers");
         assert_eq!(read(server, &file, data.len()), data);
     }
     assert_eq!(create(&servers[2], "file"), Err(Status::AlreadyExists));
 
-    // What one of them has made is there when that is back, and its clients go on elsewhere.
+    // Changes made during the failure of a metaserver are visible there after its restart, and its
+    // clients continue elsewhere.
     cluster.kill(1);
     let other = create(&servers[0], "other").unwrap();
     cluster.begin(1);
@@ -172,17 +173,17 @@ fn several_serve_one_file_system() {
         assert_eq!(read(server, &file, data.len()), data);
     }
 
-    // What is removed at one is gone at all, and stays so.
+    // A removal at one metaserver is visible at all, permanently.
     let removed = block_on(servers[2].nfs.remove(&who(), &servers[2].root, b"file"));
     removed.unwrap().done().unwrap();
     let end = Instant::now() + 3 * WINDOW;
     loop {
-        // The machine may be slow to answer; what counts is when it is asked.
+        // The machine may reply slowly; the time of the request is decisive.
         let asked = Instant::now();
         if [&servers[0], &moved].iter().all(|server| look(server, "file").is_none()) {
             break;
         }
-        assert!(asked < end, "it is still there");
+        assert!(asked < end, "the name still exists");
     }
     cluster.kill(0);
     cluster.begin(0);
@@ -197,7 +198,7 @@ fn several_serve_one_file_system() {
 }
 
 #[test]
-fn a_search_costs_two_calls_however_many_there_are() {
+fn search_costs_two_calls_for_any_number_of_metaservers() {
     let cluster = Cluster::of(5, Duration::from_secs(60), false);
     let calls = |number: usize| {
         let state = cluster.home.path(&format!("state-names{number}"));
@@ -208,51 +209,51 @@ fn a_search_costs_two_calls_however_many_there_are() {
     };
     let (maker, seeker) = (cluster.mount(4), cluster.mount(2));
     let file = create(&maker, "file").unwrap();
-    // The directory is known from here on, for a window.
+    // The directory is cached from here on, for a window.
     assert_eq!(look(&seeker, "other"), None);
     let before = calls(2);
     assert_eq!(look(&seeker, "file"), Some(file));
     assert_eq!(look(&seeker, "other"), None);
-    assert_eq!(calls(2) - before, 2, "and none for what is nowhere");
+    assert_eq!(calls(2) - before, 2, "and none for a missing name");
 }
 
-/// Changes that were answered, each with the moment of its answer.
+/// Acknowledged changes, each with the time of its reply.
 type Answered = Vec<(Instant, u64)>;
 
-/// The newest change that was answered so long before a moment.
+/// Returns the newest change that was acknowledged at least `bound` before a moment.
 fn due(answered: &Answered, moment: Instant, bound: Duration) -> u64 {
     let old = answered.iter().filter(|(then, _)| *then + bound <= moment);
     old.map(|(_, value)| *value).max().unwrap_or(0)
 }
 
 #[test]
-fn nothing_is_older_than_the_bound() {
+fn no_data_is_older_than_the_bound() {
     shows_in_time(&Cluster::start(2), WINDOW, 2 * WINDOW);
 }
 
 #[test]
-fn strict_metaservers_show_nothing_old() {
+fn strict_metaservers_show_no_old_data() {
     let strict = Cluster::of(2, 3 * WINDOW, true);
     shows_in_time(&strict, Duration::ZERO, Duration::ZERO);
 }
 
-/// So many changes and looks there are at least.
+/// The minimum number of changes and reads.
 const STEPS: u32 = 10;
 
-/// How long it is between two changes.
+/// The interval between two changes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How late a machine is that is not busy, and seldom later.
+/// The delay of a machine that is not busy, rarely exceeded.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Changes at one metaserver and looks at another: a SETATTR is seen so long after its answer at the
-/// latest, and so a WRITE, which goes to the home when its time has come: by as much later as this machine
-/// is late. Nothing else hangs on how fast it is.
+/// Changes files at one metaserver and reads them at another. A SETATTR is visible within its bound
+/// after its reply, and so is a WRITE, which is sent to the home at its deadline, plus the delay of
+/// this machine. No other check depends on the machine's speed.
 fn shows_in_time(cluster: &Cluster, set_bound: Duration, write_bound: Duration) {
     let (writer, reader) = (cluster.mount(0), cluster.mount(1));
     let [timed, grown] = ["timed", "grown"].map(|name| create(&writer, name).unwrap());
     assert_eq!((look(&reader, "timed"), look(&reader, "grown")), (Some(timed), Some(grown)));
-    // For so long, and for so many steps of both, however slow the machine is.
+    // The test runs for this time and this number of steps, on any machine.
     let (end, seen_count) = (Instant::now() + 5 * WINDOW, Arc::new(AtomicU32::new(0)));
     let (is_over, count) = (Arc::new(AtomicBool::new(false)), Arc::clone(&seen_count));
     let ends = Arc::clone(&is_over);
@@ -276,7 +277,7 @@ fn shows_in_time(cluster: &Cluster, set_bound: Duration, write_bound: Duration) 
         if Instant::now() >= end && is_enough {
             break;
         }
-        assert!(Instant::now() < end + PATIENCE && !reading.is_finished(), "they do not get on");
+        assert!(Instant::now() < end + PATIENCE && !reading.is_finished(), "they make no progress");
         let begun = Instant::now();
         let modified = SetTime::To(Time { seconds: step, nanoseconds: 0 });
         let set = SetAttributes { modified, ..Default::default() };
@@ -297,7 +298,7 @@ fn shows_in_time(cluster: &Cluster, set_bound: Duration, write_bound: Duration) 
     let last = u64::from(u32::try_from(times.len()).unwrap());
     for (sent, time, size) in &seen {
         let least = due(&times, *sent, set_bound);
-        // The time that it was made at is that of no step.
+        // The time of creation belongs to no step.
         let time = if *time <= last { *time } else { 0 };
         assert!(time >= least, "the time {time} where {least} was set");
         let least = due(&sizes, *sent, write_bound);
@@ -307,7 +308,7 @@ fn shows_in_time(cluster: &Cluster, set_bound: Duration, write_bound: Duration) 
 }
 
 #[test]
-fn the_status_shows_who_is_there() {
+fn status_shows_reachable_metaservers() {
     let mut cluster = Cluster::of(3, WINDOW, true);
     let status = |more: &[&str]| {
         let state = cluster.home.path("state-names1");
@@ -321,12 +322,12 @@ fn the_status_shows_who_is_there() {
         let all = told[0]["metaservers"].as_array().unwrap();
         all.iter().map(|one| one["away"].as_bool().unwrap()).collect()
     };
-    // One that waits for the others' answers serves nobody yet.
+    // A metaserver that waits for the replies of the others does not serve yet.
     let end = Instant::now() + PATIENCE;
     while away(&told()) != [false; 3] {
         assert!(Instant::now() < end, "{}", told());
     }
-    // One that has just started does not know yet how busy it is.
+    // A metaserver that has just started has no load report yet.
     let end = Instant::now() + PATIENCE;
     while !told()[0]["metaservers"][1]["connections"].is_u64() {
         assert!(Instant::now() < end, "{}", told());
@@ -340,7 +341,7 @@ fn the_status_shows_who_is_there() {
     let end = Instant::now() + PATIENCE;
     loop {
         let (_, told, _) = run(leasehold(&["cluster", "status", "--json", "--state", &state]));
-        // One that takes long to answer counts as away for a moment.
+        // A metaserver that replies slowly counts as unreachable for a moment.
         if away(&serde_json::from_str(&told).unwrap()) == [false, false, true] {
             break;
         }
@@ -348,16 +349,16 @@ fn the_status_shows_who_is_there() {
     }
 }
 
-/// Each tells whoever asks it for what clients mount where the least busy is that serves.
+/// Each metaserver refers clients of a volume to the least loaded metaserver that serves.
 #[test]
-fn a_client_is_told_which_to_go_by() {
+fn client_is_referred_to_a_metaserver() {
     let mut cluster = Cluster::start(3);
     let end = Instant::now() + PATIENCE;
     let asked = |port: u16, name: &str| loop {
         let database = Database { host: "127.0.0.1".into(), port };
         match database.lookup(name) {
             Ok(found) => break found.map(|located| (located.name, located.address.port())),
-            // A machine may be too slow for it.
+            // A machine may be too slow for the timeout.
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }
     };
@@ -365,9 +366,9 @@ fn a_client_is_told_which_to_go_by() {
         if let Some(found) = asked(port, "Cluster") {
             break found;
         }
-        assert!(Instant::now() < end, "nobody is told");
+        assert!(Instant::now() < end, "no client receives a referral");
     };
-    // None serves before it has heard of all others, which are killed below.
+    // A metaserver serves only after replies of all others, which are killed below.
     for number in 0..3 {
         assert_eq!(look(&cluster.mount(number), "none"), None);
     }
@@ -376,17 +377,17 @@ fn a_client_is_told_which_to_go_by() {
         assert!(name == "cluster" && cluster.ports.contains(&at), "{name} at {at}");
         assert_eq!(asked(*port, "other"), None);
     }
-    // One that waits for another and does not serve knows who does.
+    // A metaserver that waits for another and does not serve refers clients to one that serves.
     cluster.kill(2);
     cluster.kill(1);
     cluster.begin(1);
     assert_eq!(told(cluster.ports[1]), ("cluster".to_owned(), cluster.ports[0]));
 }
 
-/// While a home is away, who needs it is told to come again, and after its time that it failed, as where
-/// an iod is away. All else goes on.
+/// While a home is unreachable, calls that need it receive "retry later", and after the timeout an
+/// error, as with an iod. Other calls succeed.
 #[test]
-fn a_home_that_is_away_is_told_in_time() {
+fn unreachable_home_is_reported_in_time() {
     let (ok, io, jukebox) = (0, 5, 10_008);
     let (parked, give_up) = (Duration::from_secs(2), Duration::from_secs(10));
     let mut cluster = Cluster::with(2, WINDOW, true, &["--iod-timeout", "10"]);
@@ -408,29 +409,29 @@ fn a_home_that_is_away_is_told_in_time() {
         let status = getattr(&there);
         let waited = asked.elapsed();
         assert!(status != jukebox || waited >= parked, "told to come again after {waited:?}");
-        // What a lease says is true while it lasts.
+        // Leased data is valid for the term of the lease.
         if told.last() != Some(&status) {
             told.push(status);
         }
         if status == io {
             break begun.elapsed();
         }
-        assert!(begun.elapsed() < PATIENCE, "there is no end: {told:?}");
+        assert!(begun.elapsed() < PATIENCE, "the retries do not end: {told:?}");
     };
     assert!(told.ends_with(&[jukebox, io]) && after >= give_up, "{told:?} after {after:?}");
     assert_eq!((getattr(&here), look(&first, "here")), (ok, Some(here)));
-    // It is back, and nobody has to do anything for it.
+    // The home returns, and is used without intervention.
     cluster.begin(1);
     let end = Instant::now() + PATIENCE;
     while getattr(&there) != ok {
-        assert!(Instant::now() < end, "it stays away");
+        assert!(Instant::now() < end, "it stays unreachable");
     }
 }
 
-/// A home goes to another directory and port: all is there, its clients go on by the handles that
-/// they have, and nothing serves it from where it was, nor from a copy of that.
+/// A home moves to another directory and port: all files exist, its clients continue with their
+/// handles, and neither the old directory nor a copy of it can be served.
 #[test]
-fn a_home_is_moved() {
+fn home_can_be_moved() {
     let mut cluster = Cluster::of(2, WINDOW, true);
     let data: Bytes = (0..20_000_u32).flat_map(u32::to_be_bytes).collect();
     let (first, second) = (cluster.mount(0), cluster.mount(1));
@@ -449,18 +450,18 @@ fn a_home_is_moved() {
     assert!(Command::new("cp").args(["-r", &old, &copy]).status().unwrap().success());
     let (code, told, said) = moves(&old, &new);
     assert!(code == 0 && told.contains(&new), "{said}");
-    // Nothing serves it from there, or moves it once more.
+    // The old directory can be neither served nor moved again.
     let (code, _, said) = run(cluster.command(1));
     assert!(code != 0 && said.contains("moved to another directory"), "{said}");
     let (code, ..) = moves(&old, &cluster.home.path("names0"));
     assert_ne!(code, 0);
-    // A crash in between is made up for by the same command.
+    // The same command completes a move that a crash interrupted.
     fs::rename(format!("{new}/leasehold-metafiles"), format!("{new}/leasehold-metafiles.coming"))
         .unwrap();
     let (code, _, said) = moves(&old, &new);
     assert_eq!(code, 0, "{said}");
 
-    // All are told the new address. Its number is still its own.
+    // All metaservers receive the new address. The number is unchanged.
     cluster.kill(0);
     cluster.ports[1] = port();
     cluster.places[1].clone_from(&new);
@@ -478,7 +479,7 @@ fn a_home_is_moved() {
     let other = create(&moved, "other").unwrap();
     assert_eq!(look(&first, "other"), Some(other));
 
-    // What is started from a copy of before finds that it is old.
+    // A metaserver that is started from an earlier copy detects that the copy is old.
     cluster.kill(1);
     cluster.places[1] = copy;
     let log = cluster.home.path("log");
@@ -486,15 +487,18 @@ fn a_home_is_moved() {
     let serving = Serving::logging(cluster.command(1), written.into());
     serving.line();
     let end = Instant::now() + PATIENCE;
-    while !fs::read_to_string(&log).unwrap().contains("older than another metaserver knows") {
+    while !fs::read_to_string(&log)
+        .unwrap()
+        .contains("older than the version that another metaserver knows")
+    {
         assert!(Instant::now() < end, "{}", fs::read_to_string(&log).unwrap());
         thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// One that is strict and one that is not: the second serves nobody, and says why.
+/// A strict metaserver and a lazy one: the second does not serve, and logs the reason.
 #[test]
-fn all_are_strict_or_none_is() {
+fn metaservers_must_agree_on_strict() {
     let mut cluster = Cluster::of(2, WINDOW, true);
     assert_eq!(look(&cluster.mount(0), "file"), None);
     cluster.kill(1);
@@ -519,9 +523,9 @@ fn all_are_strict_or_none_is() {
     assert!(!served);
 }
 
-/// What metaservers are told on their command lines a file says as well.
+/// A file accepts the same settings as the command lines of metaservers.
 #[test]
-fn a_file_describes_metaservers() {
+fn file_describes_metaservers() {
     let mut cluster = Cluster::start(2);
     let file = create(&cluster.mount(0), "file").unwrap();
     (0..2).for_each(|number| cluster.kill(number));
@@ -560,16 +564,16 @@ fn a_file_describes_metaservers() {
     let path = cluster.home.path("cluster0.toml");
     let (code, said, error) = run(leasehold(&["cluster", "check", "--config", &path]));
     assert!(code == 0 && said.contains("iod 1 of 2"), "{said}{error}");
-    // A server that is one of them does not become another by a reload.
+    // A reload does not change the group of a metaserver.
     let path = cluster.home.path("cluster1.toml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("lazy-window = 1\n", "lazy-window = 2\n")).unwrap();
     let (code, _, error) = run(leasehold(&["reload", "--state", &state]));
-    assert!(code != 0 && error.contains("without a restart"), "{code}: {error}");
+    assert!(code != 0 && error.contains("requires a restart"), "{code}: {error}");
 }
 
 #[test]
-fn a_group_is_of_one_mind() {
+fn invalid_groups_are_rejected() {
     let home = Home::new();
     fs::create_dir(home.path("names")).unwrap();
     let meta = |more: &[&str]| {

@@ -1,4 +1,4 @@
-//! What a server shows of itself: status, metrics, and what is written about them.
+//! The reports of a server: status and metrics, and their documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ use crate::support::{
     port, put, root, run,
 };
 
-/// What is read at a path of the server's own pages.
+/// Reads a path of the server's own pages.
 fn read(ready: &Value, path: &str) -> String {
     let base = ready["http"].as_str().unwrap();
     let host = base.strip_prefix("http://").unwrap().trim_end_matches('/');
@@ -32,7 +32,7 @@ fn read(ready: &Value, path: &str) -> String {
     body.to_owned()
 }
 
-/// Name, kind and help of each metric of a scrape.
+/// Returns name, kind and help of each metric of a scrape.
 fn described(scrape: &str) -> BTreeMap<&str, (&str, &str)> {
     let after = |start: &'static str| {
         scrape
@@ -45,7 +45,7 @@ fn described(scrape: &str) -> BTreeMap<&str, (&str, &str)> {
     kinds.into_iter().map(|(name, kind)| (name, (kind, helps[name]))).collect()
 }
 
-/// The names of all labels of a metric.
+/// Returns the names of all labels of a metric.
 fn labels<'a>(scrape: &'a str, metric: &str) -> BTreeSet<&'a str> {
     let of = |line: &'a str| -> Option<&'a str> {
         let (name, rest) = line.split_once(['{', ' '])?;
@@ -66,7 +66,7 @@ fn labels<'a>(scrape: &'a str, metric: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The rows of METRICS.md: name, type, labels, meaning.
+/// Returns the rows of METRICS.md: name, type, labels, meaning.
 fn written() -> Vec<[String; 4]> {
     let text = std::fs::read_to_string(project("METRICS.md")).unwrap();
     let cells = |line: &str| -> Option<[String; 4]> {
@@ -82,7 +82,7 @@ fn project(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// A server of which every kind of thing was asked.
+/// Starts a server and sends every kind of call.
 fn busy(options: &[&str]) -> (Home, Serving, Value) {
     let home = Home::new();
     let options = [&["--http", "127.0.0.1:0"], options].concat();
@@ -93,24 +93,24 @@ fn busy(options: &[&str]) -> (Home, Serving, Value) {
         over_stream(server, &call_of_user(xid, 1, &directory));
     }
     over_datagram(server, &call_of_user(50, 1, &directory));
-    // LOOKUP of what is not there.
+    // A LOOKUP of a missing name.
     over_stream(server, &call_of_user(60, 3, &[directory, opaque(b"none")].concat()));
     (home, serving, ready)
 }
 
-/// Two metaservers over an iod, and what each said when it was ready.
+/// Starts two metaservers over an iod, and returns their ready messages.
 fn group(home: &Home) -> (Serving, [(Serving, Value); 2]) {
     let (iod, at) = iod(home, "one", "key", 0);
     let ports = [port(), port()];
     let start = |number: usize| {
         metaserver(home, (number, ports[number]), (&ports, at), &["--http", "127.0.0.1:0"])
     };
-    // The first makes the volume.
+    // The first creates the volume.
     let metaservers = [start(0), start(1)];
     (iod, metaservers)
 }
 
-/// The first scrape of which this is so.
+/// Returns the first scrape that satisfies a condition.
 fn scraped(ready: &Value, is_so: impl Fn(&str) -> bool) -> String {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -123,7 +123,7 @@ fn scraped(ready: &Value, is_so: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// The value of the only series of a metric, where there is one.
+/// Returns the value of the only series of a metric, if there is one.
 fn only<'a>(scrape: &'a str, metric: &str) -> Option<&'a str> {
     let of = |line: &&str| line.split(['{', ' ']).next() == Some(metric);
     let mut found = scrape.lines().filter(of).filter_map(|line| Some(line.rsplit_once(' ')?.1));
@@ -132,7 +132,7 @@ fn only<'a>(scrape: &'a str, metric: &str) -> Option<&'a str> {
     value
 }
 
-/// The rows that METRICS.md should have of a scrape.
+/// Returns the rows that METRICS.md should have for a scrape.
 fn rows(scrape: &str) -> BTreeMap<String, [String; 4]> {
     let row = |(name, (kind, help)): (&str, (&str, &str))| {
         let labels = Vec::from_iter(labels(scrape, name)).join(", ");
@@ -142,16 +142,16 @@ fn rows(scrape: &str) -> BTreeMap<String, [String; 4]> {
 }
 
 #[test]
-fn what_is_written_of_metrics_is_what_servers_give() {
+fn metrics_document_matches_servers() {
     let (_home, _serving, ready) = busy(&[]);
     let home = Home::new();
     let (_iod, [(_first, first), (_second, _)]) = group(&home);
-    // One that has just started does not know yet how busy it is.
+    // A metaserver that has just started has no load report yet.
     let told = |scrape: &str| only(scrape, "leasehold_metaserver_connections").is_some();
     let mut given = rows(&scraped(&first, told));
-    // More was asked of the other.
+    // The other server has handled more kinds of calls.
     given.extend(rows(&read(&ready, "/metrics")));
-    // Several metaservers do not search for stripes of no file.
+    // Several metaservers do not search for stripes that belong to no file.
     let alone = Home::new();
     let (_other, at) = iod(&alone, "one", "key", 0);
     let searching = Serving::start(meta(&alone, &[at], &["--http", "127.0.0.1:0"]));
@@ -166,9 +166,9 @@ fn what_is_written_of_metrics_is_what_servers_give() {
     assert!(missing.is_empty() && wrong.is_empty(), "missing {missing:#?}\nwrong {wrong:#?}");
 }
 
-/// An administrator hears of what is away, however little it is used.
+/// An administrator learns of unreachable servers, even if they are rarely used.
 #[test]
-fn an_iod_and_a_metaserver_that_are_away_are_told() {
+fn unreachable_iod_and_metaserver_are_reported() {
     let home = Home::new();
     let (mut iod, [(_first, first), (mut second, _)]) = group(&home);
     let all_there = |scrape: &str| {
@@ -188,15 +188,17 @@ fn an_iod_and_a_metaserver_that_are_away_are_told() {
     assert_eq!(only(&scrape, "leasehold_iod_free_bytes"), None, "nobody knows");
 }
 
-/// How many files have a copy that is behind, and do not lie where they should, and whether all do.
+/// Returns the number of files with an out-of-date copy, the number of misplaced files, and true if
+/// all files have their intended layout.
 fn files(scrape: &str) -> [Option<&str>; 3] {
     let told = ["behind_files", "misplaced_files", "settled"];
     told.map(|what| only(scrape, &format!("leasehold_volume_{what}")))
 }
 
-/// While one copy lacks something the other must not be lost: that is told until it is mended.
+/// While one copy is out of date the other must not be lost: a metric reports this until the copy
+/// is rebuilt.
 #[test]
-fn a_copy_that_is_behind_is_told_until_it_is_not() {
+fn out_of_date_copy_is_reported_until_it_is_rebuilt() {
     let home = Home::new();
     let (_one, first) = iod(&home, "one", "key", 0);
     let (mut two, second) = iod(&home, "two", "key", 0);
@@ -214,7 +216,7 @@ fn a_copy_that_is_behind_is_told_until_it_is_not() {
 }
 
 #[test]
-fn the_board_shows_what_there_is() {
+fn dashboard_shows_existing_metrics() {
     let board = std::fs::read_to_string(project("docs/operate/grafana.json")).unwrap();
     let _: Value = serde_json::from_str(&board).unwrap();
     let names: BTreeSet<String> = written().into_iter().map(|[name, ..]| name).collect();
@@ -223,14 +225,14 @@ fn the_board_shows_what_there_is() {
         let end = piece.find(|letter: char| !(letter.is_ascii_lowercase() || letter == '_'));
         let name = format!("leasehold_{}", &piece[..end.unwrap_or(piece.len())]);
         let base = name.strip_suffix("_bucket").unwrap_or(&name);
-        assert!(names.contains(base), "{name} is shown and is no metric");
+        assert!(names.contains(base), "{name} is shown but is not a metric");
         shown += 1;
     }
     assert!(shown > 10, "{shown}");
 }
 
 #[test]
-fn counts_are_true_and_the_same_everywhere() {
+fn counts_are_correct_and_equal_everywhere() {
     let (home, _serving, ready) = busy(&[]);
     let scrape = read(&ready, "/metrics");
     let value = |name: &str| {
@@ -250,7 +252,7 @@ fn counts_are_true_and_the_same_everywhere() {
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(code, 0);
     for told in [&live, &told] {
-        assert_eq!(told["total"]["calls"], 43, "those and a mount");
+        assert_eq!(told["total"]["calls"], 43, "these calls and a mount");
         assert_eq!((&told["durability"], &told["pid"]), (&"disk".into(), &ready["pid"]));
         assert_eq!(told["exports"][0]["calls"], 42);
         assert_eq!(told["clients"][0]["address"], "127.0.0.1");
@@ -264,9 +266,9 @@ fn counts_are_true_and_the_same_everywhere() {
     }
 }
 
-/// Nobody is to take for safe what is not.
+/// Users must not assume stability that the server does not provide.
 #[test]
-fn durability_in_memory_is_said_everywhere() {
+fn durability_in_memory_is_reported_everywhere() {
     let (home, _serving, ready) = busy(&["--durability", "memory"]);
     assert!(read(&ready, "/metrics").contains(r#"durability="memory"} 1"#));
     let (_, page, _) = run(leasehold(&["status", "--state", &home.path("state")]));
@@ -274,7 +276,7 @@ fn durability_in_memory_is_said_everywhere() {
 }
 
 #[test]
-fn top_says_what_happens_as_lines_of_json() {
+fn top_prints_activity_as_lines_of_json() {
     let (home, _serving, ready) = busy(&[]);
     let state = home.path("state");
     let top = ["top", "--json", "--count", "2", "--interval", "0.1", "--state", &state];
@@ -284,7 +286,7 @@ fn top_says_what_happens_as_lines_of_json() {
     assert_eq!(lines.len(), 2);
     for line in lines {
         assert!(line["seconds"].as_f64().unwrap() >= 0.1);
-        assert_eq!(line["added"]["total"]["calls"], 0, "nobody asks meanwhile");
+        assert_eq!(line["added"]["total"]["calls"], 0, "no client sends calls meanwhile");
         assert_eq!(line["added"]["pid"], ready["pid"]);
     }
     let (code, _, error) = run(leasehold(&["top", "--state", &state]));
@@ -294,7 +296,7 @@ fn top_says_what_happens_as_lines_of_json() {
 }
 
 #[test]
-fn the_log_can_be_json() {
+fn log_can_be_json() {
     let home = Home::new();
     let log = std::fs::File::create(home.path("log")).unwrap();
     let command = home.command(&["--log-format", "json", "--json"]);
@@ -303,6 +305,6 @@ fn the_log_can_be_json() {
     serving.end(rustix::process::Signal::TERM);
     let text = std::fs::read_to_string(home.path("log")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let ended = lines.iter().find(|line| line["message"] == "asked to end").unwrap();
+    let ended = lines.iter().find(|line| line["message"] == "a signal ends the server").unwrap();
     assert_eq!(ended["level"], "INFO");
 }

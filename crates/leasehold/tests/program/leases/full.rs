@@ -1,4 +1,4 @@
-//! Starts of a server whose state directory is on a disk that takes no changes.
+//! Starts of a server whose state directory is on a disk that rejects changes.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ fn start_with(home: &Home, options: &[&str]) -> (Serving, SocketAddr) {
     (serving, address)
 }
 
-/// Waits until the log has a text.
+/// Waits until the log contains a text.
 fn logged(home: &Home, text: &str) {
     let end = Instant::now() + PATIENCE;
     while !fs::read_to_string(home.path("log")).unwrap().contains(text) {
@@ -39,8 +39,8 @@ fn logged(home: &Home, text: &str) {
     }
 }
 
-/// A state with all its files, as a killed server leaves the state: a client holds a lease, and a
-/// reply is noted. Returns the file with the lease, the call, and its reply.
+/// Leaves the complete state of a killed server: a client holds a lease, and a reply is recorded.
+/// Returns the file with the lease, the call, and its reply.
 fn leave_state(home: &Home) -> (Handle, Vec<u8>, Vec<u8>) {
     let (mut serving, address) = start(home);
     let mut holder = Holder::connect(address);
@@ -56,22 +56,22 @@ fn leave_state(home: &Home) -> (Handle, Vec<u8>, Vec<u8>) {
     (leased, mkdir, reply)
 }
 
-/// The server refused such a start: clients that held leases could not have told the start from the
-/// next start.
+/// The server refused such a start: clients with leases could not have distinguished the start from
+/// the next one.
 #[test]
-fn a_server_starts_on_a_full_disk_and_grants_leases_once_there_is_room() {
+fn server_starts_on_a_full_disk_and_grants_leases_after_space_is_freed() {
     let home = served();
     let disk = SmallDisk::at(home.path("state"));
     let (leased, mkdir, reply) = leave_state(&home);
     disk.fill();
-    // The second start has another number, though neither start wrote a new file.
+    // The second start has another epoch, although neither start wrote a new file.
     let mut epochs = Vec::new();
     for signal in [Signal::KILL, Signal::TERM] {
         let (mut serving, address) = start(&home);
         let state = home.path("state");
         let (code, page, error) = run(leasehold(&["leases", "--state", &state]));
-        assert!(code == 0 && page.contains("waited for since the start"), "{page}{error}");
-        assert_eq!(over_stream(address, &mkdir), reply, "the call is not done again");
+        assert!(code == 0 && page.contains("not returned since the start"), "{page}{error}");
+        assert_eq!(over_stream(address, &mkdir), reply, "the call does not run again");
         if signal == Signal::KILL {
             epochs.push(Holder::connect(address).hello().epoch);
             serving.end(signal);
@@ -85,7 +85,7 @@ fn a_server_starts_on_a_full_disk_and_grants_leases_once_there_is_room() {
         loop {
             match holder.wanted(leased, Kind::Write) {
                 Answer::Done(done) => break assert_eq!(done.results.held.0.len(), 0),
-                // Calls that began before the first HELLO may still run.
+                // Calls from before the first HELLO may still run.
                 Answer::Later if Instant::now() < end => {}
                 answer @ (Answer::Epoch(_)
                 | Answer::Instance(_)
@@ -103,9 +103,9 @@ fn a_server_starts_on_a_full_disk_and_grants_leases_once_there_is_room() {
     assert!(epochs[0] < epochs[1], "{epochs:?}");
 }
 
-/// The state notes the stable log, and a full disk has no room for another note.
+/// The state records the stable log, and a full disk has no space for another record.
 #[test]
-fn a_server_with_a_stable_log_starts_again_on_a_full_disk() {
+fn server_with_a_stable_log_restarts_on_a_full_disk() {
     let home = served();
     let disk = SmallDisk::at(home.path("state"));
     let stable_log = home.path("stable-log");
@@ -118,17 +118,17 @@ fn a_server_with_a_stable_log_starts_again_on_a_full_disk() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// Neither the list of clients nor its number can be written: the server lets no earlier client in,
-/// as the client could not tell this start from the next start.
+/// Neither the list of clients nor its number can be written: the server admits no earlier client,
+/// because the client could not distinguish this start from the next one.
 #[test]
-fn a_server_starts_on_a_read_only_disk_and_waits_for_the_leases_of_before() {
+fn server_starts_on_a_read_only_disk_and_waits_for_earlier_leases() {
     let home = served();
     let disk = SmallDisk::at(home.path("state"));
     let (leased, ..) = leave_state(&home);
     disk.set_read_only(true);
     let (mut serving, address) = start(&home);
     logged(&home, "no client is granted leases until it can");
-    logged(&home, "waiting for clients with leases from before");
+    logged(&home, "waiting for clients with leases from before the restart");
     let mut holder = Holder::connect(address);
     assert!(holder.hello().recovering);
     let answer = holder.wanted(leased, Kind::Write);

@@ -1,5 +1,5 @@
-//! Clients that starve, or let others starve: the list of clients cannot be written, and silent
-//! clients give no lease back.
+//! Clients that starve, or that starve others: the list of clients cannot be written, and silent
+//! clients return no lease.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use rustix::process::geteuid;
 use super::{Holder, file, plain_as, results, served, start_with};
 use crate::support::{Home, PATIENCE, ordinary, root};
 
-/// The term of the leases that the silent clients ask for.
+/// The term of the leases that the silent clients request.
 const TERM: Duration = Duration::from_secs(3);
 
-/// The longest time that an owner may wait: a lease that is held when the owner's call comes may
-/// last for one term; the rest is for a machine that is busy.
+/// The longest time that an owner may wait: a lease that is held when the owner's call arrives may
+/// last for one term; the rest is for a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(3 * TERM.as_secs());
 
 /// The wait of a plain client before it repeats a call.
@@ -30,14 +30,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The number of silent clients.
 const SILENT: u8 = 3;
 
-/// A mount hung in its first operation where the disk of the state directory was full, and went on
-/// hanging when there was room again.
+/// A mount hung in its first operation if the disk of the state directory was full, and continued
+/// to hang after space was freed.
 #[test]
-fn an_operation_runs_without_a_lease_until_the_list_of_clients_can_be_written() {
+fn operation_runs_without_a_lease_until_the_list_of_clients_can_be_written() {
     let home = served();
     let (_serving, address) = start_with(&home, &["--no-local-coherence"]);
     let file = file(address);
-    // No file takes the place of a directory.
+    // A file cannot replace a directory.
     fs::remove_file(home.path("state/leases")).unwrap();
     fs::create_dir(home.path("state/leases")).unwrap();
     let mut holder = Holder::connect(address);
@@ -46,7 +46,7 @@ fn an_operation_runs_without_a_lease_until_the_list_of_clients_can_be_written() 
     loop {
         match holder.wanted(file, Kind::Read) {
             Answer::Done(done) => break assert_eq!(done.results.held.0.len(), 0),
-            // Calls that began before the first HELLO may still run.
+            // Calls from before the first HELLO may still run.
             Answer::Later => assert!(begun.elapsed() < PATIENCE, "the operation hangs"),
             answer @ (Answer::Epoch(_)
             | Answer::Instance(_)
@@ -58,7 +58,7 @@ fn an_operation_runs_without_a_lease_until_the_list_of_clients_can_be_written() 
     holder.cachable(file, Kind::Read);
 }
 
-/// A client that takes leases and answers no recall.
+/// A client that takes leases and never replies to a recall.
 struct Silent {
     client: [u8; 16],
     holder: Holder,
@@ -74,8 +74,8 @@ impl Silent {
         Self { client, holder }
     }
 
-    /// Asks for a short lease to read, and reports whether the server grants the lease; nothing
-    /// where the server puts its decision off.
+    /// Requests a short lease for reading. Returns true if the server grants it, and `None` if the
+    /// server postpones its decision.
     fn takes(&mut self, object: Handle) -> Option<bool> {
         let term_ms = u32::try_from(TERM.as_millis()).unwrap();
         let terms = Terms { kind: Kind::Read, term_ms, opportune: false, space: 0 };
@@ -104,13 +104,13 @@ impl Silent {
     }
 }
 
-/// The user and the group of the silent clients: others than the owner, where the server can act
-/// as several users.
+/// The user and the group of the silent clients: different from the owner, if the server can act as
+/// several users.
 fn stranger() -> (u32, u32) {
     if geteuid().is_root() { (4343, 4343) } else { ordinary() }
 }
 
-/// Ends the silent clients, also where the test panics: else the scope would wait for the clients
+/// Ends the silent clients, also when the test panics: otherwise the scope would wait for them
 /// until the test is killed.
 struct Ends<'a>(&'a AtomicBool);
 
@@ -120,7 +120,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// How often the server decided on a lease for a silent client, and how often it granted the lease.
+/// The numbers of decisions on leases for silent clients, and of grants.
 #[derive(Default)]
 struct Siege {
     decided: AtomicU32,
@@ -128,7 +128,7 @@ struct Siege {
 }
 
 impl Siege {
-    /// Runs the part of an owner while silent clients ask for leases on an object in turn.
+    /// Runs the part of an owner while silent clients alternately request leases on an object.
     fn during(address: SocketAddr, object: Handle, owner: impl FnOnce(&Self)) {
         let (ends, siege) = (AtomicBool::new(false), Self::default());
         thread::scope(|scope| {
@@ -150,17 +150,17 @@ impl Siege {
         });
     }
 
-    /// Waits until the server has decided or granted as often as there are silent clients.
+    /// Waits until the number of decisions or grants reaches the number of silent clients.
     fn wait_for(count: &AtomicU32) {
         let begun = Instant::now();
         while count.load(Ordering::Relaxed) < SILENT.into() {
-            assert!(begun.elapsed() < PATIENCE, "the silent clients reach the server");
+            assert!(begun.elapsed() < PATIENCE, "the silent clients do not reach the server");
             thread::sleep(TERM / 60);
         }
     }
 }
 
-/// Makes a call of the owner until the server runs the call, and measures how long that takes.
+/// Repeats a call of the owner until the server runs it, and returns the time.
 fn wait_of<T>(call: impl Fn() -> Result<T, Status>) -> Duration {
     let begun = Instant::now();
     loop {
@@ -186,7 +186,7 @@ fn create_by_owner(address: SocketAddr, directory: Handle) -> Result<create::Don
     plain_as::<create::Reply>(ordinary(), address, create::NUMBER, &args).done()
 }
 
-/// A directory with a file, both of which belong to an ordinary user.
+/// Creates a directory with a file, both owned by an ordinary user.
 fn owned(mode: u32) -> Home {
     let home = served();
     fs::set_permissions(home.path("data/file"), fs::Permissions::from_mode(mode)).unwrap();
@@ -198,10 +198,10 @@ fn owned(mode: u32) -> Home {
     home
 }
 
-/// Three clients took a short lease in turn and gave no lease back, and the owner of the file never
-/// wrote.
+/// Three clients alternately took a short lease and returned none, and the owner of the file could
+/// never write.
 #[test]
-fn an_owner_writes_though_silent_clients_take_leases_in_turn() {
+fn owner_writes_while_silent_clients_alternate_leases() {
     let home = owned(0o644);
     let (_serving, address) = start_with(&home, &["--no-local-coherence"]);
     let file = file(address);
@@ -214,7 +214,7 @@ fn an_owner_writes_though_silent_clients_take_leases_in_turn() {
 }
 
 #[test]
-fn an_owner_changes_a_directory_though_silent_clients_take_leases_in_turn() {
+fn owner_changes_a_directory_while_silent_clients_alternate_leases() {
     let home = owned(0o644);
     let (_serving, address) = start_with(&home, &["--no-local-coherence"]);
     let directory = Handle::new(&root(address)).unwrap();
@@ -226,9 +226,9 @@ fn an_owner_changes_a_directory_though_silent_clients_take_leases_in_turn() {
     assert!(fs::exists(home.path("data/made")).unwrap());
 }
 
-/// Silent clients of another user who may not read the file kept the owner of the file from writing.
+/// Silent clients of another user who may not read the file prevented the owner from writing.
 #[test]
-fn an_owner_of_a_private_file_waits_for_no_client_of_another_user() {
+fn owner_of_a_private_file_waits_for_no_client_of_another_user() {
     if !geteuid().is_root() {
         return;
     }
@@ -237,7 +237,7 @@ fn an_owner_of_a_private_file_waits_for_no_client_of_another_user() {
     let file = file(address);
     Siege::during(address, file, |siege| {
         Siege::wait_for(&siege.decided);
-        // An answer JUKEBOX would mean that the owner waits.
+        // A reply JUKEBOX would mean that the owner waits.
         write_by_owner(address, file).unwrap();
         assert_eq!(siege.granted.load(Ordering::Relaxed), 0);
     });
