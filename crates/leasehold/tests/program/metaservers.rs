@@ -408,7 +408,7 @@ fn unreachable_home_is_reported_in_time() {
         let asked = Instant::now();
         let status = getattr(&there);
         let waited = asked.elapsed();
-        assert!(status != jukebox || waited >= parked, "told to come again after {waited:?}");
+        assert!(status != jukebox || waited >= parked, "\"retry later\" after {waited:?}");
         // Leased data is valid for the term of the lease.
         if told.last() != Some(&status) {
             told.push(status);

@@ -1,4 +1,4 @@
-//! `leasehold names`, `serve --bind-at`, and what finds a server by them.
+//! `leasehold names`, `serve --bind-at`, and clients that find a server by them.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,25 +8,25 @@ use serde_json::Value;
 
 use crate::support::{Home, Serving, address, leasehold, run};
 
-/// A name that no system knows (RFC 2606).
+/// A name that no resolver knows (RFC 2606).
 const NAME: &str = "files.invalid";
 
-/// A database, and where it is.
+/// Starts a database, and returns its address.
 fn database() -> (Serving, String) {
     let names = Serving::start(leasehold(&["names", "--listen", "127.0.0.1:0"]));
     let line = names.line();
-    let at = line.strip_prefix("Keeping the names of servers on ").unwrap().to_owned();
+    let at = line.strip_prefix("Serving the names of servers on ").unwrap().to_owned();
     (names, at)
 }
 
-/// What a database has.
+/// Returns the entries of a database.
 fn found(at: &str) -> Vec<Value> {
     let (code, out, err) = run(leasehold(&["find", "--json", "--at", at]));
     assert_eq!(code, 0, "{err}");
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// `leasehold` with words, that asks a database for names.
+/// Returns a `leasehold` command that queries a database for names.
 fn asking(at: &str, words: &[&str]) -> Command {
     let mut command = leasehold(words);
     command.env("LEASEHOLD_NAMES", at);
@@ -34,7 +34,7 @@ fn asking(at: &str, words: &[&str]) -> Command {
 }
 
 #[test]
-fn a_server_is_found_by_the_name_that_it_is_bound_to() {
+fn server_is_found_by_its_registered_name() {
     let (mut names, at) = database();
     assert_eq!(found(&at), [] as [Value; 0]);
     let home = Home::new();
@@ -51,7 +51,7 @@ fn a_server_is_found_by_the_name_that_it_is_bound_to() {
     let (code, out, err) = run(asking(&at, &["ls", &format!("nfs://{NAME}/data")]));
     assert_eq!((code, &*out), (0, "file\n"), "{err}");
 
-    // Another has to wait until the first is gone, and serves meanwhile.
+    // Another server cannot register the name while the first exists, and serves meanwhile.
     let other_home = Home::new();
     let log = fs::File::create(other_home.path("log")).unwrap();
     let options = ["--json", &bind_at];
@@ -61,9 +61,9 @@ fn a_server_is_found_by_the_name_that_it_is_bound_to() {
     assert!(log.contains("not bound to its name: it is another server's"), "{log}");
     assert_eq!(found(&at), first);
     assert_eq!(other.end(Signal::TERM).code(), Some(0));
-    assert_eq!(found(&at), first, "only the owner takes it back");
+    assert_eq!(found(&at), first, "only the owner removes the entry");
 
-    // One that was killed is known by its identifier, wherever it serves now.
+    // A killed server is recognized by its identifier, at any address.
     serving.child.kill().unwrap();
     serving.child.wait().unwrap();
     let (mut serving, ready) = Serving::with_json(&home, &[&bind_at]);
@@ -76,13 +76,13 @@ fn a_server_is_found_by_the_name_that_it_is_bound_to() {
 }
 
 #[test]
-fn a_server_serves_without_its_database() {
+fn server_serves_without_its_database() {
     let (mut names, at) = database();
     assert_eq!(names.end(Signal::TERM).code(), Some(0));
     let home = Home::new();
     let (mut serving, _) = Serving::with_json(&home, &[&format!("--bind-at={NAME}@{at}")]);
     let (code, _, err) = run(leasehold(&["find", "--at", &at]));
-    assert!(code == 1 && err.contains(&format!("{at} cannot be asked")), "{err}");
+    assert!(code == 1 && err.contains(&format!("cannot query {at}")), "{err}");
     assert_eq!(serving.end(Signal::TERM).code(), Some(0));
     let (code, _, err) = run(home.command(&["--bind-at=a b@host"]));
     assert!(code == 2 && err.contains("a name has 1 to 255 letters"), "{err}");

@@ -1,4 +1,4 @@
-//! `meta` with `--search nearest`: who is far is asked last.
+//! `meta` with `--search nearest`: a distant metaserver is queried last.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::cluster::iod;
 use crate::support::{Home, PATIENCE, Serving, leasehold, port, who};
 
-/// How much longer it takes to the one that is far: less than metaservers wait for an answer.
+/// The additional delay to the distant metaserver, below the timeout of calls between metaservers.
 const FAR: Duration = Duration::from_millis(500);
 
-/// Starts one of several metaservers over an iod, and says what it said when it was ready.
+/// Starts one of several metaservers over an iod, and returns its ready message.
 pub(crate) fn metaserver(
     home: &Home,
     (number, listen): (usize, u16),
@@ -42,13 +42,14 @@ pub(crate) fn metaserver(
     (serving, ready)
 }
 
-/// A port from which all goes on to another, and that late. Its threads end with the test.
+/// Returns a port that forwards all data to another port, with a delay. Its threads end with the
+/// test.
 fn far_way(to: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for near in listener.incoming().map_while(Result::ok) {
-            // Who is not there yet refuses, as without a way between.
+            // If the target does not listen yet, the connection closes, as without forwarding.
             let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
             let (back, forth) = (far.try_clone().unwrap(), near.try_clone().unwrap());
             carry(near, far, FAR);
@@ -58,7 +59,7 @@ fn far_way(to: u16) -> u16 {
     port
 }
 
-/// Carries all that comes, each part so much later.
+/// Forwards all data, each part with the delay.
 fn carry(mut from: TcpStream, mut to: TcpStream, late: Duration) {
     let (sender, parts) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
@@ -76,14 +77,15 @@ fn carry(mut from: TcpStream, mut to: TcpStream, late: Duration) {
                 break;
             }
         }
-        // It may be over already.
+        // The connection may be closed already.
         let _ = to.shutdown(Shutdown::Both);
     });
 }
 
-/// By number the far one comes before the one that has the name. Nobody says where they are.
+/// By number the distant metaserver precedes the one that has the name. No option describes
+/// distances.
 #[test]
-fn who_is_far_is_not_waited_for() {
+fn distant_metaserver_is_queried_last() {
     let home = Home::new();
     let (_iod, iod) = iod(&home, "one", "key", 0);
     let listen: [u16; 4] = std::array::from_fn(|_| port());
@@ -102,14 +104,14 @@ fn who_is_far_is_not_waited_for() {
     };
     let (maker, seeker) = (mounted(3), mounted(1));
     let end = Instant::now() + PATIENCE;
-    // How far they are shows by the searches themselves, and what is slow by chance is so once.
+    // The searches themselves reveal the distances; a random delay affects only one search.
     for number in 0.. {
-        assert!(Instant::now() < end, "the far one is asked first");
+        assert!(Instant::now() < end, "the distant metaserver is queried first");
         let name = format!("file{number}");
         let how = create::How::Guarded(SetAttributes::default());
         let made = block_on(maker.nfs.create(&who(), &maker.root, name.as_bytes(), how));
         if made.unwrap().done().is_err() {
-            // It waits for the others yet.
+            // The metaserver still waits for the others.
             continue;
         }
         let begun = Instant::now();

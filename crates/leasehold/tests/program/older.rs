@@ -1,4 +1,4 @@
-//! Iods that come back as a backup of themselves.
+//! Iods that return in the state of a backup.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ const IODS: [&str; 3] = ["one", "two", "three"];
 
 const LENGTH: u32 = 60_000;
 
-/// Copies a directory of objects, over the files that are there.
+/// Copies a directory of objects, over existing files.
 fn copy(from: &Path, to: &Path) {
     let _ = fs::create_dir(to);
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -31,7 +31,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Puts a copy of a backup in the place of a directory.
+/// Replaces a directory by a copy of a backup.
 fn restore(home: &Home, name: &str) {
     let place = home.path(name);
     fs::rename(&place, home.path(&format!("{name}-present"))).unwrap();
@@ -57,7 +57,7 @@ struct World {
     _runtime: Runtime,
 }
 
-/// The different bytes of a file, all of whose data has to be there.
+/// Returns the distinct bytes of a file, all of whose data must exist.
 fn read(server: &Mounted, file: &Handle) -> Result<BTreeSet<u8>, Status> {
     let read = block_on(server.nfs.read(&who(), file, 0, LENGTH)).unwrap().done()?;
     assert_eq!(read.data.len(), LENGTH as usize);
@@ -93,7 +93,7 @@ impl World {
         assert_eq!(done.count, LENGTH);
     }
 
-    /// The different bytes of a file.
+    /// Returns the distinct bytes of a file.
     fn read(&self, file: &Handle) -> Result<BTreeSet<u8>, Status> {
         read(&self.server, file)
     }
@@ -107,7 +107,7 @@ impl World {
         self.iods[number] = iod(&self.home, IODS[number], "key", self.iods[number].1);
     }
 
-    /// Has an iod lose all changes from now on when it ends the next time.
+    /// Makes a backup of an iod, which the next end of the iod restores.
     fn back_up(&mut self, number: usize) {
         self.end(number);
         back_up(&self.home, IODS[number]);
@@ -149,10 +149,10 @@ impl World {
 /// of the options.
 const TWO: usize = 1;
 
-/// The iod answered READs with old bytes, and with NULs for a file that was made since, with status
-/// 0, and `cluster status` reported no fault.
+/// The iod returned old bytes, and NULs for a later file, with status 0, and `cluster status`
+/// reported no fault.
 #[test]
-fn an_iod_from_a_backup_gives_no_old_bytes() {
+fn iod_from_a_backup_returns_no_old_bytes() {
     let mut world = World::new(&[]);
     let file = world.put("file", 1);
     world.back_up(TWO);
@@ -167,36 +167,35 @@ fn an_iod_from_a_backup_gives_no_old_bytes() {
     let older: Vec<_> = (0..3).map(|number| told["iods"][number]["older"].clone()).collect();
     assert_eq!(older, [false, true, false]);
     let text = world.status_text();
-    assert!(text.contains("OLDER than its metaserver knows it"), "{text}");
+    assert!(text.contains("OLDER than the metaserver's record"), "{text}");
     assert!(text.contains("2 files have no other copy and fail with EIO"), "{text}");
-    // The command refuses an iod that is current.
+    // The command rejects an iod that is current.
     let data = world.home.path("data");
     let believe = |iod| {
         run(leasehold(&["cluster", "believe", &data, iod, "--state", &world.home.path("state")]))
     };
     let (code, _, said) = believe("0");
-    assert!(code != 0 && said.contains("is used already"), "{said}");
+    assert!(code != 0 && said.contains("is accepted already"), "{said}");
     assert_ne!(believe("7").0, 0);
-    // The test puts the iod's own data back.
+    // The test restores the iod's own data.
     world.end(TWO);
     fs::rename(world.home.path("two"), world.home.path("two-older")).unwrap();
     fs::rename(world.home.path("two-present"), world.home.path("two")).unwrap();
     world.start(TWO);
     assert_eq!((world.read(&file), world.read(&new)), (all(2), all(3)));
     world.wait(|told| told["iods"][TWO]["older"] == false);
-    // The test restores the backup once more, and an administrator has the metaserver believe the
-    // backup.
+    // The test restores the backup once more, and an administrator makes the metaserver accept it.
     world.end_and_restore(TWO);
     assert_eq!(world.read(&file), Err(Status::Io));
     let believe = ["cluster", "believe", &data, "1", "--state", &world.home.path("state")];
     let (code, said, error) = run(leasehold(&believe));
-    assert!(code == 0 && said.contains("is used from now on"), "{said}{error}");
-    assert_eq!(world.read(&file), Ok(BTreeSet::from([1, 2])), "a part is old, as was asked for");
+    assert!(code == 0 && said.contains("accepts the data of iod"), "{said}{error}");
+    assert_eq!(world.read(&file), Ok(BTreeSet::from([1, 2])), "a part is old, as requested");
     world.wait(|told| told["iods"][TWO]["older"] == false);
 }
 
 #[test]
-fn an_iod_from_a_backup_is_rebuilt_from_the_second_copies() {
+fn iod_from_a_backup_is_rebuilt_from_second_copies() {
     let mut world = World::new(&["--copies", "2"]);
     let file = world.put("file", 1);
     world.back_up(TWO);
@@ -205,7 +204,7 @@ fn an_iod_from_a_backup_is_rebuilt_from_the_second_copies() {
     let are_right = |world: &World| {
         assert_eq!((world.read(&file), world.read(&new)), (all(2), all(3)));
     };
-    // The metaserver has made up for the absence of the iod.
+    // The metaserver has rebuilt the data that the iod missed.
     world.wait(|told| told["settled"] == true && told["behind"] == 0);
     are_right(&world);
     world.end_and_restore(TWO);
@@ -223,10 +222,10 @@ fn an_iod_from_a_backup_is_rebuilt_from_the_second_copies() {
     }
 }
 
-/// A metaserver that did not run when the iod was restored finds the older state at its start, on a
-/// directory of this machine as at an iod.
+/// A metaserver that did not run during the restore detects the older state at its start, for a
+/// local directory as for an iod.
 #[test]
-fn a_directory_of_stripes_from_a_backup_gives_no_old_bytes() {
+fn stripe_directory_from_a_backup_returns_no_old_bytes() {
     let (home, runtime) = (Home::new(), Runtime::start().unwrap());
     let serve = || {
         let [one, two] = ["one", "two"].map(|name| home.path(name));
@@ -251,8 +250,8 @@ fn a_directory_of_stripes_from_a_backup_gives_no_old_bytes() {
     let (mut serving, server) = serve();
     assert_eq!(read(&server, &file), Err(Status::Io));
     assert!(serving.end(Signal::TERM).success());
-    // Without the file of the turns the metaserver believes the stripes, as an earlier version
-    // does.
+    // Without the file of the rollback counters the metaserver accepts the stripes, like an earlier
+    // version.
     let state = fs::read_dir(home.path("state")).unwrap().map(|entry| entry.unwrap().path());
     let is_of_turns = |path: &PathBuf| path.to_str().unwrap().contains("/turns-");
     let turns: Vec<PathBuf> = state.filter(is_of_turns).collect();

@@ -1,5 +1,6 @@
-//! A cluster that one file describes, the same at all its machines. Here those are addresses of the
-//! loopback, and each process has a directory of its own where the file names it, which needs root.
+//! A cluster with one configuration file for all its machines. Here the machines are addresses of
+//! the loopback, and each process mounts its own directory over the path in the file, which
+//! requires root.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +12,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
 
-/// Where iods and metaservers are.
+/// The addresses of iods and metaservers.
 const IODS: [&str; 2] = ["127.0.0.11", "127.0.0.12"];
 const METAS: [&str; 2] = ["127.0.0.21", "127.0.0.22"];
 
@@ -20,14 +21,15 @@ fn listed(hosts: &[&str], port: u16) -> String {
     all.join(", ")
 }
 
-/// Writes a file with these tables, its places below the home.
+/// Writes a file with these tables, and paths below the home.
 fn write(home: &Home, text: &str) -> String {
     let path = home.path("cluster.toml");
     fs::write(&path, text.replace("HOME", home.path("").trim_end_matches('/'))).unwrap();
     path
 }
 
-/// A command of one machine: it has its own directory under the name that the file has for it.
+/// Returns a command of one machine, with the machine's directory mounted over the path in the
+/// file.
 fn of_machine(home: &Home, own: &str, name: &str, words: &[&str]) -> Command {
     fs::create_dir_all(home.path(own)).unwrap();
     fs::create_dir_all(home.path(name)).unwrap();
@@ -93,14 +95,14 @@ fn one_file_describes_a_cluster() {
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told[0]["metaservers"][number]["this"], true, "{told}");
     }
-    // An iod takes from the file what it took from the command line.
+    // An iod behaves as with the same settings on the command line.
     for host in IODS {
         assert!(fs::exists(home.path(&format!("{host}/leasehold-iod"))).unwrap());
     }
     let (code, said, error) = run(leasehold(&["check", "--config", &file]));
     assert_eq!(code, 0, "{error}");
     assert!(said.contains("metaserver 1 of 127.0.0.21"), "{said}");
-    assert!(said.contains("(`leasehold iod --config`) keep stripes in"), "{said}");
+    assert!(said.contains("(`leasehold iod --config`) store stripes in"), "{said}");
     assert!(running.iter_mut().rev().all(|serving| serving.end(Signal::TERM).success()));
 }
 
@@ -108,9 +110,9 @@ fn read(server: &Mounted, file: &leasehold_session::nfs::messages::Handle) -> By
     block_on(server.nfs.read(&who(), file, 0, 300_000)).unwrap().done().unwrap().data
 }
 
-/// Of its machine's own address an iod learns from the file alone.
+/// An iod learns its address from the file.
 #[test]
-fn an_iod_serves_where_the_file_has_it() {
+fn iod_serves_at_its_address_in_the_file() {
     let (home, port) = (Home::new(), port());
     fs::create_dir(home.path("stripes")).unwrap();
     let text = format!(
@@ -128,13 +130,13 @@ fn an_iod_serves_where_the_file_has_it() {
     let mut serving = Serving::start(iod(&[]));
     let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
     assert_eq!(address(&ready).to_string(), format!("127.0.0.11:{port}"));
-    assert!(ready.get("mount").is_none(), "it is not for clients: {ready}");
+    assert!(ready.get("mount").is_none(), "an iod has no mount commands: {ready}");
     let check = ["cluster", "check", "--cluster-key", &home.path("key"), "--iod"];
     let at = format!("127.0.0.11:{port}");
     let (code, said, error) = run(leasehold(&[&check[..], &[&at]].concat()));
     assert!(code == 0 && said.contains(&at), "{said}{error}");
     assert!(serving.end(Signal::TERM).success());
-    // The command line counts before the file.
+    // The command line overrides the file.
     fs::create_dir(home.path("other")).unwrap();
     let (other, key) = (home.path("other"), home.path("other-key"));
     let more = [&*other, "--cluster-key", &key, "--listen", "127.0.0.1:0"];
@@ -146,7 +148,7 @@ fn an_iod_serves_where_the_file_has_it() {
 }
 
 #[test]
-fn a_file_that_does_not_say_what_an_iod_needs_is_refused() {
+fn incomplete_iod_file_is_rejected() {
     let home = Home::new();
     fs::create_dir(home.path("stripes")).unwrap();
     let iod = "[iod]\ndirectory = 'HOME/stripes'\n";
@@ -158,20 +160,17 @@ fn a_file_that_does_not_say_what_an_iod_needs_is_refused() {
             over("'127.0.0.11:1', '127.0.0.12:1'"),
             "cluster.toml:6:8: this machine has the addresses",
         ),
-        (over("'203.0.113.1:1'"), "cluster.toml:6:8: no `iod` is an address of this machine"),
+        (over("'203.0.113.1:1'"), "cluster.toml:6:8: no `iod` has an address of this machine"),
         (over(&format!("{own}, 'nfs://127.0.0.12/x', 'a/b'")), "cluster.toml:6:46: give HOST"),
-        (over("'nfs://127.0.0.12/x'"), "describes no cluster: name all iods"),
-        (over(own).replace(iod, ""), "says no directory for an iod: add [iod]"),
+        (over("'nfs://127.0.0.12/x'"), "does not describe a cluster: name all iods"),
+        (over(own).replace(iod, ""), "names no directory for an iod: add [iod]"),
         (over(own).replace("stripes", "none"), "cluster.toml:2:13: "),
         (over(own).replace("stripes", "data/below"), "lies in"),
-        (
-            over(own).replace("cluster-key = 'HOME/key'\n", ""),
-            "its export has no key of the cluster",
-        ),
+        (over(own).replace("cluster-key = 'HOME/key'\n", ""), "its export has no cluster key"),
         (over(own).replace("HOME/key", "HOME/stripes/key"), "lies in the served directory"),
         (over(own).replace("[iod]", "[iod]\nstate = 'HOME/state'"), "unknown option `state`"),
         (over(own).replace("directory = 'HOME/stripes'\n", ""), "missing option `directory`"),
-        (format!("{iod}{export}"), "describes no cluster: name all iods"),
+        (format!("{iod}{export}"), "does not describe a cluster: name all iods"),
     ] {
         fs::create_dir_all(home.path("data/below")).unwrap();
         let file = write(&home, &text);
@@ -179,11 +178,14 @@ fn a_file_that_does_not_say_what_an_iod_needs_is_refused() {
             run(leasehold(&["iod", "--config", &file, "--state", &home.path("state")]));
         assert!((code == 2 || code == 5) && said.contains(told), "{code}: {said}for:\n{text}");
     }
-    // Nor does a server take it.
+    // A server rejects the file as well.
     let file = write(&home, &format!("{iod}{export}"));
     for command in ["serve", "check"] {
         let (code, _, said) = run(leasehold(&[command, "--config", &file]));
-        assert!(code == 2 && said.contains("cluster.toml:1:1: an iod is one of"), "{code}: {said}");
+        assert!(
+            code == 2 && said.contains("cluster.toml:1:1: an iod belongs to"),
+            "{code}: {said}"
+        );
     }
     let (code, _, said) = run(leasehold(&["iod"]));
     assert!(code == 2 && said.contains("--config"), "{code}: {said}");

@@ -1,5 +1,5 @@
-//! A directory of one metaserver, and one of several: neither is served as the other, and nothing of
-//! either is changed where that is asked for.
+//! A directory of a single metaserver, and of one of several: neither can be served as the other,
+//! and a rejected attempt changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::cluster::{iod, meta, try_mount};
 use crate::support::{Home, Serving, address, leasehold, port, put, run, who};
 
-/// All that is below a directory: the names, and what files hold.
+/// Returns the contents of a directory: the names, and the contents of files.
 fn held(directory: &str) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![Path::new(directory).to_owned()];
@@ -30,7 +30,7 @@ fn held(directory: &str) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// What a command says that is refused; one that serves is ended.
+/// Returns the error of a command that must fail; a command that serves is ended.
 fn refused(command: &Command) -> String {
     let mut bounded = Command::new("timeout");
     bounded.arg("30").arg(command.get_program()).args(command.get_args());
@@ -39,9 +39,9 @@ fn refused(command: &Command) -> String {
     said
 }
 
-/// With the iods of the volume it was served, and had no files for all its clients.
+/// With the iods of the volume the server started, and showed no files to its clients.
 #[test]
-fn a_directory_of_one_is_not_served_by_several() {
+fn directory_of_one_metaserver_is_not_served_by_several() {
     let home = Home::new();
     let (_one, first) = iod(&home, "one", "key", 0);
     let (_two, second) = iod(&home, "two", "key", 0);
@@ -61,11 +61,11 @@ fn a_directory_of_one_is_not_served_by_several() {
     let kept = ["data", "one", "two"].map(|name| (home.path(name), held(&home.path(name))));
     fs::rename(home.path("state"), home.path("state-before")).unwrap();
     let said = refused(&meta(&home, &ports, &peers));
-    let is_told = said.contains("would hide") && said.contains("goes on without --peer");
+    let is_told = said.contains("would hide") && said.contains("continue without --peer");
     assert!(is_told && said.contains("large"), "{said}");
-    assert!(kept.iter().all(|(path, before)| held(path) == *before), "something is changed");
+    assert!(kept.iter().all(|(path, before)| held(path) == *before), "a file has changed");
     assert!(!fs::exists(home.path("state")).unwrap());
-    // The file says the same.
+    // The configuration file gives the same error.
     let (data_path, key, state) = (home.path("data"), home.path("key"), home.path("state"));
     let text = format!(
         "[server]\nlisten = ['{own}']\nstate = '{state}'\n[[export]]\ndirectory = '{data_path}'\n\
@@ -77,7 +77,7 @@ fn a_directory_of_one_is_not_served_by_several() {
         let said = refused(&leasehold(&[command, "--config", &home.path("cluster.toml")]));
         assert!(said.contains("would hide"), "{command}: {said}");
     }
-    assert!(kept.iter().all(|(path, before)| held(path) == *before), "something is changed");
+    assert!(kept.iter().all(|(path, before)| held(path) == *before), "a file has changed");
 
     fs::rename(home.path("state-before"), home.path("state")).unwrap();
     let (_serving, server) = served(&[]);
@@ -88,7 +88,7 @@ fn a_directory_of_one_is_not_served_by_several() {
 }
 
 #[test]
-fn a_directory_of_several_is_not_served_by_one() {
+fn directory_of_several_metaservers_is_not_served_by_one() {
     let home = Home::new();
     let (_one, first) = iod(&home, "one", "key", 0);
     let own = format!("127.0.0.1:{}", port());
@@ -107,10 +107,10 @@ fn a_directory_of_several_is_not_served_by_one() {
     ] {
         let said = refused(&command);
         assert!(said.contains("with `meta --peer`"), "{said}");
-        assert!(kept.iter().all(|(path, before)| held(path) == *before), "something is changed");
+        assert!(kept.iter().all(|(path, before)| held(path) == *before), "a file has changed");
         assert!(!fs::exists(home.path("state")).unwrap());
     }
-    // What a client calls so is a file as any other.
+    // A client's file of this name is an ordinary file.
     fs::create_dir(home.path("files")).unwrap();
     fs::write(home.path("files/leasehold-metafiles"), "leasehold records 1\n").unwrap();
     let mut command = leasehold(&["serve", &home.path("files"), "--listen", "127.0.0.1:0"]);

@@ -1,5 +1,5 @@
-//! Metaservers that stand still, and go on when another has taken their place: what they write then
-//! reaches no object of an iod.
+//! Suspended metaservers that resume after another has replaced them: their writes then reach no
+//! object of an iod.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -21,14 +21,14 @@ use crate::support::{
 
 const WRITE: u32 = 7;
 
-/// On each of two iods there is some of it.
+/// Each of two iods stores a part of this length.
 const LENGTH: usize = 20_000;
 
 fn data(byte: u8) -> Bytes {
     vec![byte; LENGTH].into()
 }
 
-/// The call that writes such data.
+/// Returns the call that writes such data.
 fn write_call(xid: u32, file: &Handle, byte: u8) -> Vec<u8> {
     let count = u32::try_from(LENGTH).unwrap().to_be_bytes();
     let file_sync = 2_u32.to_be_bytes();
@@ -40,12 +40,12 @@ fn status(reply: &[u8]) -> u32 {
     u32::from_be_bytes(reply[24..28].try_into().unwrap())
 }
 
-/// Has a server stand still, all of it.
+/// Suspends all threads of a server.
 pub(crate) fn stop(serving: &Serving) {
     let process = Pid::from_child(&serving.child);
     kill_process(process, Signal::STOP).unwrap();
     let (_, status) = waitpid(Some(process), WaitOptions::UNTRACED).unwrap().unwrap();
-    assert!(status.stopped(), "it goes on");
+    assert!(status.stopped(), "the server still runs");
 }
 
 pub(crate) fn go_on(serving: &Serving) {
@@ -56,7 +56,7 @@ fn copy(from: &str, to: &str) {
     assert!(Command::new("cp").args(["-a", from, to]).status().unwrap().success());
 }
 
-/// Writes over a file, as soon as that can be done.
+/// Overwrites a file, and retries until the write succeeds.
 fn overwrite(server: &Mounted, file: &Handle, byte: u8) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -68,7 +68,7 @@ fn overwrite(server: &Mounted, file: &Handle, byte: u8) {
     }
 }
 
-/// What is in a file, as soon as it can be read.
+/// Reads a file, and retries until the read succeeds.
 fn content(server: &Mounted, file: &Handle) -> Bytes {
     let (length, end) = (u32::try_from(LENGTH).unwrap(), Instant::now() + PATIENCE);
     loop {
@@ -79,10 +79,10 @@ fn content(server: &Mounted, file: &Handle) -> Bytes {
     }
 }
 
-/// A client's WRITE waits before it; the machine with its disk is attached elsewhere, where its home is
-/// moved and served.
+/// A client's WRITE waits at the suspended metaserver; the machine with its disk is attached
+/// elsewhere, where its home is moved and served.
 #[test]
-fn a_home_that_stood_still_writes_to_no_object() {
+fn suspended_home_writes_to_no_object() {
     let mut cluster = Cluster::start(2);
     let (first, second) = (cluster.mount(0), cluster.mount(1));
     let file = block_on(put(&second, b"file", &data(1)));
@@ -103,7 +103,7 @@ fn a_home_that_stood_still_writes_to_no_object() {
     (cluster.ports[1], cluster.places[1]) = (port(), new);
     (0..2).for_each(|number| cluster.begin(number));
     let (first, moved) = (cluster.mount(0), cluster.mount(1));
-    // Whoever writes it, by now the old one would write over it.
+    // A retransmission could overwrite this data.
     overwrite(&first, &file, 4);
 
     go_on(&old);
@@ -116,7 +116,7 @@ fn a_home_that_stood_still_writes_to_no_object() {
     assert_eq!(content(&moved, &file), data(6));
 }
 
-/// Waits until a log has this in it.
+/// Waits until a log contains a text.
 fn says(log: &str, what: &str) {
     let end = Instant::now() + PATIENCE;
     while !fs::read_to_string(log).unwrap().contains(what) {
@@ -125,11 +125,11 @@ fn says(log: &str, what: &str) {
     }
 }
 
-/// The only metaserver of a volume, whose directory was copied and is served elsewhere. One iod is away
-/// when that starts, the other is started again and knows by what is noted there alone. An
-/// administrator is told at both.
+/// The only metaserver of a volume, whose directory was copied and is served elsewhere. One iod is
+/// unreachable when the copy starts; the other restarts and knows only the recorded epoch. The
+/// administrator finds the fault in both logs.
 #[test]
-fn one_that_stood_still_writes_to_no_object() {
+fn suspended_metaserver_writes_to_no_object() {
     let home = Home::new();
     let runtime = Runtime::start().unwrap();
     let [(one, first), (two, second)] = ["one", "two"].map(|name| iod(&home, name, "key", 0));
@@ -162,7 +162,7 @@ fn one_that_stood_still_writes_to_no_object() {
     let [note, other] = ["one", "two"].map(|name| {
         fs::read_to_string(home.path(&format!("{name}/leasehold-epoch-ffffffff"))).unwrap()
     });
-    assert_eq!(note, other, "the one that was away has it too");
+    assert_eq!(note, other, "the iod that was unreachable has it too");
     drop(one);
     let one = Serving::logging(iod_command(&home, "one", "key", first), log(&log_one));
     one.line();
@@ -170,8 +170,8 @@ fn one_that_stood_still_writes_to_no_object() {
     go_on(&old);
     assert_ne!(status(&read_reply(&mut stream)), 0, "it was written");
     assert_ne!(status(&over(&mut stream, &write_call(3, &file, 5))), 0, "it was written");
-    says(&log_one, "refused a metaserver: a later one has its place");
-    says(&log_old, "iods refuse this metaserver, since a later one has its place");
+    says(&log_one, "rejected a superseded metaserver: a later one has replaced it");
+    says(&log_old, "iods reject this metaserver, because a later one has replaced it");
     let (_, told, _) = run(leasehold(&["status", "--json", "--state", &home.path("state-one")]));
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert!(told["events"]["metaservers-refused"].as_u64().unwrap() > 0, "{told}");

@@ -12,7 +12,7 @@ const RPCBIND: u32 = 100_000;
 const GETADDR: u32 = 3;
 
 #[test]
-fn a_portmapper_of_our_own_tells_where_the_server_is() {
+fn own_portmapper_reports_the_server() {
     let home = Home::new();
     let (mut serving, ready) = Serving::with_json(&home, &["--portmap=127.0.0.1:0"]);
     let port = u16::try_from(ready["portmap"][0]["port"].as_u64().unwrap()).unwrap();
@@ -20,7 +20,7 @@ fn a_portmapper_of_our_own_tells_where_the_server_is() {
     let [high, low] = address(&ready).port().to_be_bytes();
     let told = format!("127.0.0.1.{high}.{low}");
     for program in [NFS, MOUNT] {
-        // Program, version, and three texts that nobody looks at.
+        // Program, version, and three unused texts.
         let args: Vec<u8> =
             [program, 3, 0, 0, 0].iter().flat_map(|one| one.to_be_bytes()).collect();
         for reply in [
@@ -32,14 +32,14 @@ fn a_portmapper_of_our_own_tells_where_the_server_is() {
             assert!(text.starts_with(told.as_bytes()), "{}", text.escape_ascii());
         }
     }
-    // Each port has its own programs.
+    // Each port serves only its own programs.
     assert_ne!(over_stream(portmap, &call(NFS, 0, &[])), success());
     assert_ne!(over_stream(address(&ready), &call(RPCBIND, 0, &[])), success());
     assert_eq!(serving.end(Signal::TERM).code(), Some(0));
 }
 
 #[test]
-fn the_two_ways_to_be_found_exclude_each_other() {
+fn portmap_and_register_exclude_each_other() {
     let home = Home::new();
     let (code, _, err) = run(home.command(&["--portmap", "--register"]));
     assert!(code == 2 && err.contains("--register"), "{err}");

@@ -1,4 +1,5 @@
-//! `leasehold ls`, `cat`, `stat` and `cp` without a mount, against servers of all manners.
+//! `leasehold ls`, `cat`, `stat` and `cp` without a mount, against servers with different
+//! behaviour.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,14 +17,14 @@ fn url(server: SocketAddr, path: &str) -> String {
     format!("nfs://{server}/{EXPORT}{path}")
 }
 
-/// Runs a command that must succeed; what it says.
+/// Runs a command that must succeed; returns its output.
 fn done(arguments: &[&str]) -> String {
     let (code, said, complaints) = run(leasehold(arguments));
     assert_eq!(code, 0, "{arguments:?}: {complaints}");
     said
 }
 
-/// Runs a command that must fail; what it complains of.
+/// Runs a command that must fail; returns its error.
 fn fails(arguments: &[&str]) -> String {
     let (code, _, complaints) = run(leasehold(arguments));
     assert_ne!(code, 0, "{arguments:?}");
@@ -34,12 +35,12 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from place to place.
 fn pattern(length: u32) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0]).collect()
 }
 
-/// A tree with files large and small, an empty one, a link, and names of all kinds.
+/// Creates a tree with large and small files, an empty file, a link, and names of all kinds.
 fn tree(large: u32) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let tree = home.path().join("tree");
@@ -75,7 +76,7 @@ fn assert_same(one: &Path, other: &Path) {
     assert!(seen > 40);
 }
 
-/// All that the commands do, against one server.
+/// Runs all commands against one server.
 fn everything(server: SocketAddr, large: u32, options: &[&str]) {
     let home = tree(large);
     let here = home.path().join("tree");
@@ -93,7 +94,7 @@ fn everything(server: SocketAddr, large: u32, options: &[&str]) {
     );
     assert_same(&here, &back);
 
-    // Through a link, and by a name with bytes that must be escaped.
+    // Through a link, and with a name whose bytes must be escaped.
     assert_eq!(with(&["cat", &url(server, "/tree/link")]), "7\n");
     assert_eq!(with(&["cat", &url(server, "/tree/folder/file%20%257")]), "7\n");
     assert_eq!(with(&["cat", &url(server, "/tree/folder/empty")]), "");
@@ -105,7 +106,7 @@ fn everything(server: SocketAddr, large: u32, options: &[&str]) {
         list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&list[1]["name"], &list[1]["size"]), (&"large".into(), &large.into()));
 
-    // On the server, over what is there, and onto itself.
+    // On the server, over an existing file, and onto itself.
     with(&["cp", &url(server, "/tree/folder/file%20%251"), &url(server, "/tree/folder/empty")]);
     with(&[
         "cp",
@@ -132,7 +133,7 @@ fn works_with_our_server() {
 }
 
 #[test]
-fn works_with_servers_that_do_no_more_than_they_must() {
+fn works_with_minimal_servers() {
     let stingy = MemServer::start(Manners::Stingy);
     everything(stingy.address(), 3000, &[]);
     let old = MemServer::start(Manners::Version2Only);
@@ -147,11 +148,11 @@ fn works_over_udp_and_over_several_connections() {
     everything(server.address(), 3_000_000, &["--connections", "3", "--in-flight", "2"]);
 }
 
-/// The server loses what was not committed, as a restart does: it is written again.
+/// The server loses uncommitted data, as in a restart: the copy writes the data again.
 #[test]
-fn what_a_restart_loses_is_written_again() {
+fn data_lost_by_a_restart_is_rewritten() {
     let server = MemServer::start(Manners::Full);
-    // Slow enough that most of it is still to come when the server loses the front.
+    // Slow enough that most data is still to be sent when the server loses the first part.
     let faults = Faults { round_trip: Duration::from_millis(40), ..Faults::default() };
     let cable = Cable::lay("127.0.0.1:0".parse().unwrap(), server.address(), faults).unwrap();
     let home = tempfile::tempdir().unwrap();
@@ -179,7 +180,7 @@ fn what_a_restart_loses_is_written_again() {
 }
 
 #[test]
-fn modes_and_times_are_kept_where_that_is_asked_for() {
+fn modes_and_times_are_kept_on_request() {
     let server = MemServer::start(Manners::Full);
     let home = tree(1000);
     let here = home.path().join("tree");
@@ -202,14 +203,14 @@ fn modes_and_times_are_kept_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let server = MemServer::start(Manners::Full);
     let at = server.address();
     let complaint = fails(&["cat", &url(at, "/nothing")]);
     assert!(complaint.contains("/data/nothing: no such file or directory"), "{complaint}");
     assert!(fails(&["cat", &url(at, "")]).contains("is a directory"));
     assert!(fails(&["cp", &url(at, ""), "/tmp"]).contains("--recursive"));
-    assert!(fails(&["cp", "a", "b"]).contains("one side of a copy is on a server"));
+    assert!(fails(&["cp", "a", "b"]).contains("one side of a copy must be on a server"));
     assert!(fails(&["ls", "http://host/"]).contains("it does not begin with nfs://"));
     let complaint = fails(&["ls", "--nfs-version", "2", &format!("nfs://{at}/other")]);
     assert!(complaint.contains("no such file or directory"), "{complaint}");

@@ -1,4 +1,4 @@
-//! Stripes of removed files, whose iods are away or crash.
+//! Stripes of removed files, whose iods are unreachable or crash.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::support::{Home, Serving, SmallDisk, address, leasehold, put, run, who
 
 const IODS: [&str; 3] = ["one", "two", "three"];
 
-/// A bound for each wait. Each wait ends as soon as its state is there.
+/// A bound for each wait. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 struct World {
@@ -58,7 +58,7 @@ impl World {
         block_on(removed).unwrap().done().unwrap();
     }
 
-    /// The objects of all iods.
+    /// Returns the objects of all iods.
     fn objects(&self) -> Vec<PathBuf> {
         let of = |name: &&str| objects(Path::new(&self.home.path(name)));
         IODS.iter().flat_map(of).collect()
@@ -97,10 +97,10 @@ fn start(home: &Home, runtime: &Runtime, ports: &[u16], options: &[&str]) -> (Se
     (serving, server)
 }
 
-/// Files are removed while an iod is away, and the metaserver is stopped before the iod is back. The
-/// stripes of the files stayed on the iod then, and the status said that all was well.
+/// Files are removed while an iod is unreachable, and the metaserver is stopped before the iod
+/// returns. The stripes of the files stayed on the iod, and the status reported no fault.
 #[test]
-fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
+fn missed_removals_are_completed_after_a_restart() {
     // No search may remove the stripes.
     let mut world = World::new(&["--copies", "2", "--scrub-after", "0"]);
     world.put("kept");
@@ -109,7 +109,7 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
         world.put(&format!("removed {number}"));
     }
     assert!(world.iods[1].end(Signal::KILL).code().is_none());
-    // The first call that needs the iod finds out that the iod is away.
+    // The first call that needs the iod detects that the iod is unreachable.
     world.wait(|told| told["iods"][1]["away"] == true);
     let begun = Instant::now();
     for number in 0..10 {
@@ -121,7 +121,7 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
         (&told["waiting_removals"], &told["iods"][1]["waiting_removals"]),
         (&20.into(), &20.into())
     );
-    assert!(world.status_text().contains("20 stripes of removed files wait for it"));
+    assert!(world.status_text().contains("20 stripes of removed files await removal"));
     assert!(world.serving.end(Signal::TERM).success());
     world.start();
     assert_eq!(world.status()["waiting_removals"], 20);
@@ -132,11 +132,11 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
     assert!(world.serving.end(Signal::TERM).success());
 }
 
-/// An iod whose file system is read-only answers, and counted as healthy. With two copies neither
-/// the status nor the log named the iod, and the stripes of files that clients removed meanwhile
+/// An iod with a read-only file system replies, and counted as healthy. With two copies neither the
+/// status nor the log named the iod, and the stripes of files that clients removed meanwhile
 /// stayed.
 #[test]
-fn an_iod_with_a_read_only_file_system_is_named_and_removes_its_stripes_later() {
+fn iod_with_read_only_file_system_is_reported_and_removes_its_stripes_later() {
     let mut world = World::new(&["--copies", "2", "--scrub-after", "0"]);
     world.put("kept");
     let kept = world.objects().len();
@@ -152,7 +152,7 @@ fn an_iod_with_a_read_only_file_system_is_named_and_removes_its_stripes_later() 
     let told = world.wait(|told| told["iods"][1]["refuses"].is_string());
     assert_eq!(told["iods"][1]["refuses"], "its file system is read-only");
     assert!(told["iods"][0]["refuses"].is_null() && told["iods"][2]["refuses"].is_null());
-    assert!(world.status_text().contains("refuses changes: its file system is read-only"));
+    assert!(world.status_text().contains("rejects changes: its file system is read-only"));
     let mut check = leasehold(&["cluster", "check", "--cluster-key", &world.home.path("key")]);
     check.args(world.ports.iter().map(|port| format!("--iod=127.0.0.1:{port}")));
     let (code, said, error) = run(check);
@@ -166,9 +166,9 @@ fn an_iod_with_a_read_only_file_system_is_named_and_removes_its_stripes_later() 
     assert!(world.serving.end(Signal::TERM).success());
 }
 
-/// The parts of a cluster start with the state that they had, on disks without room for a byte.
+/// The processes of a cluster start with their earlier state, on disks without any free space.
 #[test]
-fn a_cluster_starts_on_full_disks_and_keeps_its_list_of_removals() {
+fn cluster_starts_on_full_disks_and_keeps_its_list_of_removals() {
     let (home, runtime) = (Home::new(), Runtime::start().unwrap());
     let disks = ["state", "state-one", "state-two"].map(|name| SmallDisk::at(home.path(name)));
     let start_iod = |name, port| iod(&home, name, "key", port);
@@ -210,10 +210,10 @@ fn a_cluster_starts_on_full_disks_and_keeps_its_list_of_removals() {
     assert!(world.serving.end(Signal::TERM).success());
 }
 
-/// A crash between a name and its objects leaves objects of no file. The next start looks for these
-/// objects; a start after an orderly end does not.
+/// A crash between a name and its objects leaves objects that belong to no file. The next start
+/// searches for these objects; a start after an orderly end does not.
 #[test]
-fn stripes_that_a_crash_left_are_removed_in_the_background() {
+fn stripes_left_by_a_crash_are_removed_in_the_background() {
     let mut world = World::new(&["--scrub-after", "1"]);
     for number in 0..6 {
         world.put(&format!("kept {number}"));
@@ -223,22 +223,22 @@ fn stripes_that_a_crash_left_are_removed_in_the_background() {
     assert!(world.serving.end(Signal::TERM).success());
     world.start();
     assert_eq!(world.status()["orphans_possible"], false, "the end was orderly");
-    // The state that a crash leaves: an object whose name comes from another start.
+    // The state after a crash: an object whose name comes from another start.
     let left: Vec<PathBuf> = kept.iter().take(3).map(|object| left_like(object)).collect();
     assert!(world.serving.end(Signal::KILL).code().is_none());
     world.start();
     assert!(world.status()["orphans_possible"] == true);
-    assert!(world.status_text().contains("a search for them is to come"));
+    assert!(world.status_text().contains("a search is pending"));
     world.wait(|told| told["orphans_possible"] == false && told["orphans"] == 0);
     assert!(left.iter().all(|object| !object.exists()));
     assert!(kept.iter().all(|object| object.exists()));
     assert!(world.serving.end(Signal::TERM).success());
 }
 
-/// A backup of the names lacks the files that were made since. The stripes of these files stay,
-/// until an administrator has them removed.
+/// A backup of the names lacks later files. The stripes of these files stay until an administrator
+/// requests their removal.
 #[test]
-fn names_from_a_backup_have_no_stripes_removed_in_the_background() {
+fn names_from_a_backup_cause_no_removal_in_the_background() {
     let mut world = World::new(&["--scrub-after", "1"]);
     for number in 0..6 {
         world.put(&format!("kept {number}"));
@@ -257,7 +257,7 @@ fn names_from_a_backup_have_no_stripes_removed_in_the_background() {
     fs::rename(&backup, &names).unwrap();
     world.start();
     world.wait(|told| told["orphans"] == all - kept);
-    // The objects stay after some searches, and after another start.
+    // The objects stay after several searches, and after another start.
     sleep(Duration::from_secs(4));
     assert_eq!(world.objects().len(), all);
     assert!(world.serving.end(Signal::KILL).code().is_none());

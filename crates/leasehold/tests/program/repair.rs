@@ -1,4 +1,4 @@
-//! Stripes of no file, while a metaserver serves the files.
+//! Stripes that belong to no file, while a metaserver serves the files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::cluster::{iod, meta, try_mount};
 use crate::support::{Home, Serving, address, leasehold, put, run, who};
 
-/// What files have to be, by name.
+/// The expected contents of files, by name.
 type Written = BTreeMap<String, Bytes>;
 
 /// A cluster with files.
@@ -48,7 +48,7 @@ impl World {
         world
     }
 
-    /// Starts the metaserver anew.
+    /// Restarts the metaserver.
     fn restart(&mut self) {
         assert!(self.serving.end(Signal::TERM).success());
         (self.serving, self.port) = start(&self.home, &self.ports);
@@ -58,8 +58,7 @@ impl World {
         try_mount(&self.runtime, self.port, "/data").unwrap()
     }
 
-    /// Leaves so many objects on each iod, with a name as of another start, or as of a file that
-    /// is yet to be made.
+    /// Leaves `count` objects on each iod, with names as of another start, or of a future file.
     fn leave(&self, count: u8) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for iod in IODS {
@@ -81,7 +80,7 @@ impl World {
         left
     }
 
-    /// What is said of each iod.
+    /// Returns the report on each iod.
     fn repair(&self, more: &[&str]) -> Result<Vec<String>, String> {
         let (data, state) = (self.home.path("data"), self.home.path("state"));
         let mut repair = leasehold(&["cluster", "repair", &data, "--state", &state]);
@@ -116,7 +115,7 @@ fn found(server: &Mounted, directory: &Handle, name: &str) -> Handle {
     found.done().unwrap().object
 }
 
-/// All of a file, which may lie in a directory.
+/// Reads a whole file, which may lie in a directory.
 fn read(server: &Mounted, path: &str, length: usize) -> Vec<u8> {
     let file = path.split('/').fold(server.root, |above, name| found(server, &above, name));
     let mut whole = Vec::new();
@@ -131,7 +130,7 @@ fn read(server: &Mounted, path: &str, length: usize) -> Vec<u8> {
     }
 }
 
-/// The objects of an iod.
+/// Returns the objects of an iod.
 pub(crate) fn objects(folder: &Path) -> Vec<PathBuf> {
     let of = |path: &Path| -> Vec<PathBuf> {
         fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -140,8 +139,8 @@ pub(crate) fn objects(folder: &Path) -> Vec<PathBuf> {
     places.flat_map(|place| of(&place)).collect()
 }
 
-/// Makes files, has them grow out of their metafiles, renames them and the directories that they
-/// are in, and removes some, until it is told that it is enough. Gives what is left.
+/// Creates files, lets them outgrow their metafiles, renames them and their directories, and
+/// removes some, until `is_enough` is set. Returns the remaining files.
 fn use_files(server: &Mounted, is_enough: &AtomicBool) -> Written {
     let (nfs, who, root) = (&server.nfs, who(), server.root);
     let usual = SetAttributes::default();
@@ -172,10 +171,10 @@ fn use_files(server: &Mounted, is_enough: &AtomicBool) -> Written {
     written.into_iter().map(|(name, data)| (format!("{place}/{name}"), data)).collect()
 }
 
-/// What crashes have left is found and removed while a client uses files, of which all is there
+/// Stripes left by crashes are found and removed while a client uses files, all of which exist
 /// afterwards.
 #[test]
-fn stripes_of_no_file_are_removed_while_files_are_used() {
+fn stripes_that_belong_to_no_file_are_removed_while_files_are_used() {
     let mut world = World::new();
     let left = world.leave(4);
     world.restart();
@@ -186,9 +185,9 @@ fn stripes_of_no_file_are_removed_while_files_are_used() {
         let said = world.repair(&[]).unwrap();
         assert_eq!(said.len(), 3);
         for line in &said {
-            assert!(line.contains("are of no file") && line.ends_with(" --remove"), "{said:?}");
+            assert!(line.contains("belong to no file") && line.ends_with(" --remove"), "{said:?}");
         }
-        assert!(left.iter().all(|object| object.exists()), "it was only asked");
+        assert!(left.iter().all(|object| object.exists()), "the removal was not requested");
         for round in 0..3 {
             let said = world.repair(&["--remove"]).unwrap();
             let are_removed = said.iter().all(|line| line.ends_with(" bytes, removed"));
@@ -201,7 +200,7 @@ fn stripes_of_no_file_are_removed_while_files_are_used() {
     world.check(&used);
     let said = world.repair(&[]).unwrap();
     assert!(said.iter().all(|line| line.starts_with("0 of ")), "{said:?}");
-    // A metaserver that knows nothing of before finds the same.
+    // A metaserver without earlier knowledge finds the same.
     world.restart();
     world.check(&used);
     assert_eq!(world.repair(&["--remove"]).unwrap(), said);
@@ -210,7 +209,7 @@ fn stripes_of_no_file_are_removed_while_files_are_used() {
 }
 
 #[test]
-fn what_is_hardly_of_no_file_is_removed_by_another_word() {
+fn suspicious_removal_requires_a_further_option() {
     let mut world = World::new();
     let left = world.leave(12);
     let refused = world.repair(&["--remove"]).unwrap_err();
@@ -220,11 +219,11 @@ fn what_is_hardly_of_no_file_is_removed_by_another_word() {
     );
     assert!(left.iter().all(|object| object.exists()));
     assert!(world.repair(&[]).unwrap().iter().all(|line| line.ends_with("--even-most")));
-    // An iod that is away keeps what it has.
+    // An unreachable iod keeps its objects.
     assert!(world.iods[2].end(Signal::KILL).code().is_none());
     let said = world.repair(&["--remove", "--even-most"]).unwrap();
     assert!(said[0].ends_with("removed") && said[1].ends_with("removed"), "{said:?}");
-    assert_eq!(said[2], "away, what it has was not looked at");
+    assert_eq!(said[2], "unreachable, not searched");
     let (gone, kept) = left.split_at(24);
     assert!(!gone.iter().any(|object| object.exists()) && kept.iter().all(|it| it.exists()));
     world.iods[2] = iod(&world.home, "three", "key", world.ports[2]).0;
@@ -232,7 +231,7 @@ fn what_is_hardly_of_no_file_is_removed_by_another_word() {
     assert!(world.repair(&["--remove", "--even-most"]).unwrap()[2].ends_with("removed"));
     assert!(!left.iter().any(|object| object.exists()));
     world.check(&Written::new());
-    // What cannot be read has anything.
+    // An unreadable metafile may have any object.
     fs::write(world.home.path("data/stranger"), "no metafile").unwrap();
     let refused = world.repair(&["--remove"]).unwrap_err();
     assert!(refused.contains("stranger") && refused.contains("nothing was removed"), "{refused}");

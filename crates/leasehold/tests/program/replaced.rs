@@ -1,4 +1,4 @@
-//! What was made at one metaserver takes the name of what was made at another, while metaservers are killed.
+//! Objects of one metaserver replace the names of objects of another, while metaservers are killed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -11,15 +11,15 @@ use leasehold_shell::client::{Mounted, block_on};
 use crate::metaservers::{Cluster, look, read};
 use crate::support::{PATIENCE, put, who};
 
-/// How often a name is replaced.
+/// The number of replacements.
 const ROUNDS: u32 = 24;
 
-/// What is written in a round.
+/// Returns the data of a round.
 fn data(round: u32) -> Bytes {
     (0..2000).flat_map(|_| round.to_be_bytes()).collect()
 }
 
-/// Has it renamed, if it still has its name: an answer may be lost with whom it comes from.
+/// Renames the object, if it still has its name: a killed metaserver may lose the reply.
 fn rename(server: &Mounted) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -35,22 +35,27 @@ fn rename(server: &Mounted) {
 fn until(mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < end, "it is not replaced");
+        assert!(Instant::now() < end, "the object is not replaced");
     }
 }
 
-/// What all see, and that it is all of it or nothing.
+/// Checks that all metaservers see the same object, and that the rename happened completely or not
+/// at all.
 fn seen(servers: &[Mounted], old: Handle, new: Handle) -> Handle {
-    let found = look(&servers[0], "file").expect("somebody always has the name");
+    let found = look(&servers[0], "file").expect("the name always exists");
     for server in servers {
-        assert_eq!(look(server, "file"), Some(found), "all see one thing");
+        assert_eq!(look(server, "file"), Some(found), "all see the same object");
         let left = look(server, "new");
-        assert_eq!(left, (found == old).then_some(new), "all of it or nothing");
+        assert_eq!(
+            left,
+            (found == old).then_some(new),
+            "the rename is complete or has not happened"
+        );
     }
     found
 }
 
-/// Says that it is over, also where that is a failure.
+/// Sets the flag on drop, also when the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -69,7 +74,7 @@ fn replaced(strict: bool) {
             let (is_over, looks) = (&is_over, &looks);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    assert!(look(server, "file").is_some(), "somebody always has the name");
+                    assert!(look(server, "file").is_some(), "the name always exists");
                     looks.fetch_add(1, Ordering::Relaxed);
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -79,7 +84,7 @@ fn replaced(strict: bool) {
         for round in 1..=ROUNDS {
             let [by, from, kills] = [round, round / 3, round / 2].map(|it| (it % 3) as usize);
             let new = block_on(put(&servers[from], b"new", &data(round)));
-            // It is known to be nowhere for a window, where there are no leases.
+            // Without leases, a cached negative entry is valid for a window.
             until(|| look(&servers[by], "new") == Some(new));
             let server = &servers[by];
             let renames = scope.spawn(|| rename(server));
@@ -87,22 +92,22 @@ fn replaced(strict: bool) {
             cluster.kill(kills);
             cluster.begin(kills);
             renames.join().unwrap();
-            // So is what others have copies of.
+            // The cached entries of other metaservers are valid as long.
             until(|| servers.iter().all(|server| look(server, "file") == Some(new)));
             assert_eq!(seen(&servers, old, new), new);
             assert_eq!(read(&servers[by], &new, data(round).len()), data(round));
             old = new;
         }
     });
-    assert!(looks.into_inner() > ROUNDS, "it was looked at meanwhile");
+    assert!(looks.into_inner() > ROUNDS, "it was read meanwhile");
 }
 
 #[test]
-fn somebody_always_has_a_name_that_is_replaced() {
+fn replaced_name_always_exists() {
     replaced(false);
 }
 
 #[test]
-fn strict_metaservers_replace_in_one_step_too() {
+fn strict_metaservers_replace_atomically() {
     replaced(true);
 }

@@ -1,4 +1,4 @@
-//! Calls that come again after the server was started again.
+//! Calls that clients retransmit after a restart of the server.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -26,10 +26,10 @@ const MKDIR: u32 = 9;
 const REMOVE: u32 = 12;
 const RMDIR: u32 = 13;
 
-/// The file with what is kept.
+/// The file with the recorded replies.
 const REPLIES: &str = "state/replies";
 
-/// A call of this user about a name in the directory of a handle.
+/// Returns a call of this user about a name in the directory of a handle.
 fn call(xid: u32, procedure: u32, directory: &[u8], name: &str) -> Vec<u8> {
     let mut arguments = [opaque(directory), opaque(name.as_bytes())].concat();
     if procedure == MKDIR {
@@ -39,7 +39,7 @@ fn call(xid: u32, procedure: u32, directory: &[u8], name: &str) -> Vec<u8> {
     call_of_user(xid, procedure, &arguments)
 }
 
-/// Whether a reply says that the call was done; otherwise that it found what it did itself.
+/// Returns true if a reply reports success, and false if the call found its own earlier effect.
 fn done(reply: &[u8]) -> bool {
     assert!(reply[4..].starts_with(&success()[4..]), "{reply:?}");
     match u32::from_be_bytes(reply[24..28].try_into().unwrap()) {
@@ -56,7 +56,7 @@ fn start(home: &Home) -> (Serving, SocketAddr) {
 }
 
 #[test]
-fn a_call_that_ran_is_answered_after_a_restart() {
+fn completed_call_receives_its_reply_after_a_restart() {
     let home = Home::new();
     for (signal, durability) in
         [(Signal::KILL, "disk"), (Signal::TERM, "disk"), (Signal::KILL, "memory")]
@@ -72,14 +72,14 @@ fn a_call_that_ran_is_answered_after_a_restart() {
         let calls = calls.map(|(xid, procedure, name)| call(xid, procedure, &root, name));
         let first = calls.each_ref().map(|call| over_stream(address, call));
         assert_eq!(first.each_ref().map(|reply| done(reply)), [true, true, false]);
-        // Killed twice: what was recalled is recalled again.
+        // The server is killed twice: replies that were loaded are loaded again.
         for _ in 0..2 {
             serving.end(signal);
             let address;
             (serving, address) = serve();
             let again = calls.each_ref().map(|call| over_stream(address, call));
             assert_eq!(again, first, "{signal:?} {durability}");
-            // Another call is no copy.
+            // Another call is not a retransmission.
             assert!(!done(&over_stream(address, &call(9, RMDIR, &root, "folder"))));
         }
         serving.end(Signal::KILL);
@@ -88,9 +88,9 @@ fn a_call_that_ran_is_answered_after_a_restart() {
 }
 
 #[test]
-fn so_is_one_that_came_as_a_datagram() {
+fn completed_datagram_call_receives_its_reply_after_a_restart() {
     let home = Home::new();
-    // Who sends a datagram from an ordinary port is nobody to a server that runs as root.
+    // A server that runs as root maps a datagram from an unprivileged port to the anonymous user.
     fs::set_permissions(home.path("data"), Permissions::from_mode(0o777)).unwrap();
     let (mut serving, address) = start(&home);
     let mkdir = call(1, MKDIR, &root(address), "folder");
@@ -104,7 +104,7 @@ fn so_is_one_that_came_as_a_datagram() {
 }
 
 #[test]
-fn a_damaged_file_costs_what_it_held() {
+fn damaged_file_loses_only_its_contents() {
     let home = Home::new();
     let (mut serving, mut address) = start(&home);
     let root = root(address);
@@ -119,7 +119,7 @@ fn a_damaged_file_costs_what_it_held() {
         &|| fs::write(home.path(REPLIES), "").unwrap(),
         &|| fs::write(home.path(REPLIES), [0xa5; 100_000]).unwrap(),
         &|| cut(0),
-        // In the middle of the only note, wherever that is.
+        // In the middle of the only record, wherever it lies.
         &|| {
             let bytes = fs::read(home.path(REPLIES)).unwrap();
             let at = bytes.iter().rposition(|byte| *byte != 0).unwrap();
@@ -133,7 +133,7 @@ fn a_damaged_file_costs_what_it_held() {
         damage();
         (serving, address) = start(&home);
         assert!(!done(&over_stream(address, &mkdir)), "damage {xid}: it runs again");
-        // From now on replies are kept.
+        // From now on the server records replies.
         serving.end(Signal::KILL);
         (serving, address) = start(&home);
         let remove = call(100 + xid, RMDIR, &root, &format!("folder{xid}"));
@@ -149,7 +149,7 @@ fn a_damaged_file_costs_what_it_held() {
 }
 
 #[test]
-fn a_damaged_file_is_told_of() {
+fn damaged_file_is_reported() {
     let home = Home::new();
     let log_of_start = || {
         let log = fs::File::create(home.path("log")).unwrap();
@@ -165,17 +165,17 @@ fn a_damaged_file_is_told_of() {
     let line = log.lines().find(|line| line.contains(says)).unwrap();
     assert!(line.contains("WARN") && line.contains(&home.path(REPLIES)), "{line}");
     assert!(line.ends_with("damaged=4"), "{line}");
-    // What is no file at all is told of too, and the server serves.
+    // A directory in place of the file is reported too, and the server serves.
     fs::remove_file(home.path(REPLIES)).unwrap();
     fs::create_dir(home.path(REPLIES)).unwrap();
     assert!(log_of_start().contains("cannot open the notes of replies"));
 }
 
 #[test]
-fn what_cannot_be_written_is_answered_all_the_same() {
+fn call_succeeds_when_its_reply_cannot_be_recorded() {
     let home = Home::new();
     start(&home).0.end(Signal::TERM);
-    // No file may grow: as on a full disk.
+    // No file may grow, as on a full disk.
     let usual = home.command(&["--json"]);
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]);
@@ -189,7 +189,8 @@ fn what_cannot_be_written_is_answered_all_the_same() {
     assert!(!done(&over_stream(address, &mkdir)));
 }
 
-/// A disk whose syncs take until the other end of the channel goes, and fail or succeed then.
+/// A disk whose syncs block until the other end of the channel is dropped, and then fail or
+/// succeed.
 struct Held {
     until: Mutex<mpsc::Receiver<()>>,
     fails: bool,
@@ -207,7 +208,7 @@ impl Syncer for Held {
     }
 }
 
-/// A server in this process with the notes of a directory.
+/// Starts a server in this process with the recorded replies of a directory.
 fn in_process(home: &Home, state: &str, disk: Held) -> (Running, SocketAddr, usize) {
     let options = leasehold_store_dir::Options {
         blocking: Arc::new(Pool::new()),
@@ -240,10 +241,10 @@ fn in_process(home: &Home, state: &str, disk: Held) -> (Running, SocketAddr, usi
     (server.start(Arc::new(service)).unwrap(), address, noted.len())
 }
 
-/// REMOVE, RENAME and MKDIR ran twice after a kill during their syncs, where most calls in flight
-/// are.
+/// REMOVE, RENAME and MKDIR ran twice after a kill during their syncs, which is the state of most
+/// calls in flight.
 #[test]
-fn a_call_that_is_killed_before_its_sync_is_not_done_twice() {
+fn call_killed_before_its_sync_does_not_run_twice() {
     let home = Home::new();
     for place in ["state", "after", "broken"] {
         fs::create_dir(home.path(place)).unwrap();
@@ -277,9 +278,9 @@ fn a_call_that_is_killed_before_its_sync_is_not_done_twice() {
     drop(release);
     let (running, address, known) = in_process(&home, "after", disk);
     assert_eq!(known, 1);
-    assert_eq!(over_stream(address, &mkdir), reply, "it is not done again");
+    assert_eq!(over_stream(address, &mkdir), reply, "the call does not run again");
     running.stop(PATIENCE);
-    // A start whose sync fails ignores the note, and so does the start after it.
+    // A start whose sync fails ignores the record, and so does the next start.
     let (release, disk) = held(true);
     drop(release);
     let (running, _, known) = in_process(&home, "broken", disk);
@@ -292,9 +293,9 @@ fn a_call_that_is_killed_before_its_sync_is_not_done_twice() {
     running.stop(PATIENCE);
 }
 
-/// The server answers such a call as failed, also when the call comes again.
+/// The server returns an error for such a call, also for a retransmission.
 #[test]
-fn a_change_that_the_disk_does_not_take_is_not_noted_as_done() {
+fn change_that_fails_on_disk_is_not_recorded_as_done() {
     const IO: [u8; 4] = [0, 0, 0, 5];
     let home = Home::new();
     fs::create_dir(home.path("state")).unwrap();
@@ -311,7 +312,7 @@ fn a_change_that_the_disk_does_not_take_is_not_noted_as_done() {
     assert_eq!(reply.len(), 24 + 12);
     assert_eq!(over(&mut stream, &mkdir), reply);
     running.stop(PATIENCE);
-    // The next server knows the call as a failed call.
+    // The next server recognizes the call as failed.
     let (release, until) = mpsc::channel();
     drop(release);
     let disk = Held { until: Mutex::new(until), fails: false };

@@ -1,4 +1,4 @@
-//! A server that goes on as another program in the same process, and sockets that it was given.
+//! A server that executes another program in the same process, and inherited sockets.
 
 use std::fs;
 use std::io::Read as _;
@@ -18,14 +18,14 @@ use crate::support::{
 
 const MKDIR: u32 = 9;
 
-/// Has the server of a home started anew, and returns what is said of it.
+/// Restarts the server of a home, and returns the report of the command.
 fn restart(home: &Home) -> serde_json::Value {
     let (code, out, error) = run(leasehold(&["restart", "--json", "--state", &home.path("state")]));
     assert_eq!(code, 0, "{error}");
     serde_json::from_str(&out).unwrap()
 }
 
-/// MKDIR of a name in the root, which succeeds once.
+/// Returns a MKDIR of a name in the root, which succeeds once.
 fn mkdir(xid: u32, root: &[u8], name: &str) -> Vec<u8> {
     // No attributes are set.
     let attributes = vec![0; 4 * 6];
@@ -33,9 +33,9 @@ fn mkdir(xid: u32, root: &[u8], name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_restart_keeps_process_sockets_and_replies() {
+fn restart_keeps_process_sockets_and_replies() {
     let home = Home::new();
-    // Nobody else is given its port when it has ended.
+    // The port is not assigned to another process after its end.
     let listen = format!("127.0.0.1:{}", port());
     let mut command = leasehold(&["serve", &home.path("data"), "--state", &home.path("state")]);
     command.args(["--listen", &listen, "--http", "127.0.0.1:0", "--json"]);
@@ -54,12 +54,12 @@ fn a_restart_keeps_process_sockets_and_replies() {
         let told = restart(&home);
         assert_eq!(told["pid"], ready["pid"]);
         assert!(told["program"].as_str().unwrap().starts_with("leasehold "), "{told}");
-        // A connection ends, so that its client notices, and connects to the same socket.
+        // A connection closes, so that its client notices and connects to the same socket.
         assert_eq!(open.read(&mut [0]).unwrap(), 0);
-        // Handles stay good, and a call that comes again does not run again.
+        // Handles stay valid, and a retransmitted call does not run again.
         assert_eq!(ask(100, "once"), first, "round {round}");
         let again = ask(200 + round, "once");
-        assert_eq!(again[24..28], 17_u32.to_be_bytes(), "it is there: {again:?}");
+        assert_eq!(again[24..28], 17_u32.to_be_bytes(), "the directory exists: {again:?}");
         assert!(over_datagram(address, &call(NFS, 0, b"")).starts_with(&success()));
         mount(address);
         let mut page = TcpStream::connect(http).unwrap();
@@ -72,31 +72,31 @@ fn a_restart_keeps_process_sockets_and_replies() {
     TcpStream::connect(address).expect_err("nobody listens");
 }
 
-/// Asked by the signal, twice and more in a row: none of them ends it.
+/// Several signals in a row: none of them ends the server.
 #[test]
-fn the_signal_does_the_same() {
+fn signal_restarts_as_the_command_does() {
     let home = Home::new();
     let (mut serving, ready) = Serving::with_json(&home, &[]);
     let address = address(&ready);
     for _ in 0..20 {
         let process = rustix::process::Pid::from_child(&serving.child);
         rustix::process::kill_process(process, Signal::USR2).unwrap();
-        // A datagram waits where a connection may be closed.
+        // A datagram waits, while a connection may be closed.
         assert!(over_datagram(address, &call(NFS, 0, b"")).starts_with(&success()));
     }
-    // The last one may be under way.
+    // The last restart may still be in progress.
     let end = Instant::now() + PATIENCE;
     while run(leasehold(&["restart", "--state", &home.path("state")])).0 != 0 {
-        assert!(Instant::now() < end, "it does not come back");
+        assert!(Instant::now() < end, "the server does not serve again");
     }
     mount(address);
     assert!(serving.end(Signal::TERM).success());
 }
 
 #[test]
-fn a_program_that_does_not_run_is_not_gone_on_with() {
+fn broken_program_does_not_replace_the_server() {
     let home = Home::new();
-    // A name of its own, so that another can be put in its place.
+    // A private name, so that the test can replace the program.
     let program = home.path("leasehold");
     symlink(env!("CARGO_BIN_EXE_leasehold"), &program).unwrap();
     let mut command = Command::new(&program);
@@ -104,8 +104,8 @@ fn a_program_that_does_not_run_is_not_gone_on_with() {
     let mut serving = Serving::start(command);
     let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
     let address = address(&ready);
-    // By another process: what is open for writing in this one, for any program that it starts at
-    // that moment, cannot be run.
+    // Another process writes the file: a file that this process has open for writing could be
+    // inherited by any program that it starts at that moment, and could not be executed.
     let put = |text: &str| {
         let script = "printf %s \"$1\" >\"$2\" && chmod +x \"$2\" && mv \"$2\" \"$3\"";
         let mut shell = Command::new("sh");
@@ -115,14 +115,14 @@ fn a_program_that_does_not_run_is_not_gone_on_with() {
     for (text, complaint) in [
         ("#!/bin/sh\necho broken >&2\nexit 1\n", "broken"),
         ("#!/bin/sh\necho something else\n", "another program"),
-        ("no program", "cannot be run"),
+        ("no program", "cannot run"),
     ] {
         put(text);
         let (code, _, error) = run(leasehold(&["restart", "--state", &home.path("state")]));
         assert!(code == 1 && error.contains(complaint), "{code}: {error}");
         mount(address);
     }
-    // The one that is there by now follows.
+    // The program that exists now follows.
     let real = env!("CARGO_BIN_EXE_leasehold");
     put(&format!("#!/bin/sh\ntouch {}\nexec {real} \"$@\"\n", home.path("seen")));
     assert_eq!(restart(&home)["pid"], ready["pid"]);
@@ -131,7 +131,7 @@ fn a_program_that_does_not_run_is_not_gone_on_with() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// A command with sockets as systemd gives them: from number 3 on.
+/// Returns a command with sockets as systemd passes them: from number 3 on.
 fn given(sockets: &[i32], command: &Command) -> Command {
     let moves: Vec<_> = (3..).zip(sockets).map(|(to, from)| format!("exec {to}<&{from}")).collect();
     let count = sockets.len();
@@ -142,7 +142,7 @@ fn given(sockets: &[i32], command: &Command) -> Command {
     shell
 }
 
-/// Lets a descriptor through to programs that are started, at a number out of the way.
+/// Makes a descriptor inheritable, at a number that does not collide.
 fn inherited(descriptor: &impl std::os::fd::AsFd, number: i32) -> std::os::fd::OwnedFd {
     let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, number).unwrap();
     rustix::io::fcntl_setfd(&copy, rustix::io::FdFlags::empty()).unwrap();
@@ -150,7 +150,7 @@ fn inherited(descriptor: &impl std::os::fd::AsFd, number: i32) -> std::os::fd::O
 }
 
 #[test]
-fn sockets_of_systemd_are_served_on() {
+fn sockets_of_systemd_are_used() {
     let home = Home::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -158,7 +158,7 @@ fn sockets_of_systemd_are_served_on() {
     let told = UnixDatagram::bind(home.path("notify")).unwrap();
     told.set_read_timeout(Some(PATIENCE)).unwrap();
     let (one, two) = (inherited(&listener, 20), inherited(&datagrams, 21));
-    // Asked before anybody answers: both wait.
+    // The requests arrive before the server serves: both wait.
     let early = UdpSocket::bind("127.0.0.1:0").unwrap();
     early.set_read_timeout(Some(PATIENCE)).unwrap();
     early.send_to(&call(NFS, 0, b""), address).unwrap();
@@ -174,7 +174,8 @@ fn sockets_of_systemd_are_served_on() {
     early.recv_from(&mut reply).unwrap();
     assert!(reply.starts_with(&success()));
     assert!(over_stream(address, &call(MOUNT, 0, b"")).starts_with(&success()));
-    // Heard at once, as systemd does: the server waits when too much of it is unheard.
+    // The test receives notifications at once, like systemd: the server waits if too many are
+    // unread.
     let (tell, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut text = [0; 256];
@@ -202,7 +203,7 @@ fn sockets_of_systemd_are_served_on() {
 }
 
 #[test]
-fn a_socket_of_no_use_is_refused() {
+fn useless_socket_is_rejected() {
     let home = Home::new();
     let file = fs::File::open("/dev/null").unwrap();
     let file = inherited(&file, 20);

@@ -1,4 +1,4 @@
-//! A server that is killed and started again under the load of a client that caches.
+//! A server that is repeatedly killed and restarted under the load of a caching client.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,8 @@ use rustix::process::{Signal, getegid, geteuid};
 
 use crate::support::{Home, Serving, leasehold, port};
 
-/// The server is killed so often, and then on until a kill came upon data that was not committed.
+/// The minimum number of kills; then the test continues until a kill hits uncommitted data, up to
+/// the maximum.
 const KILLS: u32 = 6;
 const KILLS_MAX: u32 = 200;
 
@@ -37,7 +38,7 @@ fn client(address: SocketAddr, home: &Home, who: &Credential, options: Options) 
 }
 
 #[test]
-fn no_byte_is_lost_when_the_server_is_killed_and_started_again() {
+fn no_byte_is_lost_when_the_server_is_killed_and_restarted() {
     let home = Home::new();
     let address = SocketAddr::from(([127, 0, 0, 1], port()));
     let who = Credential::system("test", geteuid().as_raw(), getegid().as_raw(), &[]);
@@ -67,7 +68,7 @@ fn no_byte_is_lost_when_the_server_is_killed_and_started_again() {
         }
         rounds
     });
-    assert_ne!(caching.counters().rewritten_bytes, 0, "what was not committed is written again");
+    assert_ne!(caching.counters().rewritten_bytes, 0, "uncommitted data is written again");
 
     let past_the_cache = Options { variant: Variant::None, ..usual };
     let reading = client(address, &home, &who, past_the_cache);

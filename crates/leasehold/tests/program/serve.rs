@@ -1,4 +1,4 @@
-//! What `leasehold serve` says and does.
+//! The messages and the effects of `leasehold serve`.
 
 use std::fs;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 #[test]
-fn says_when_it_can_be_mounted() {
+fn ready_message_has_address_and_export() {
     let home = Home::new();
     let mut serving = Serving::start(home.command(&["--durability", "memory", "--read-only"]));
     let first = serving.line();
@@ -38,7 +38,7 @@ fn says_when_it_can_be_mounted() {
 }
 
 #[test]
-fn says_so_as_one_line_of_json() {
+fn ready_message_can_be_one_line_of_json() {
     let home = Home::new();
     let (mut serving, ready) = Serving::with_json(&home, &["--name", "other"]);
     assert_eq!(ready["pid"], serving.child.id());
@@ -47,7 +47,7 @@ fn says_so_as_one_line_of_json() {
     assert_eq!(ready["addresses"][0]["transports"], serde_json::json!(["tcp", "udp"]));
     mount(address(&ready));
     assert_eq!(serving.end(Signal::INT).code(), Some(0));
-    assert!(serving.lines.recv_timeout(PATIENCE).is_err(), "says nothing more");
+    assert!(serving.lines.recv_timeout(PATIENCE).is_err(), "the server prints nothing more");
 }
 
 #[test]
@@ -62,17 +62,17 @@ fn handles_survive_a_restart() {
         })
         .collect();
     assert_eq!(replies[0], replies[1]);
-    // An upgrade keeps them too: the form, the id's length, and the number of the export.
+    // An upgrade keeps handles too: the form, the length of the id, and the number of the export.
     let handle = &replies[0][32..64];
     assert!(handle[0] == 1 && handle[1] <= 20 && handle[2..4] == [0, 1], "{handle:?}");
-    // With another key they are others.
+    // With another key the handles differ.
     fs::remove_dir_all(home.path("state")).unwrap();
     let (_serving, ready) = Serving::with_json(&home, &[]);
     assert_ne!(mount(address(&ready)), replies[0]);
 }
 
 #[test]
-fn a_connection_that_is_open_does_not_hold_up_the_end() {
+fn open_connection_does_not_delay_the_end() {
     let home = Home::new();
     let (mut serving, ready) = Serving::with_json(&home, &[]);
     let mut idle = TcpStream::connect(address(&ready)).unwrap();
@@ -83,7 +83,7 @@ fn a_connection_that_is_open_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said() {
+fn unusable_directory_is_reported() {
     let home = Home::new();
     fs::write(home.path("file"), "").unwrap();
     let serve = |path: &str| run(leasehold(&["serve", &home.path(path)]));
@@ -92,7 +92,7 @@ fn what_cannot_be_served_is_said() {
     assert!(err.starts_with("leasehold: ") && err.contains("does not exist"), "{err}");
     let (code, _, err) = serve("file");
     assert!(code == 3 && err.contains("is not a directory"), "{err}");
-    // Root may read anything.
+    // Root may read any file.
     if !geteuid().is_root() {
         fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o000)).unwrap();
         let (code, _, err) = serve("data");
@@ -101,7 +101,7 @@ fn what_cannot_be_served_is_said() {
 }
 
 #[test]
-fn a_taken_address_is_said_with_what_to_do() {
+fn address_in_use_is_reported_with_a_remedy() {
     let home = Home::new();
     let stream = TcpListener::bind("127.0.0.1:0").unwrap();
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -116,29 +116,29 @@ fn a_taken_address_is_said_with_what_to_do() {
 }
 
 #[test]
-fn a_state_that_cannot_be_kept_names_the_option() {
+fn unusable_state_error_names_the_option() {
     let home = Home::new();
     let (code, _, err) = run(home.command(&["--state", "/proc/none"]));
-    assert_eq!(code, 2, "an option given twice is wrong: {err}");
+    assert_eq!(code, 2, "a repeated option is an error: {err}");
     let mut command = leasehold(&["serve", &home.path("data"), "--listen", "127.0.0.1:0"]);
     command.args(["--state", "/proc/none"]);
     let (code, _, err) = run(command);
     assert!(code == 5 && err.contains("/proc/none") && err.contains("--state DIR"), "{err}");
 }
 
-/// Clients could read the key, and so make handles of whatever they like.
+/// Clients could read the key, and forge arbitrary handles.
 #[test]
-fn a_state_that_clients_would_reach_is_refused() {
+fn state_within_reach_of_clients_is_rejected() {
     let home = Home::new();
     let refused = |mut command: Command| {
-        // Were it taken, the server would end at the address.
+        // If the state were accepted, the server would fail at the address.
         let (code, out, err) = run({
             command.args(["--listen", "192.0.2.1:2049"]);
             command
         });
         assert_eq!((code, out.as_str()), (5, ""), "{err}");
         assert!(err.contains("lies in the served directory") && err.contains("--state DIR"));
-        assert_eq!(fs::read_dir(home.path("data")).unwrap().count(), 0, "nothing is made");
+        assert_eq!(fs::read_dir(home.path("data")).unwrap().count(), 0, "nothing is created");
     };
     std::os::unix::fs::symlink("data", home.path("link")).unwrap();
     for state in ["data", "data/state", "data/not/made/yet", "link/state", "data/../data/state"] {
@@ -155,7 +155,7 @@ fn a_state_that_clients_would_reach_is_refused() {
         let serve = leasehold(&["serve", &other, "--state", &home.path("data/state")]);
         refused(with_mounted(&home.path("data"), &other, &serve));
     } else {
-        // What is usual.
+        // The default state directory.
         let mut usual = leasehold(&["serve", &home.path("data")]);
         usual.env_remove("XDG_STATE_HOME").env("HOME", home.path("data"));
         refused(usual);
@@ -163,7 +163,7 @@ fn a_state_that_clients_would_reach_is_refused() {
 }
 
 #[test]
-fn wrong_options_are_said() {
+fn invalid_options_are_reported() {
     let home = Home::new();
     for wrong in [
         &["--listen", "nowhere"][..],

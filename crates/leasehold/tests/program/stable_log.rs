@@ -1,4 +1,4 @@
-//! A server with a log on a device of its own.
+//! A server with a write-ahead log on a separate device.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn with_log<'a>(home: &Home, path: &'a mut String) -> [&'a str; 4] {
 }
 
 #[test]
-fn no_start_goes_without_a_log_that_is_needed() {
+fn server_does_not_start_without_its_required_log() {
     let home = Home::new();
     let mut path = String::new();
     let options = with_log(&home, &mut path);
@@ -33,21 +33,21 @@ fn no_start_goes_without_a_log_that_is_needed() {
         assert_eq!(code, 5);
         assert!(said.contains(&format!("start with --stable-log {}", options[1])), "{said}");
     }
-    // Nor with another file in its place.
+    // Another file in its place is rejected too.
     fs::rename(options[1], home.path("kept")).unwrap();
     fs::write(options[1], "").unwrap();
     let (code, _, said) = run(home.command(&options));
-    assert!(code == 5 && said.contains("to give them up, remove"), "{said}");
+    assert!(code == 5 && said.contains("to discard them, remove"), "{said}");
     fs::rename(home.path("kept"), options[1]).unwrap();
     let (mut serving, _) = Serving::with_json(&home, &options);
     assert!(serving.end(Signal::TERM).success());
-    // All is on the disk.
+    // The disk has all changes.
     let (mut serving, _) = Serving::with_json(&home, &[]);
     assert!(serving.end(Signal::TERM).success());
 }
 
 #[test]
-fn a_log_in_an_empty_file_is_kept_to_oneself() {
+fn log_in_an_empty_file_is_private() {
     let home = Home::new();
     let mut path = String::new();
     let options = with_log(&home, &mut path);
@@ -59,9 +59,9 @@ fn a_log_in_an_empty_file_is_kept_to_oneself() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// The head of the log tells when the disk has what the log has, though nobody asks for anything.
+/// The head of the log shows when the disk has all changes of the log, even without further calls.
 #[test]
-fn the_disk_soon_has_what_the_log_has() {
+fn disk_soon_has_all_changes_of_the_log() {
     const MKDIR: u32 = 9;
     let home = Home::new();
     let mut path = String::new();
@@ -80,17 +80,17 @@ fn the_disk_soon_has_what_the_log_has() {
     }
 }
 
-/// Lets no file of a server grow beyond a number of bytes, as a full device does.
+/// Limits the size of all files of a server, like a full device.
 fn limit_files(serving: &Serving, bytes: Option<u64>) {
     let limit = Rlimit { current: bytes, maximum: None };
     prlimit(Some(Pid::from_child(&serving.child)), Resource::Fsize, limit).unwrap();
 }
 
 /// The device of the log fails after an ordinary user has written. A thread that acted as that user
-/// wrote the note that the log is out of date: the write failed, only the log said so, and a start
-/// in another boot replayed the log over newer data.
+/// wrote the note that the log is out of date: the write failed, only the log reported it, and a
+/// start in another boot replayed the log over newer data.
 #[test]
-fn a_log_whose_device_failed_is_void_whoever_has_written() {
+fn log_whose_device_failed_is_void_after_writes_by_any_user() {
     const CREATE: u32 = 8;
     const WRITE: u32 = 7;
     let home = Home::new();
@@ -107,9 +107,9 @@ fn a_log_whose_device_failed_is_void_whoever_has_written() {
     let length = u32::from_be_bytes(reply[32..36].try_into().unwrap()) as usize;
     let file = reply[32..36 + length].to_vec();
     let write = |byte: u8| {
-        // The WRITE has one byte, at offset 0, and asks for FILE_SYNC.
+        // The WRITE has one byte, at offset 0, and requests FILE_SYNC.
         let args = [&file[..], &[0; 8], &[0, 0, 0, 1], &[0, 0, 0, 2], &opaque(&[byte])].concat();
-        // The calls reach every event loop, so that each loop acts as the user last.
+        // The calls reach every event loop, so that each loop last acted as the user.
         let statuses = (0..16).map(|xid| {
             let reply = over_stream(address, &call_as(ordinary(), 100 + xid, WRITE, &args));
             u32::from_be_bytes(reply[24..28].try_into().unwrap())
@@ -120,11 +120,11 @@ fn a_log_whose_device_failed_is_void_whoever_has_written() {
     assert_eq!(write(b'1'), [0].into());
     assert!(note().starts_with(b"in use "));
 
-    // Neither the log nor the note can be written: the server answers no WRITE as stable.
+    // Neither the log nor the note can be written: the server acknowledges no WRITE as stable.
     limit_files(&serving, Some(8));
     assert_eq!(write(b'2'), [5].into(), "a start in another boot would undo it");
     assert!(note().starts_with(b"in use "));
-    // The note can be written, and says that the log is void.
+    // The note can be written, and marks the log as void.
     limit_files(&serving, Some(1000));
     assert_eq!(write(b'3'), [0].into());
     assert!(note().starts_with(b"void "));
@@ -137,7 +137,7 @@ fn a_log_whose_device_failed_is_void_whoever_has_written() {
 }
 
 #[test]
-fn what_is_no_log_is_not_written_over() {
+fn file_that_is_not_a_log_is_not_overwritten() {
     let home = Home::new();
     let mut path = String::new();
     let options = with_log(&home, &mut path);
@@ -149,12 +149,12 @@ fn what_is_no_log_is_not_written_over() {
 }
 
 #[test]
-fn a_log_does_not_lie_where_clients_reach_it() {
+fn log_within_reach_of_clients_is_rejected() {
     let home = Home::new();
     let inside = home.path("data/log");
     let (code, _, said) = run(home.command(&["--stable-log", &inside]));
     assert!(code == 2 && said.contains("lies in the served directory"), "{said}");
-    // Over a link that leads to a file in there, and over one that leads to none.
+    // Through a link to a file in the directory, and through a dangling link.
     let link = home.path("link");
     symlink(&inside, &link).unwrap();
     let (code, _, said) = run(home.command(&["--stable-log", &link]));

@@ -1,4 +1,4 @@
-//! The state directory: one server at a time has the directory, and no other user has it.
+//! The state directory: only one server at a time uses it, and no other user has access.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use crate::support::{
     Home, Serving, address, call_of_user, leasehold, opaque, over_stream, root, run,
 };
 
-/// A server of another directory with the state of a home.
+/// Returns the command of a server of another directory with the state of a home.
 fn other(home: &Home) -> Command {
     fs::create_dir_all(home.path("other")).unwrap();
     let mut command = leasehold(&["serve", &home.path("other"), "--state", &home.path("state")]);
@@ -26,7 +26,7 @@ fn other(home: &Home) -> Command {
 /// Two servers with one state issued an epoch of leases twice, and the second server replaced the
 /// first server's list of lease holders: clients of the first server then lost their cached data.
 #[test]
-fn a_second_server_is_refused_the_state_of_one_that_runs() {
+fn second_server_cannot_use_the_state_of_a_running_one() {
     let home = Home::new();
     let (mut first, ready) = Serving::with_json(&home, &[]);
     let leases = fs::read(home.path("state/leases")).unwrap();
@@ -37,7 +37,7 @@ fn a_second_server_is_refused_the_state_of_one_that_runs() {
         assert!(error.contains(word), "{word}: {error}");
     }
     assert_eq!(fs::read(home.path("state/leases")).unwrap(), leases);
-    // The next server has the state, however the first server ends.
+    // The next server can use the state, however the first server ends.
     first.end(Signal::KILL);
     let mut next = Serving::start(other(&home));
     next.line();
@@ -45,7 +45,7 @@ fn a_second_server_is_refused_the_state_of_one_that_runs() {
 }
 
 #[test]
-fn no_other_server_takes_the_state_between_a_server_and_its_next_program() {
+fn restart_keeps_the_lock_of_the_state() {
     let home = Home::new();
     let (mut serving, _) = Serving::with_json(&home, &[]);
     let ends = Arc::new(AtomicBool::new(false));
@@ -75,7 +75,7 @@ fn no_other_server_takes_the_state_between_a_server_and_its_next_program() {
 const GETATTR: u32 = 1;
 const LOOKUP: u32 = 3;
 
-/// The status of a call at a server: 0 where the call succeeded.
+/// Returns the status of a call at a server (0 for success), and the reply.
 fn status(server: SocketAddr, procedure: u32, arguments: &[u8]) -> (u32, Vec<u8>) {
     let reply = over_stream(server, &call_of_user(1, procedure, arguments));
     (u32::from_be_bytes(reply[24..28].try_into().unwrap()), reply)
@@ -92,11 +92,11 @@ fn serve(home: &Home, directory: &str) -> (Serving, SocketAddr) {
     (serving, address(&ready))
 }
 
-/// Each server of one directory gave the directory the number 1, so a client that had looked up a
-/// file of a read-only export could write the file at a later server of another directory with the
-/// same state.
+/// Each server of one directory gave it the number 1, so a client that had looked up a file of a
+/// read-only export could write the file at a later server of another directory with the same
+/// state.
 #[test]
-fn a_handle_is_taken_under_the_rules_of_its_own_export_alone() {
+fn handle_is_valid_only_under_the_rules_of_its_export() {
     const STALE: u32 = 70;
     let home = Home::new();
     fs::write(home.path("data/file"), "text").unwrap();
@@ -121,7 +121,8 @@ fn a_handle_is_taken_under_the_rules_of_its_own_export_alone() {
     assert_eq!(answers("data"), [STALE; 2], "another directory of the same name");
 }
 
-/// A state with every file that a server may have there, after a clean stop.
+/// Returns the names of a complete state after a clean stop, with every file that a server may
+/// store there.
 fn whole_state(home: &Home) -> Vec<String> {
     let file = home.path("config");
     let text = format!(
@@ -149,21 +150,22 @@ fn set(path: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The server refuses to start, names the place, and has changed nothing that the link leads to.
+/// Checks that the server refuses to start, names the place, and has not changed the target of the
+/// link.
 fn refused(home: &Home, place: &str, why: &str) {
     let (code, _, error) = run(leasehold(&["serve", "--config", &home.path("config")]));
     assert!(code == 5 && error.contains(place) && error.contains(why), "{place} {why}: {error}");
 }
 
-/// A user that could write a file of the state would have the server read and write files of its
-/// exports for that user, or the server would write to the target of a link.
+/// A user that could write a file of the state could make the server read and write files of its
+/// exports for that user, or write to the target of a link.
 #[test]
-fn a_state_that_another_user_could_have_written_is_refused() {
+fn state_that_another_user_could_have_written_is_rejected() {
     let home = Home::new();
     let names = whole_state(&home);
     #[rustfmt::skip]
     let known = ["exports", "handle-key", "leases", "lock", "origins", "replies", "stable-log", "verifier"];
-    assert_eq!(names, known, "a new file of the state is to be opened as these are");
+    assert_eq!(names, known, "open a new file of the state like these");
     let state = home.path("state");
     for mode in [0o770, 0o702, 0o1777] {
         set(&state, mode);
@@ -174,7 +176,7 @@ fn a_state_that_another_user_could_have_written_is_refused() {
         assert!(Command::new("cp").args(["-a", from, to]).status().unwrap().success());
     };
     copy(&state, &home.path("kept"));
-    // A start that is refused has taken the verifier perhaps.
+    // A rejected start may have removed the verifier.
     let restore = || {
         fs::remove_dir_all(&state).unwrap();
         copy(&home.path("kept"), &state);
@@ -185,7 +187,8 @@ fn a_state_that_another_user_could_have_written_is_refused() {
         set(path, 0o620);
         refused(&home, path, "chmod");
         restore();
-        // Root could read another user's files; a test without root's power cannot make such files.
+        // Root could read another user's files; a test without root's capabilities cannot create
+        // such files.
         if geteuid().is_root() {
             set(path, 0o600);
             chown(path, Some(12_345), None).unwrap();
@@ -214,7 +217,7 @@ fn a_state_that_another_user_could_have_written_is_refused() {
 }
 
 #[test]
-fn a_cluster_key_that_another_user_could_know_is_refused() {
+fn cluster_key_that_another_user_could_know_is_rejected() {
     let home = Home::new();
     let key = home.path("key");
     fs::write(&key, format!("{:032x}\n", 7)).unwrap();
@@ -234,8 +237,8 @@ fn a_cluster_key_that_another_user_could_know_is_refused() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// A machine of its own as far as states go: root has another `/var/lib`, and commands find the
-/// servers of this test alone if the network is its own, too.
+/// A separate environment for states: root has another `/var/lib`, and with its own network,
+/// commands find only the servers of this test.
 struct Machine {
     home: Home,
     holder: Child,
@@ -278,7 +281,8 @@ impl Machine {
         run(self.command(words))
     }
 
-    /// Starts a server in its usual place, unless the words name a place; its log goes to a file.
+    /// Starts a server in its default place, unless the words name another place; its log goes to a
+    /// file.
     fn serve(&self, words: &[&str]) -> (Serving, serde_json::Value) {
         let log =
             fs::File::options().create(true).append(true).open(self.home.path("log")).unwrap();
@@ -288,7 +292,7 @@ impl Machine {
         (serving, ready)
     }
 
-    /// The folders of servers in the usual place.
+    /// Returns the folders of servers in the default place.
     fn folders(&self) -> Vec<String> {
         let listed = fs::read_dir(self.home.path("lib/leasehold/servers")).into_iter().flatten();
         let mut names: Vec<_> =
@@ -305,10 +309,10 @@ impl Drop for Machine {
     }
 }
 
-/// All servers of root shared a key, the notes of replies and the list of clients with leases: the
+/// All servers of root shared a key, the recorded replies and the list of clients with leases: the
 /// second server waited for clients of the first server.
 #[test]
-fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
+fn each_server_has_its_own_state_and_is_found_by_its_directory() {
     let machine = Machine::new(true);
     let home = &machine.home;
     let [data, other, third] = ["data", "other", "third"].map(|name| home.path(name));
@@ -319,7 +323,7 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
     let (mut first, ready) = machine.serve(&[&data]);
     let (_, told, _) = machine.run(&["status", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["pid"], ready["pid"], "the only server is meant");
+    assert_eq!(told["pid"], ready["pid"], "the only server is selected");
     let (mut second, _) = machine.serve(&[&other, "--state", &home.path("state")]);
     let file = home.path("config.toml");
     fs::write(&file, format!("[[export]]\ndirectory = {third:?}\n")).unwrap();
@@ -332,7 +336,7 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
         .collect();
     assert_ne!(keys[0].as_ref().unwrap(), keys[1].as_ref().unwrap());
 
-    // Where the user names no server, the command lists all servers.
+    // If the user names no server, the command lists all servers.
     let state = home.path("state");
     for words in [&["status"][..], &["restart"], &["reload"], &["leases"], &["forget", "nobody"]] {
         let (code, _, error) = machine.run(words);
@@ -364,7 +368,7 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
     let (code, _, error) = machine.run(&["forget", "nobody", &other]);
     assert!(code == 1 && error.contains("no client"), "{error}");
 
-    // A directory that is renamed keeps its state, and so its mounts.
+    // A renamed directory keeps its state, and so its mounts.
     assert!(first.end(Signal::TERM).success());
     fs::rename(&data, home.path("renamed")).unwrap();
     let (mut renamed, _) = machine.serve(&[&home.path("renamed")]);
@@ -375,7 +379,7 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
 }
 
 /// A program of another user that listens at a name of control sockets in a given directory, and
-/// answers each request with the number of a process.
+/// replies to each request with the id of a process.
 const STRANGER: &str = r#"
 import os, socket, sys
 os.setgid(12345)
@@ -392,10 +396,10 @@ while True:
     asker.sendall(b'{"ok":{"pid":%s,"program":"leasehold 9"}}\n' % sys.argv[2].encode())
 "#;
 
-/// Any user could have root signal any process: by a socket in /tmp, which belongs to root.
+/// Any user could make root signal any process, by a socket in /tmp, which belongs to root.
 #[test]
-fn a_socket_of_another_user_is_no_server() {
-    // To run a program as another user takes root.
+fn socket_of_another_user_is_not_a_server() {
+    // Only root can run a program as another user.
     if !geteuid().is_root() {
         return;
     }
@@ -424,9 +428,9 @@ fn a_socket_of_another_user_is_no_server() {
     assert!(named.0 == 1 && named.2.contains("the user 12345"), "{named:?}");
 }
 
-/// Clients of a replaced directory get ESTALE until a restart, and no tool told of the fault.
+/// Clients of a replaced directory received ESTALE until a restart, and no tool reported the fault.
 #[test]
-fn a_directory_that_was_replaced_under_its_server_is_told() {
+fn directory_replaced_under_its_server_is_reported() {
     let machine = Machine::new(true);
     let home = &machine.home;
     let [data, third] = ["data", "third"].map(|name| home.path(name));
@@ -445,7 +449,7 @@ fn a_directory_that_was_replaced_under_its_server_is_told() {
     fs::create_dir(&third).unwrap();
     assert!(says(&["status", &third]).contains("ESTALE"));
     assert!(!says(&["status", &data]).contains("ESTALE"));
-    // The exit code of `doctor` tells that it has found a fault.
+    // The exit code of `doctor` reports the fault.
     let (code, out, error) = machine.run(&["doctor", "--config", &file]);
     assert!(code == 1 && out.contains("ESTALE"), "{out} {error}");
     for serving in [&mut first, &mut by_file] {
@@ -453,7 +457,7 @@ fn a_directory_that_was_replaced_under_its_server_is_told() {
     }
 }
 
-/// Makes the state of a server of `data` in the usual place, where an earlier version kept the
+/// Creates the state of a server of `data` in the default place, where an earlier version kept the
 /// states of all servers. Returns a handle of the directory.
 fn state_of_earlier_version(machine: &Machine) -> Vec<u8> {
     let home = &machine.home;
@@ -469,7 +473,7 @@ fn state_of_earlier_version(machine: &Machine) -> Vec<u8> {
 }
 
 #[test]
-fn the_state_of_an_earlier_version_goes_on_with_one_server() {
+fn state_of_an_earlier_version_moves_to_one_server() {
     let machine = Machine::new(false);
     let home = &machine.home;
     let [usual, data, other] = ["lib/leasehold", "data", "other"].map(|name| home.path(name));
@@ -482,34 +486,34 @@ fn the_state_of_an_earlier_version_goes_on_with_one_server() {
         done
     };
     let is_there = || fs::exists(format!("{usual}/handle-key")).unwrap();
-    // The state names its directory, as the state of a server of a file does.
-    assert!(!is_good(&[&other]) && is_there(), "another server is not the heir");
+    // The state names its directory, like the state of a server of a file.
+    assert!(!is_good(&[&other]) && is_there(), "another server is not the successor");
     let log = fs::read_to_string(home.path("log")).unwrap();
-    assert!(log.contains("of other directories") && log.contains("--state"), "{log}");
-    // A server of that version that runs keeps its files.
+    assert!(log.contains("belongs to other directories") && log.contains("--state"), "{log}");
+    // A running server of that version keeps its files.
     let notes = fs::File::open(format!("{usual}/replies")).unwrap();
     notes.lock().unwrap();
     fs::create_dir(home.path("more")).unwrap();
     assert!(!is_good(&[&home.path("more")]) && is_there());
-    // Nor does the heir begin with a key of its own, which would be its key for good.
+    // The successor does not start with a new key, which would be permanent.
     let (code, _, error) = machine.run(&["serve", &data, "--listen", "127.0.0.1:0"]);
     assert!(code == 5 && error.contains("end that server first"), "{error}");
     assert!(machine.folders().iter().all(|folder| !folder.starts_with("data-")));
     drop(notes);
     let verifier = fs::read(format!("{usual}/verifier")).unwrap();
-    assert!(is_good(&[&data]) && !is_there(), "the heir takes it over");
+    assert!(is_good(&[&data]) && !is_there(), "the successor takes it over");
     let folders = machine.folders();
     let folder = folders.iter().find(|folder| folder.starts_with("data-")).unwrap();
     let folder = format!("/var/lib/leasehold/servers/{folder}");
     let kept = home.path(folder.strip_prefix("/var/").unwrap());
-    assert_eq!(fs::read(format!("{kept}/verifier")).unwrap(), verifier, "nobody writes again");
-    // The way back is to give an earlier version the folder.
+    assert_eq!(fs::read(format!("{kept}/verifier")).unwrap(), verifier, "no client writes again");
+    // To go back, give an earlier version the folder.
     assert!(is_good(&[&data, "--state", &folder]));
     assert!(is_good(&[&data]));
 }
 
 #[test]
-fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
+fn state_without_directories_moves_to_the_first_server_of_one() {
     let machine = Machine::new(false);
     let home = &machine.home;
     let usual = home.path("lib/leasehold");
@@ -520,7 +524,10 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     fs::write(&file, format!("[[export]]\ndirectory = {:?}\n", home.path("other"))).unwrap();
     let (mut serving, _) = machine.serve(&["--config", &file]);
     assert!(serving.end(Signal::TERM).success());
-    assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "a file's server has noted names");
+    assert!(
+        fs::exists(format!("{usual}/handle-key")).unwrap(),
+        "a server of a file has recorded names"
+    );
     // A metaserver and an iod on one machine shared the state: the metaserver takes the state over.
     fs::create_dir(home.path("stripes")).unwrap();
     let mut iod = machine.command(&["iod", &home.path("stripes"), "--listen", "127.0.0.1:0"]);
@@ -528,7 +535,7 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     let mut iod = Serving::start(iod);
     iod.line();
     assert!(iod.end(Signal::TERM).success());
-    assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "an iod is no heir");
+    assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "an iod is not a successor");
     let (mut serving, ready) = machine.serve(&[&home.path("data")]);
     assert_eq!(status(address(&ready), GETATTR, &handle).0, 0);
     assert!(serving.end(Signal::TERM).success());
@@ -538,10 +545,10 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     assert!(warning.is_some_and(|line| line.contains(&home.path("data"))), "{log}");
 }
 
-/// Two iods on one directory gave each other's objects away: a metaserver that named both iods was
-/// told of an iod of another cluster.
+/// Two iods on one directory changed the owners of each other's objects: a metaserver that named
+/// both iods reported an iod of another cluster.
 #[test]
-fn a_directory_of_stripes_has_one_server() {
+fn directory_of_stripes_has_one_server() {
     let home = Home::new();
     fs::create_dir(home.path("names")).unwrap();
     let iod = |number: u32| {

@@ -1,4 +1,4 @@
-//! `--stripe`: what the directories hold, and which are refused.
+//! `--stripe`: the contents of the directories, and rejected directories.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn serve(home: &Home, names: &[&str]) -> (Serving, serde_json::Value) {
     Serving::with_json(home, &[&words[..], &["--stripe-unit", "4"]].concat())
 }
 
-/// Why a server with these directories does not start.
+/// Returns the error of a server with these directories.
 fn refused(home: &Home, names: &[&str]) -> String {
     let words = stripes(home, names);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -36,7 +36,7 @@ fn home() -> Home {
     home
 }
 
-/// Files below a directory, and their bytes together.
+/// Returns the number of files below a directory, and their total bytes.
 fn held(directory: &str) -> (usize, u64) {
     let mut found = (0, 0);
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -71,27 +71,27 @@ fn data_is_spread_and_found_again_in_any_order() {
     }
     let metafile = fs::read(home.path("data/file")).unwrap();
     assert!(metafile.starts_with(b"leasehold stripes 1\n"));
-    // The directories know their places.
+    // The directories have their numbers.
     let (mut serving, ready) = serve(&home, &["three", "one", "two"]);
     let server = mounted(&runtime, &ready);
     let length = u32::try_from(data.len()).unwrap();
     let read = block_on(server.nfs.read(&who(), &file, 0, length)).unwrap().done().unwrap();
-    assert_eq!(read.data, data, "what was written is read");
+    assert_eq!(read.data, data, "the data read is the data written");
     assert!(serving.end(Signal::TERM).success());
 }
 
 #[test]
-fn directories_that_do_not_belong_together_are_refused() {
+fn conflicting_directories_are_rejected() {
     let home = home();
     let (mut serving, _) = serve(&home, &["one", "two"]);
     assert!(serving.end(Signal::TERM).success());
     assert!(refused(&home, &["two"]).contains("is not named: name all"));
     assert!(refused(&home, &["two", "three"]).contains("is not named: name all"));
     fs::write(home.path("three/something"), "dear").unwrap();
-    assert!(refused(&home, &["three"]).contains("files in it that are no stripes"));
-    assert!(refused(&home, &["one", "one"]).contains("lie in each other"));
+    assert!(refused(&home, &["three"]).contains("files that are not stripes"));
+    assert!(refused(&home, &["one", "one"]).contains("contain one another"));
     fs::create_dir(home.path("data/inside")).unwrap();
-    assert!(refused(&home, &["data/inside"]).contains("lie in each other"));
+    assert!(refused(&home, &["data/inside"]).contains("contain one another"));
     let mut log = leasehold(&["serve", &home.path("data"), "--stable-log", "log"]);
     log.args(["--stripe", &home.path("one")]);
     let (code, _, said) = run(log);
@@ -100,16 +100,16 @@ fn directories_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
-fn files_that_were_there_already_are_not_hidden() {
+fn existing_files_are_not_hidden() {
     let home = home();
     fs::write(home.path("data/file"), "dear").unwrap();
     assert!(refused(&home, &["one"]).contains("must be empty"));
-    assert_eq!(fs::read_dir(home.path("one")).unwrap().count(), 0, "nothing is made");
+    assert_eq!(fs::read_dir(home.path("one")).unwrap().count(), 0, "nothing is created");
 }
 
-/// What is of no file is found on disks of this machine as on iods.
+/// Stripes that belong to no file are found in local directories as on iods.
 #[test]
-fn stripes_of_no_file_are_removed_from_disks() {
+fn stripes_that_belong_to_no_file_are_removed_from_disks() {
     let home = home();
     let runtime = Runtime::start().unwrap();
     let (mut serving, ready) = serve(&home, &["one", "two"]);
@@ -127,9 +127,9 @@ fn stripes_of_no_file_are_removed_from_disks() {
         said
     };
     let before = held(&home.path("one")).0 + held(&home.path("two")).0;
-    assert!(repair(&[]).contains("1 of 2 objects are of no file"));
+    assert!(repair(&[]).contains("1 of 2 objects belong to no file"));
     assert_eq!(repair(&["--remove"]).matches(" bytes, removed").count(), 2);
     assert_eq!(held(&home.path("one")).0 + held(&home.path("two")).0, before - 2);
-    assert_eq!(repair(&[]).matches("0 of 1 objects are of no file").count(), 2);
+    assert_eq!(repair(&[]).matches("0 of 1 objects belong to no file").count(), 2);
     assert!(serving.end(Signal::TERM).success());
 }

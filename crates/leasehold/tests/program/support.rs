@@ -1,4 +1,4 @@
-//! A server that is run as a user runs it, and calls to it.
+//! A server that runs as a user runs it, and calls to it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -27,7 +27,7 @@ impl Home {
         Self::within(std::env::temp_dir())
     }
 
-    /// One in another file system.
+    /// Creates a home on another file system.
     pub(crate) fn within(directory: impl AsRef<Path>) -> Self {
         let home = tempfile::tempdir_in(directory).unwrap();
         fs::create_dir(home.path().join("data")).unwrap();
@@ -51,7 +51,7 @@ pub(crate) fn leasehold(arguments: &[&str]) -> Command {
     command
 }
 
-/// The same command where a directory can be reached by another name, too; needs root.
+/// Returns the same command with a directory mounted under a second name as well; requires root.
 pub(crate) fn with_mounted(directory: &str, other: &str, command: &Command) -> Command {
     fs::create_dir(other).unwrap();
     let mut mounted = Command::new("unshare");
@@ -61,7 +61,7 @@ pub(crate) fn with_mounted(directory: &str, other: &str, command: &Command) -> C
     mounted
 }
 
-/// A small disk of its own in the place of a directory that the owner alone may write; needs root.
+/// A small disk mounted over a directory that only the owner may write; requires root.
 pub(crate) struct SmallDisk(String);
 
 impl SmallDisk {
@@ -78,7 +78,7 @@ impl SmallDisk {
         assert!(mount.status().unwrap().success());
     }
 
-    /// Has the disk take changes, or refuse them, from now on.
+    /// Makes the disk reject changes, or accept them again.
     pub(crate) fn set_read_only(&self, is_read_only: bool) {
         self.mount(if is_read_only { "remount,ro" } else { "remount,rw" });
     }
@@ -87,7 +87,7 @@ impl SmallDisk {
         format!("{}/filler", self.0)
     }
 
-    /// Takes all the room of the disk, to the last byte.
+    /// Fills the disk, to the last byte.
     pub(crate) fn fill(&self) {
         let mut filler = fs::File::create(self.filler()).unwrap();
         let error = loop {
@@ -98,7 +98,7 @@ impl SmallDisk {
         assert_eq!(error.kind(), ErrorKind::StorageFull);
     }
 
-    /// Gives the room back.
+    /// Frees the space.
     pub(crate) fn empty(&self) {
         fs::remove_file(self.filler()).unwrap();
     }
@@ -110,16 +110,16 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Runs a program that ends at once; its exit code, and what it wrote to stdout and stderr.
+/// Runs a program that ends by itself; returns its exit code, and its output on stdout and stderr.
 pub(crate) fn run(mut command: Command) -> (i32, String, String) {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// A port that the system gives to nobody who asks for any, for a server that others must know
-/// before it is started, or that comes back: else another may be given it meanwhile, and a client
-/// that comes then may be connected with itself.
+/// Returns a port outside the system's range of ephemeral ports, for a server whose port must be
+/// known before its start, or that restarts: otherwise the system could assign the port to another
+/// socket, and a client could connect to itself.
 pub(crate) fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let own = u16::try_from(std::process::id() % 8000).unwrap();
@@ -132,7 +132,7 @@ pub(crate) fn port() -> u16 {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) lines: mpsc::Receiver<String>,
@@ -143,7 +143,7 @@ impl Serving {
         Self::logging(command, Stdio::null())
     }
 
-    /// Starts one whose log goes somewhere.
+    /// Starts a server with its log at `log`.
     pub(crate) fn logging(mut command: Command, log: Stdio) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -154,12 +154,12 @@ impl Serving {
         Self { child, lines }
     }
 
-    /// The next line of what it says.
+    /// Returns the next line of its output.
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Starts one with `--json`; what it says.
+    /// Starts a server with `--json`; returns its ready message.
     pub(crate) fn with_json(home: &Home, options: &[&str]) -> (Self, serde_json::Value) {
         let serving = Self::start(home.command(&[&["--json"], options].concat()));
         let ready = serde_json::from_str(&serving.line()).unwrap();
@@ -173,7 +173,7 @@ impl Serving {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < end, "does not end");
+            assert!(Instant::now() < end, "the server does not end");
             thread::yield_now();
         }
     }
@@ -192,7 +192,7 @@ pub(crate) fn address(ready: &serde_json::Value) -> SocketAddr {
     SocketAddr::new(address["address"].as_str().unwrap().parse().unwrap(), port)
 }
 
-/// A call without a credential.
+/// Returns a call without a credential.
 pub(crate) fn call(program: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
     let words = [7, 0, 2, program, 3, procedure, 0, 0, 0, 0];
     words
@@ -202,18 +202,18 @@ pub(crate) fn call(program: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// A call of version 3 by this user.
+/// Returns a call of version 3 by this user.
 pub(crate) fn call_of_user(xid: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
     call_as((geteuid().as_raw(), getegid().as_raw()), xid, procedure, arguments)
 }
 
-/// An ordinary user and group for a server of root's, which believes root's processes; this user
-/// for a server of an ordinary user.
+/// Returns an ordinary user and group for a server of root, which trusts root's processes; this
+/// user for a server of an ordinary user.
 pub(crate) fn ordinary() -> (u32, u32) {
     if geteuid().is_root() { (4242, 4242) } else { (geteuid().as_raw(), getegid().as_raw()) }
 }
 
-/// A call of version 3 by a user and a group.
+/// Returns a call of version 3 by a user and a group.
 pub(crate) fn call_as(
     (user, group): (u32, u32),
     xid: u32,
@@ -225,14 +225,14 @@ pub(crate) fn call_as(
     words.iter().flat_map(|word| word.to_be_bytes()).chain(arguments.iter().copied()).collect()
 }
 
-/// Bytes with their length before them.
+/// Returns bytes with their length before them.
 pub(crate) fn opaque(bytes: &[u8]) -> Vec<u8> {
     let mut opaque = [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat();
     opaque.resize(opaque.len().next_multiple_of(4), 0);
     opaque
 }
 
-/// The head of a reply with success.
+/// Returns the head of a successful reply.
 pub(crate) fn success() -> Vec<u8> {
     [7, 1, 0, 0, 0, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
 }
@@ -241,13 +241,13 @@ pub(crate) fn over_stream(address: SocketAddr, call: &[u8]) -> Vec<u8> {
     over(&mut TcpStream::connect(address).unwrap(), call)
 }
 
-/// Calls over a stream that is there; the reply that comes next on it.
+/// Sends a call over an open stream; returns the next reply.
 pub(crate) fn over(stream: &mut TcpStream, call: &[u8]) -> Vec<u8> {
     send(stream, call);
     read_reply(stream)
 }
 
-/// The reply that comes next on a stream.
+/// Reads the next reply on a stream.
 pub(crate) fn read_reply(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut mark = [0; 4];
@@ -257,7 +257,7 @@ pub(crate) fn read_reply(stream: &mut TcpStream) -> Vec<u8> {
     reply
 }
 
-/// Sends a call, and waits for nothing.
+/// Sends a call without waiting for its reply.
 pub(crate) fn send(stream: &mut TcpStream, call: &[u8]) {
     let mark = 0x8000_0000 | u32::try_from(call.len()).unwrap();
     stream.write_all(&[&mark.to_be_bytes(), call].concat()).unwrap();
@@ -269,7 +269,7 @@ pub(crate) fn over_datagram(address: SocketAddr, call: &[u8]) -> Vec<u8> {
     answered_to(&socket, address, call)
 }
 
-/// What a server answers to a datagram from this socket.
+/// Returns the reply to a datagram from this socket.
 pub(crate) fn answered_to(socket: &UdpSocket, address: SocketAddr, call: &[u8]) -> Vec<u8> {
     socket.send_to(call, address).unwrap();
     let mut reply = vec![0; 65_536];
@@ -282,24 +282,24 @@ pub(crate) fn answered_to(socket: &UdpSocket, address: SocketAddr, call: &[u8]) 
 pub(crate) const NFS: u32 = 100_003;
 pub(crate) const MOUNT: u32 = 100_005;
 
-/// The reply to MNT of `/`.
+/// Returns the reply to MNT of `/`.
 pub(crate) fn mount(address: SocketAddr) -> Vec<u8> {
     let reply = over_stream(address, &call(MOUNT, 1, b"\0\0\0\x01/\0\0\0"));
     assert!(reply.starts_with(&success()) && reply[24..28] == [0; 4], "refused: {reply:?}");
     reply
 }
 
-/// The handle of the root.
+/// Returns the handle of the root.
 pub(crate) fn root(address: SocketAddr) -> Vec<u8> {
     mount(address)[32..64].to_vec()
 }
 
-/// Who calls by a client of ours: the user that runs the test.
+/// Returns the credential of calls: the user that runs the test.
 pub(crate) fn who() -> Credential {
     Credential::system("here", geteuid().as_raw(), getegid().as_raw(), &[])
 }
 
-/// Makes a file with data that is on stable storage.
+/// Creates a file with data that is on stable storage.
 pub(crate) async fn put(server: &Mounted, name: &[u8], data: &Bytes) -> Handle {
     let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
     let made = server.nfs.create(&who(), &server.root, name, how).await.unwrap().done().unwrap();

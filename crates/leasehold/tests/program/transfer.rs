@@ -1,4 +1,4 @@
-//! `leasehold cp` with sources that are no plain files of text names: streams, holes, devices.
+//! `leasehold cp` with unusual sources: streams, holes, devices, and names that are not UTF-8.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -21,9 +21,10 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_stream_that_is_named_is_copied_to_its_end() {
+fn named_stream_is_copied_to_its_end() {
     let server = MemServer::start(Manners::Full);
-    // The last length is more than the copy holds at once, and a multiple of no unit.
+    // The last length exceeds the data that the copy holds at once, and is not a multiple of a
+    // unit.
     for length in [0, 4, 70_000_001] {
         let content: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[1]).collect();
         let there = url(&server, "/stream");
@@ -47,7 +48,7 @@ fn a_stream_that_is_named_is_copied_to_its_end() {
 }
 
 #[test]
-fn an_object_that_is_left_out_fails_the_copy() {
+fn skipped_object_fails_the_copy() {
     let server = MemServer::start(Manners::Full);
     let home = tempfile::tempdir().unwrap();
     let here = home.path().join("tree");
@@ -59,13 +60,13 @@ fn an_object_that_is_left_out_fails_the_copy() {
         run(leasehold(&["cp", "-r", "--json", text(&here), &url(&server, "")]));
     assert_eq!(code, 1, "{complaint}");
     assert!(complaint.contains("pipe: left out"), "{complaint}");
-    assert!(complaint.contains("1 of it could not be copied"), "{complaint}");
+    assert!(complaint.contains("1 objects were not copied"), "{complaint}");
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&said["skipped"], &said["files"]), (&1.into(), &1.into()));
 }
 
 #[test]
-fn a_mode_is_kept_but_for_the_bits_that_lend_an_identity() {
+fn mode_is_kept_without_set_id_bits() {
     let server = MemServer::start(Manners::Full);
     let home = tempfile::tempdir().unwrap();
     let here = home.path().join("tree");
@@ -88,7 +89,7 @@ fn a_mode_is_kept_but_for_the_bits_that_lend_an_identity() {
 }
 
 #[test]
-fn a_name_on_the_command_line_need_not_be_text() {
+fn command_line_name_need_not_be_utf8() {
     let server = MemServer::start(Manners::Full);
     let home = tempfile::tempdir().unwrap();
     let odd = OsStr::from_bytes(b"odd \xff name");

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::cluster::try_mount;
 use crate::support::{Home, Serving, leasehold, put, run, who};
 
-/// Both are there and show the same file, and nothing of it runs on when it has ended.
+/// Both metaservers serve the same file, and no process remains after the end.
 #[test]
 fn two_metaservers_can_be_tried() {
     let home = Home::new();
@@ -44,9 +44,9 @@ fn two_metaservers_can_be_tried() {
     same(&servers, &data);
     assert!(serving.end(Signal::TERM).success());
     for port in ports {
-        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "something serves on");
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "a process still serves");
     }
-    // It is there the next time.
+    // The data persists.
     let (servers, _, mut serving) = started();
     same(&servers, &data);
     assert!(serving.end(Signal::TERM).success());
@@ -54,7 +54,7 @@ fn two_metaservers_can_be_tried() {
 
 /// A cluster whose metaserver cannot start ends, with the reason and without its iods.
 #[test]
-fn a_trial_ends_when_a_part_of_it_fails() {
+fn trial_ends_when_a_process_fails() {
     let home = Home::new();
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = holder.local_addr().unwrap().to_string();
@@ -63,10 +63,10 @@ fn a_trial_ends_when_a_part_of_it_fails() {
     let (code, _, complaint) = run(leasehold(&words));
     assert_eq!(code, 1, "{complaint}");
     assert!(complaint.contains("is taken by another program"), "{complaint}");
-    assert!(complaint.contains("a part of the cluster has failed"), "{complaint}");
+    assert!(complaint.contains("a process of the cluster has failed"), "{complaint}");
 }
 
-/// The port of the next metaserver that says where it serves.
+/// Returns the port of the next metaserver that reports its address.
 fn served(serving: &Serving) -> u16 {
     loop {
         let line = serving.line();

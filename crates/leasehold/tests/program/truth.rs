@@ -1,4 +1,4 @@
-//! What the server says of its file systems is what this machine says of them.
+//! The server's reports on its file systems equal the reports of this machine.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ struct Served {
     root: Handle,
 }
 
-/// How a call travels.
+/// The transport of a call.
 type Way = fn(SocketAddr, &[u8]) -> Vec<u8>;
 
 impl Served {
@@ -40,7 +40,7 @@ impl Served {
         Self { _serving: serving, home, address, root }
     }
 
-    /// One in each place: where files lie on a disk, and in memory.
+    /// Starts servers on both kinds of file systems: on a disk, and in memory.
     fn everywhere() -> [Self; 2] {
         [Home::new(), Home::within("/dev/shm")].map(|home| {
             let command = home.command(&["--json"]);
@@ -73,7 +73,7 @@ impl Served {
         self.ask::<_, Option<nfs3::Attributes>>(way, fsinfo::NUMBER, &args).unwrap()
     }
 
-    /// A file that everybody may write to, and its handle.
+    /// Creates a file that all users may write, and returns its handle.
     fn file(&self, name: &str) -> (File, Handle) {
         let path = self.path(name);
         let file = File::create(&path).unwrap();
@@ -95,7 +95,7 @@ impl Served {
 }
 
 #[test]
-fn room_is_what_the_system_says() {
+fn free_space_equals_the_system_report() {
     for served in Served::everywhere() {
         let path = served.path("");
         let room = |known: &StatVfs| {
@@ -103,8 +103,8 @@ fn room_is_what_the_system_says() {
             let bytes = bytes.map(|blocks| blocks * known.f_frsize);
             (bytes, [known.f_files, known.f_ffree, known.f_favail])
         };
-        // Others use the disk too, and what they take and give back again does not show afterwards:
-        // that all three are the same once is what counts.
+        // Other programs use the disk too, and temporary changes are not visible afterwards: one
+        // moment with three equal results suffices.
         let told = (0..10_000).find_map(|_| {
             let before = statvfs(path.as_str()).unwrap();
             let args = fsstat::Args { root: served.root };
@@ -113,23 +113,23 @@ fn room_is_what_the_system_says() {
                 .unwrap();
             let after = statvfs(path.as_str()).unwrap();
             let bytes = [told.bytes, told.free_bytes, told.available_bytes];
-            // Nobody asks: the reserve is not his.
+            // The caller is not root, so the reserve is not available.
             let as_told = (bytes, [told.files, told.free_files, told.available_files]);
             (room(&before) == as_told && as_told == room(&after)).then_some(told)
         });
-        let told = told.expect("it is what the system says, in a moment when the disk is quiet");
+        let told = told.expect("the report equals the system's while the disk is quiet");
         assert_eq!(told.steady_seconds, 0);
     }
 }
 
 #[test]
-fn a_file_can_be_as_large_as_said_and_no_larger() {
+fn file_can_reach_the_reported_size_and_no_more() {
     for served in Served::everywhere() {
         let most = served.fsinfo(over_stream).file_bytes_max;
         let (file, handle) = served.file("large");
         assert_eq!(served.write(handle, most - 1, vec![1]), Ok(1));
         assert_eq!(file.metadata().unwrap().len(), most);
-        // By the system itself, where a larger size can be written at all.
+        // Checks with the system itself, if it supports a larger size.
         if most < i64::MAX.cast_unsigned() {
             assert!(file.set_len(most + 1).is_err(), "a file can be larger than {most}");
         }
@@ -139,7 +139,7 @@ fn a_file_can_be_as_large_as_said_and_no_larger() {
 }
 
 #[test]
-fn a_limit_of_the_process_counts() {
+fn limit_of_the_process_applies() {
     let home = Home::new();
     let plain = home.command(&["--json"]);
     let mut command = Command::new("prlimit");
@@ -152,7 +152,7 @@ fn a_limit_of_the_process_counts() {
 }
 
 #[test]
-fn transfers_are_as_large_as_said() {
+fn transfers_can_reach_the_reported_sizes() {
     for served in Served::everywhere() {
         let info = served.fsinfo(over_stream);
         let (_, handle) = served.file("data");
@@ -163,7 +163,8 @@ fn transfers_are_as_large_as_said() {
             served.ask::<read::Done, Option<nfs3::Attributes>>(way, read::NUMBER, &args).unwrap()
         };
         assert_eq!(whole(over_stream, info.read_bytes_max).data, data);
-        // A server of an ordinary user answers nobody by datagram, who cannot say who he is.
+        // A server of an ordinary user rejects datagrams, because their senders cannot prove their
+        // user.
         if geteuid().is_root() {
             let info = served.fsinfo(over_datagram);
             assert_eq!(whole(over_datagram, info.read_bytes_max).count, info.read_bytes_max);
@@ -173,7 +174,7 @@ fn transfers_are_as_large_as_said() {
 }
 
 #[test]
-fn listings_fill_what_is_best_for_them() {
+fn listings_fill_the_preferred_size() {
     for served in Served::everywhere() {
         for number in 0..3000 {
             File::create(served.path(&format!("a-name-of-some-length-{number:04}"))).unwrap();
@@ -195,7 +196,7 @@ fn listings_fill_what_is_best_for_them() {
 }
 
 #[test]
-fn times_are_kept_in_the_steps_said() {
+fn times_have_the_reported_resolution() {
     for served in Served::everywhere() {
         let step = served.fsinfo(over_stream).time_step;
         assert_eq!(step.seconds, 0);
@@ -209,7 +210,7 @@ fn times_are_kept_in_the_steps_said() {
 }
 
 #[test]
-fn names_are_as_long_as_said() {
+fn names_can_reach_the_reported_length() {
     for served in Served::everywhere() {
         let args = pathconf::Args { object: served.root };
         let told: pathconf::Done = served

@@ -1,9 +1,9 @@
-//! State that an earlier version wrote is read by this one.
+//! This version reads the state of earlier versions.
 //!
-//! Each folder of `tests/state` is the state of a version as a clean stop of it left that, with a
-//! call that was answered before and its reply. Before a release one is added for the version that
-//! is released: `STATE=keep cargo test -p leasehold --test program upgrade`, as root. It is made as
-//! in another boot: a note of this one grows old with the machine.
+//! Each folder of `tests/state` is the state of a version after a clean stop, with an earlier call
+//! and its reply. Before a release, a folder is added for the released version: run `STATE=keep
+//! cargo test -p leasehold --test program upgrade` as root. The state is made as in another boot,
+//! because records of the current boot expire with the machine's uptime.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,15 +18,15 @@ const LOOKUP: u32 = 3;
 const MKDIR: u32 = 9;
 const COMMIT: u32 = 21;
 
-/// What is kept of a state directory as it is. Of the notes of replies, which are mostly holes, only
-/// what the file ends with is kept, and where that begins.
+/// The files of a state directory that are stored completely. Of the recorded replies, which are
+/// mostly holes, only the end of the file and its position are stored.
 const FILES: [&str; 2] = ["handle-key", "verifier"];
 
 fn states() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/state")
 }
 
-/// Has a server of this version make state, and keeps it.
+/// Makes a server of this version write state, and stores it.
 fn keep() {
     let folder = states().join(env!("CARGO_PKG_VERSION"));
     let home = Home::new();
@@ -42,7 +42,7 @@ fn keep() {
     let place = [opaque(&root(address(&ready))), opaque(b"made"), vec![0; 24]].concat();
     let call = call_of_user(4711, MKDIR, &place);
     let reply = over_stream(address(&ready), &call);
-    assert_eq!(reply[24..28], [0; 4], "it was not made");
+    assert_eq!(reply[24..28], [0; 4], "it was not created");
     assert!(serving.end(Signal::TERM).success());
     fs::create_dir_all(&folder).unwrap();
     for file in FILES {
@@ -57,7 +57,7 @@ fn keep() {
 }
 
 #[test]
-fn the_state_of_every_version_is_read() {
+fn state_of_every_version_is_read() {
     if std::env::var_os("STATE").is_some_and(|word| word == "keep") {
         keep();
     }
@@ -81,16 +81,16 @@ fn the_state_of_every_version_is_read() {
         let ready = serde_json::from_str(&serving.line()).unwrap();
         let server = address(&ready);
 
-        // All mounts would be stale with another key.
+        // With another key all mounts would be stale.
         assert_eq!(fs::read(home.path("state/handle-key")).unwrap(), kept("handle-key"));
-        // Clients would write all again with another verifier.
+        // With another verifier clients would write all data again.
         let place = [opaque(&root(server)), opaque(b"file")].concat();
         let found = over_stream(server, &call_of_user(1, LOOKUP, &place));
         let range = [opaque(&found[32..64]), vec![0; 12]].concat();
         let committed = over_stream(server, &call_of_user(2, COMMIT, &range));
         assert_eq!(committed[24..28], [0; 4]);
         assert!(committed.ends_with(&kept("verifier")), "{}", version.display());
-        // A call that comes again would run again without its note. It was root's.
+        // Without its record, a retransmitted call would run again. The call came from root.
         if geteuid().is_root() {
             assert_eq!(over_stream(server, &kept("call")), kept("reply"), "{}", version.display());
         }

@@ -1,4 +1,4 @@
-//! The write verifier over restarts.
+//! The write verifier across restarts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,10 @@ const COMMIT: u32 = 21;
 
 const UNSTABLE: u32 = 0;
 
-/// The file with what is kept.
+/// The file with the verifier.
 const VERIFIER: &str = "state/verifier";
 
-/// A server with a file to write to.
+/// A server with a file to write.
 struct World {
     home: Home,
     durability: &'static str,
@@ -39,14 +39,17 @@ impl World {
         world
     }
 
-    /// Starts the server anew when it has ended by a signal.
+    /// Restarts the server after it has ended by a signal.
     fn restart(&mut self, signal: Signal) {
-        assert!(!Path::new(&self.home.path(VERIFIER)).exists(), "no server's while one runs");
+        assert!(
+            !Path::new(&self.home.path(VERIFIER)).exists(),
+            "the file does not exist while a server runs"
+        );
         self.serving.end(signal);
         (self.serving, self.address) = start(&self.home, self.durability);
     }
 
-    /// The reply to a call that is done.
+    /// Returns the reply to a successful call.
     fn call(&mut self, procedure: u32, arguments: &[u8]) -> Vec<u8> {
         self.calls += 1;
         let reply = over_stream(self.address, &call_of_user(self.calls, procedure, arguments));
@@ -55,7 +58,7 @@ impl World {
         reply
     }
 
-    /// Writes, and gives back the verifier.
+    /// Writes, and returns the verifier.
     fn write(&mut self) -> [u8; 8] {
         let words = [0, 0, 4, UNSTABLE].map(u32::to_be_bytes).concat();
         let arguments = [opaque(&self.file), words, opaque(b"data")].concat();
@@ -74,29 +77,29 @@ fn start(home: &Home, durability: &str) -> (Serving, SocketAddr) {
     (serving, address)
 }
 
-/// It ends the replies to WRITE and COMMIT.
+/// Returns the verifier at the end of the replies to WRITE and COMMIT.
 fn verifier(reply: &[u8]) -> [u8; 8] {
     *reply.last_chunk().unwrap()
 }
 
 #[test]
-fn the_verifier_is_kept_over_a_clean_stop() {
+fn verifier_survives_a_clean_stop() {
     let mut world = World::new("disk");
     let first = world.write();
     for _ in 0..2 {
         world.restart(Signal::TERM);
-        assert_eq!(world.commit(), first, "what was written before the stop is safe");
+        assert_eq!(world.commit(), first, "data written before the stop is stable");
         assert_eq!(world.write(), first);
     }
     assert_eq!(fs::read(world.home.path("data/file")).unwrap(), b"data");
 }
 
 #[test]
-fn the_verifier_changes_when_the_server_is_killed() {
+fn verifier_changes_when_the_server_is_killed() {
     let mut world = World::new("disk");
     let mut seen = BTreeSet::new();
-    // Also behind a clean stop, also when nothing was asked of the one that is killed, and though
-    // all of it takes less than a second.
+    // Also after a clean stop, also if the killed server received no calls, and although all this
+    // takes less than a second.
     for last in [Signal::KILL, Signal::KILL, Signal::TERM, Signal::KILL, Signal::KILL] {
         let is_new = seen.insert(world.write());
         assert!(is_new, "{seen:?}");
@@ -109,7 +112,7 @@ fn the_verifier_changes_when_the_server_is_killed() {
 }
 
 #[test]
-fn without_syncs_the_verifier_is_kept_over_nothing() {
+fn verifier_changes_at_every_stop_without_syncs() {
     let mut world = World::new("memory");
     let first = world.write();
     world.restart(Signal::TERM);
@@ -117,7 +120,7 @@ fn without_syncs_the_verifier_is_kept_over_nothing() {
 }
 
 #[test]
-fn a_damaged_verifier_is_not_gone_on_with() {
+fn damaged_verifier_is_not_used() {
     let mut world = World::new("disk");
     let first = world.write();
     world.serving.end(Signal::TERM);
