@@ -111,8 +111,8 @@ fn risks(plan: &Plan) -> Vec<String> {
         risks.push("a crash of this machine loses the latest changes (durability)".to_owned());
     }
     if !process::can_act_as_others() {
-        let text = "the server runs as an unprivileged user: it serves only that user and root, and \
-                    acts as that user for both; run it as root to act as each caller";
+        let text = "the server runs as an unprivileged user: it serves only that user and root, \
+                    and acts as that user for both; run it as root to act as each caller";
         risks.push(text.to_owned());
     }
     for export in &plan.exports {
@@ -132,7 +132,7 @@ fn risks(plan: &Plan) -> Vec<String> {
                 && (outer.cross || below::on_the_way(&outer.directory, &export.directory).is_none())
             {
                 let outer = &outer.name;
-                let text = format!("clients of {outer} reach it too, under the rules of {outer}");
+                let text = "clients of the outer export reach it too, under the outer rules";
                 risks.push(format!("{name} lies within {outer}: {text}"));
             }
         }

@@ -160,7 +160,8 @@ pub(crate) fn address_advice(failed: &BindError) -> String {
             )
         }
         ErrorKind::PermissionDenied => format!(
-            "{address} requires privilege, like all ports below 1024: choose a higher port with --listen"
+            "{address} requires privilege, like all ports below 1024: choose a higher port with \
+             --listen"
         ),
         _ => format!("{failed}"),
     }

@@ -152,7 +152,8 @@ pub(crate) fn begin(state: &Path, desk: Desk) -> Option<Control> {
         .inspect_err(|error| match error.kind() == ErrorKind::AddrInUse {
             true => tracing::warn!(
                 state = %state.display(),
-                "another server uses this state directory: commands such as `status` reach that server"
+                "another server uses this state directory: commands such as `status` reach that \
+                 server"
             ),
             false => tracing::warn!(%error, "commands such as `status` cannot reach this server"),
         })

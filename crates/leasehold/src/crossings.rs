@@ -122,7 +122,8 @@ impl Noted {
         if let Some(state) = &self.state
             && let Err(error) = state::put(state, FILE, &[text(&next).as_bytes()])
         {
-            tracing::error!(%error, "a mount is not crossed, because its number cannot be recorded");
+            tracing::error!(%error, "a mount is not crossed, because its number cannot be \
+                                     recorded");
             return None;
         }
         *rows = next;

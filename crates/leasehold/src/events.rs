@@ -50,7 +50,8 @@ impl Observer for Log {
             Event::MountRefused { from, path, error, hidden: None, exports } => {
                 let Some(held_back) = self.refusals.pass() else { return };
                 let (path, exports) = (unsecret(path), names(exports));
-                tracing::warn!(client = %from, %path, ?error, ?exports, held_back, "rejected a mount");
+                tracing::warn!(client = %from, %path, ?error, ?exports, held_back,
+                    "rejected a mount");
             }
             Event::HandleRefused { from, export } => {
                 let Some(held_back) = self.handles.pass() else { return };
@@ -61,15 +62,16 @@ impl Observer for Log {
                 let Some(held_back) = self.over.pass() else { return };
                 tracing::warn!(
                     metaserver = %from, epoch = epoch.number, last, held_back,
-                    "rejected a superseded metaserver: a later one has replaced it; end the earlier one"
+                    "rejected a superseded metaserver: a later one has replaced it; end the \
+                     earlier one"
                 );
             }
             Event::Stranger { from } => {
                 let Some(held_back) = self.strangers.pass() else { return };
                 tracing::warn!(
                     %from, held_back,
-                    "rejected a call: the caller is neither a metaserver of the cluster nor a client with \
-                     a layout from one; update metaservers before iods"
+                    "rejected a call: the caller is neither a metaserver of the cluster nor a \
+                     client with a layout from one; update metaservers before iods"
                 );
             }
             Event::NotBelieved { from, refused } => {

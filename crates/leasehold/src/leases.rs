@@ -24,8 +24,8 @@ pub(crate) fn begin(service: Service, state: &Path) -> Result<Service, Failure> 
     let opened = LeaseLedger::open(state, Arc::new(pool));
     let (ledger, remembered) = opened.map_err(|error| {
         Kind::State.because(format!(
-            "{error}: the server would not know clients that may hold leases; remove the file if this \
-             server was down for two minutes"
+            "{error}: the server would not know clients that may hold leases; remove the file if \
+             this server was down for two minutes"
         ))
     })?;
     if !remembered.list.is_empty() {

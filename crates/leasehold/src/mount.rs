@@ -225,7 +225,7 @@ fn with_leases(
             tracing::info!("the server grants leases on files only: cached names expire by time")
         }
         None => {
-            let text = "the server grants no leases: this mount is close-to-open";
+            let text = "the server grants no leases here: this mount is close-to-open";
             if words.caching.names_leases() {
                 tracing::warn!("{text}");
             } else {
@@ -327,7 +327,7 @@ async fn leads_elsewhere(
         |_| "elsewhere".to_owned(),
         |read| format!("to {}", read.target.escape_ascii()),
     );
-    format!("{name} is a symbolic link {target}: mount the directory itself")
+    format!("{name} is a symbolic link that leads {target}: mount the directory itself")
 }
 
 /// Ends the mount when a signal ends the process: at once if the mount is unused, otherwise after

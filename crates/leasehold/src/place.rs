@@ -159,8 +159,9 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
                 "the state in {place} stays with another server: this iod starts a new state"
             ),
             false => tracing::warn!(
-                "the state in {place} belongs to other directories: this server starts a new state, \
-                 and earlier clients must mount again; to continue the old state, use --state {place}"
+                "the state in {place} belongs to other directories: this server starts a new \
+                 state, and earlier clients must mount again; to continue the old state, use \
+                 --state {place}"
             ),
         }
         return Ok(());
@@ -173,9 +174,9 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
         let directory = plan.served();
         tracing::warn!(
             "the state names no directory: this server assumes that it belongs to {directory}. If \
-             other servers shared it, old handles of their directories are valid here now. To reject \
-             all old handles, end this server, remove handle-key in {to} and start the server: all \
-             clients must mount again then"
+             other servers shared it, old handles of their directories are valid here now. To \
+             reject all old handles, end this server, remove handle-key in {to} and start the \
+             server: all clients must mount again then"
         );
     }
     Ok(())

@@ -160,8 +160,8 @@ fn advice(failed: &BindError) -> String {
              --register instead of --portmap"
         ),
         ErrorKind::PermissionDenied => format!(
-            "{address} requires privilege, like all ports below 1024: run as root, or omit --portmap \
-             and mount with the printed port"
+            "{address} requires privilege, like all ports below 1024: run as root, or omit \
+             --portmap and mount with the printed port"
         ),
         _ => format!("the portmapper: {failed}"),
     }

@@ -23,8 +23,9 @@ use crate::place;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The fault of a directory whose path leads to another directory.
-pub(crate) const REPLACED: &str = "was removed or replaced after the server opened it, and clients get \
-                                   ESTALE: restart the server to serve the new directory";
+pub(crate) const REPLACED: &str = "was removed or replaced after the server opened it, and \
+                                   clients get ESTALE: restart the server to serve the new \
+                                   directory";
 
 /// The server that a command is for.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -73,7 +73,8 @@ impl State {
         }
         self.next_stamp = clock::now() + STAMP_AFTER;
         if let Err(error) = stripes::removals::trust(&volume.striped, directory) {
-            tracing::warn!(directory = %directory.display(), %error, "cannot write the identity of the volume into the names");
+            tracing::warn!(directory = %directory.display(), %error,
+                "cannot write the identity of the volume into the names");
         }
     }
 

@@ -68,7 +68,7 @@ struct Opened {
     disks: Vec<Arc<DirStore>>,
     /// The layout that it was opened with.
     layout: Layout,
-    /// The origin of the directory that was opened, whatever directory has its name later.
+    /// The origin of the opened directory. Another directory may have its path later.
     origin: Option<Origin>,
     /// The directory with the file systems that are mounted below, where clients enter them.
     crossing: Option<Arc<Crossing>>,
@@ -576,9 +576,9 @@ impl How {
 /// The minimum interval between two log lines about rejected guards.
 const SHORT_INTERVAL: Duration = Duration::from_mins(1);
 
-const SHORT: &str = "granted leases that clients may not cache under: more files are leased than can \
-                     be guarded against programs of this machine; raise the limit of open files \
-                     (ulimit -n, LimitNOFILE) or fs.inotify.max_user_watches";
+const SHORT: &str = "granted leases that clients may not cache under: more files are leased than \
+                     can be guarded against programs of this machine; raise the limit of open \
+                     files (ulimit -n, LimitNOFILE) or fs.inotify.max_user_watches";
 
 fn offers(
     plan: &Plan,

@@ -189,8 +189,7 @@ fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<C
     if by_server {
         steps.push("the groups come from this machine's list".to_owned());
     } else if !cut.is_empty() {
-        let cut = list(cut);
-        steps.push(format!("a credential has room for {GROUPS_MAX} groups: it omits {cut}"));
+        steps.push(format!("a credential has room for {GROUPS_MAX} groups, without {}", list(cut)));
     }
     Some(caller)
 }

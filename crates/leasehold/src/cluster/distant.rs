@@ -148,7 +148,8 @@ impl Cluster {
             Err(leasehold_shell::client::NotFound::Refused(..)) => {
                 let advice = match address {
                     IodAddress::OfCluster(_) => {
-                        "it has another cluster key: use the same key for both with --cluster-key FILE"
+                        "it has another cluster key: use the same key for both with --cluster-key \
+                         FILE"
                     }
                     IodAddress::Export(_) => "it does not export that directory to this machine",
                 };

@@ -87,8 +87,8 @@ impl OwnEpoch {
                 // The iod has received the epoch, and its data is readable.
                 tracing::warn!(
                     %error,
-                    "an iod has no space to record the epoch of this metaserver: after a restart the \
-                     iod may accept a superseded metaserver"
+                    "an iod has no space to record the epoch of this metaserver: after a restart \
+                     the iod may accept a superseded metaserver"
                 );
                 Ok(())
             }
@@ -135,9 +135,10 @@ impl Cluster {
             tracing::error!(
                 known_epoch = known,
                 this_epoch = number,
-                "iods have a later epoch of this metaserver, for example because its home was moved, \
-                 or because the metafiles come from an old backup: they reject it. To serve these \
-                 metafiles, remove {name} from the directories of all iods, and restart the iods"
+                "iods have a later epoch of this metaserver, for example because its home was \
+                 moved, or because the metafiles come from an old backup: they reject it. To \
+                 serve these metafiles, remove {name} from the directories of all iods, and \
+                 restart the iods"
             );
             return Ok(());
         }

@@ -339,8 +339,8 @@ impl Outside for World {
                 known_stamp = known.1,
                 stored_epoch = stored.0,
                 stored_stamp = stored.1,
-                "the metafiles here are older than the version that another metaserver knows, as in an \
-                 old backup: this metaserver does not serve"
+                "the metafiles here are older than the version that another metaserver knows, as \
+                 in an old backup: this metaserver does not serve"
             ),
         }
     }

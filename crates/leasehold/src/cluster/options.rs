@@ -442,7 +442,7 @@ pub(crate) struct Peers {
 
     /// The metaservers to query for a name that this one does not have
     ///
-    /// `constant` queries the home of the directory and then the home of the object, whatever the
+    /// `constant` queries the home of the directory and then the home of the object, for any
     /// number of metaservers. `sequential` queries one after the other by number, `nearest` queries
     /// the fastest of late first, `tree` queries two in parallel, each responsible for half of the
     /// others. Not with --strict.

@@ -108,7 +108,8 @@ pub(crate) fn repair_served(
             "removed stripes that belong to no file"
         );
         stripes::removals::trust(&volume.striped, path).unwrap_or_else(|error| {
-            tracing::warn!(directory = %path.display(), %error, "cannot write the identity of the volume into the names");
+            tracing::warn!(directory = %path.display(), %error,
+                "cannot write the identity of the volume into the names");
         });
         Some(removed)
     } else {
@@ -167,8 +168,8 @@ fn may_be_removed(left: &Leftovers, directory: &Path, even_most: bool) -> Result
     }
     Err(if left.is_volumes {
         format!(
-            "{count} of all {all} objects belong to no file, so {place} may lack names; nothing was \
-             removed. If {place} has all names, add --even-most"
+            "{count} of all {all} objects belong to no file, so {place} may lack names; nothing \
+             was removed. If {place} has all names, add --even-most"
         )
     } else {
         format!(

@@ -50,7 +50,8 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     // The processes may have received the signal too, and may be ending already.
     drop(parts);
     if has_failed {
-        let text = "a process of the cluster has failed, as its message above reports: the others were ended";
+        let text = "a process of the cluster has failed, as its message above reports: the others \
+                    were ended";
         return Err(Kind::Running.because(text));
     }
     Ok(())

@@ -33,8 +33,8 @@ const HEAD: &str = "\
 # The configuration of a Leasehold server: leasehold serve --config FILE
 #
 # A line with `# ` and a name shows the default or an example; remove the `# ` to change it.
-# `leasehold check --config FILE` explains the effect of the file, `leasehold reload` makes a running
-# server apply it, and `leasehold why` explains the rights of one client.
+# `leasehold check --config FILE` explains the effect of the file, `leasehold reload` makes a
+# running server apply it, and `leasehold why` explains the rights of one client.
 ";
 
 /// Writes the commented file.
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn reference_matches_the_code() {
         let mut text = String::from(
-            "# The configuration file\n\n\
-             The options of `leasehold serve --config FILE`, in TOML. `leasehold config init` writes \
-             a file with all of them in comments. Unknown options are errors. An option on the \
-             command line overrides the file. All machines of a cluster can share one file: `[iod]` \
-             describes the options that `leasehold iod --config FILE` uses.\n",
+            "# The configuration file\n\nThe options of `leasehold serve --config FILE`, in TOML. \
+             `leasehold config init` writes a file with all of them in comments. Unknown options \
+             are errors. An option on the command line overrides the file. All machines of a \
+             cluster can share one file: `[iod]` describes the options that `leasehold iod \
+             --config FILE` uses.\n",
         );
         for table in TABLES {
             write!(text, "\n## `{}`\n", table.head).expect("a string takes all");

@@ -48,8 +48,8 @@ fn file_defines_exports_and_rules() {
     let may = |at: usize| grant(&plan.exports[at].rules[0], plan.exports[at].read_only);
     assert_eq!(
         may(0),
-        "may read and change, all users as user 0 group 65534, users by a map of 5-9 to 1, 20-29 to \
-         40 and on, groups from this machine's list, trusted from any port"
+        "may read and change, all users as user 0 group 65534, users by a map of 5-9 to 1, 20-29 \
+         to 40 and on, groups from this machine's list, trusted from any port"
     );
     assert_eq!(may(1), "may read, client root as the anonymous user");
     let everybody = Access::new(plan.exports[1].rules.clone());
@@ -161,8 +161,8 @@ fn differences_are_listed_by_line() {
     assert_eq!(
         difference.changes,
         [
-            "export /data, rule 1: 10.0.0.0/8 may read and change, client root as the anonymous user \
-             -> 10.0.0.0/8 may read and change, client root as root here",
+            "export /data, rule 1: 10.0.0.0/8 may read and change, client root as the anonymous \
+             user -> 10.0.0.0/8 may read and change, client root as root here",
             "export /data, rule 2: new, * may read, client root as the anonymous user"
         ]
     );
@@ -243,7 +243,7 @@ fn invalid_options_of_several_metaservers_are_rejected() {
         (format!("{OVER_IODS}without = [1]\n"), "FILE:5:12: `without` requires several"),
         (
             format!("{OVER_IODS}peer = ['203.0.113.1', '203.0.113.2']\n"),
-            "FILE:5:9: no peer has an address of this machine: add one; or give the index of this server",
+            "FILE:5:9: no peer has an address of this machine: add one; or give the index",
         ),
         (format!("{OVER_IODS}{PEERS}number = 2\n"), "FILE:6:10: must be the index of a `peer`"),
         (format!("{numbered}without = [1, 0]\n"), "FILE:7:15: must be the index of another"),

@@ -23,7 +23,7 @@ pub(crate) const HELP: &str = "\
   actimeo=SECONDS    the timeout of cached names and attributes; or acregmin, acregmax, acdirmin and
                      acdirmax separately [default: files 3 to 60, directories 30 to 60]
   buffer=SIZE        the size of the data cache [default: 256M]
-  unsaved=SIZE       the limit on written data that is not stable; writers wait above it [default: 64M]
+  unsaved=SIZE       the limit on data that is not stable yet; writers wait above it [default: 64M]
   readahead=SIZE     the read-ahead of sequential reads [default: 4M]
   writedelay=SECONDS  the longest delay before written data is sent [default: 5]
   stable=always      each WRITE is stable when the server replies, and needs no COMMIT

@@ -54,7 +54,8 @@ impl Notes for Noted {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let noted = self.note(&mut notes, aside);
         if let Err(error) = noted {
-            tracing::warn!(%error, "cannot record a silly name: a file that is removed while open may leave its data at the server");
+            tracing::warn!(%error, "cannot record a silly name: a file that is removed while open \
+                                    may leave its data at the server");
         }
     }
 
@@ -117,7 +118,8 @@ fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
         };
         let gone = left_in(&text, machine).iter().all(|aside| {
             let gone = block_on(remove_left(&found.nfs, aside));
-            tracing::info!(name = %aside.name.escape_ascii(), gone, "a crashed mount left a silly name");
+            tracing::info!(name = %aside.name.escape_ascii(), gone,
+                "a crashed mount left a silly name");
             gone
         });
         if gone {

@@ -117,8 +117,8 @@ impl Rescuer for Keeper {
                 offset,
                 bytes,
                 held_back,
-                "the server rejected written data: {why}; the data is lost, because this mount has no \
-                 directory for rescue"
+                "the server rejected written data: {why}; the data is lost, because this mount \
+                 has no directory for rescue"
             ),
         }
     }

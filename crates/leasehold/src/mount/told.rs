@@ -180,8 +180,8 @@ pub(crate) fn page(told: &Value) -> String {
         None => String::new(),
     };
     let mut page = format!(
-        "{} at {}, NFS {}, cache {}{leases}, pid {}\n{} objects, {} open, {} bytes cached, {} of them not yet stable\n\
-         {} calls, {} in flight, {} retransmitted, {} connections\n",
+        "{} at {}, NFS {}, cache {}{leases}, pid {}\n{} objects, {} open, {} bytes cached, {} of \
+         them not yet stable\n{} calls, {} in flight, {} retransmitted, {} connections\n",
         word(&told["source"]),
         word(&told["server"]),
         told["version"],

@@ -91,8 +91,8 @@ const OTHERS: &str = "\
                      [default: only the server, which knows id maps, groups and access lists]
   ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount
   remount            with these options: changes an existing mount; other options stay unchanged
-  The mount accepts all options of nfs(5) and mount(8). It warns about each option that has no effect
-  here and gives the reason; it rejects options for missing features, such as sec=krb5p or xprtsec=tls";
+  The mount accepts all options of nfs(5) and mount(8). It warns about each option without an effect
+  and gives the reason; it rejects options for missing features: sec=krb5p, xprtsec=tls and others";
 
 impl Default for Words {
     fn default() -> Self {

@@ -70,7 +70,8 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
                 };
                 let Some((at, _)) = members.iter().enumerate().find(is_it) else {
                     return refused(format!(
-                        "{label} does not reply, and no other iod lists it as a member: start it first"
+                        "{label} does not reply, and no other iod lists it as a member: start it \
+                         first"
                     ));
                 };
                 number(at)

@@ -45,9 +45,9 @@ pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
         None => Ok(()),
         Some(name) => refused(format!(
             "{shown} has files, such as {name}, which one of several metaservers would hide. If a \
-             single metaserver served it, continue without --peer (`peer` in the file). For several, \
-             name an empty directory at each, and iods with empty directories, and copy the files \
-             in through a mount"
+             single metaserver served it, continue without --peer (`peer` in the file). For \
+             several, name an empty directory at each, and iods with empty directories, and copy \
+             the files in through a mount"
         )),
     }
 }

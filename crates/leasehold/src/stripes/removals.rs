@@ -65,12 +65,14 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
             // old stamp.
             striped.doubt_names(false);
             if let Err(error) = trust(striped, names) {
-                tracing::warn!(%directory, %error, "cannot renew the identity of the volume in the names");
+                tracing::warn!(%directory, %error,
+                    "cannot renew the identity of the volume in the names");
             }
         }
         Ok(false) => tracing::debug!(%directory, "the names do not belong to this state directory"),
         Err(error) => {
-            tracing::debug!(%directory, %error, "cannot write the identity of the volume into the names")
+            tracing::debug!(%directory, %error,
+                "cannot write the identity of the volume into the names")
         }
     }
 }

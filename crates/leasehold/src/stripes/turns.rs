@@ -95,8 +95,8 @@ impl TurnKeeper for Keeper {
                 iod,
                 place = self.label(iod),
                 %error,
-                "an iod cannot record its next rollback counter: a backup of the iod may be mistaken \
-                 for its present state"
+                "an iod cannot record its next rollback counter: a backup of the iod may be \
+                 mistaken for its present state"
             ),
         }
     }
@@ -147,7 +147,8 @@ pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Fa
                 tracing::error!(
                     state = %place.display(),
                     %error,
-                    "cannot store the rollback counters of iods: backups may be mistaken for current iods"
+                    "cannot store the rollback counters of iods: backups may be mistaken for \
+                     current iods"
                 );
             }
             // The caller may have ended.

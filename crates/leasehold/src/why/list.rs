@@ -30,7 +30,7 @@ pub(super) fn of(path: &Path) -> Option<Vec<u8>> {
     Some(room)
 }
 
-/// Describes the entries that apply to a caller who does not own the object; `group` is the
+/// Describes the entries that apply to a caller that does not own the object; `group` is the
 /// object's group. Returns `None` if no entry applies, or if the list has another format.
 pub(super) fn says(list: &[u8], group: u32, caller: &Caller) -> Option<String> {
     let entries = entries(list)?;

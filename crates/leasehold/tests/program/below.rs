@@ -77,7 +77,8 @@ fn why_names_the_mount_and_no_permission() {
             assert!(told.ends_with(last) && !told.contains("may not search"), "{told}");
         }
         let told = why(&["remove", "/data/top"]);
-        let words = "/data/top: a file system (tmpfs) is mounted there, and the name cannot be removed\ndenied\n";
+        let words = "/data/top: a file system (tmpfs) is mounted there, and the name cannot be \
+                     removed\ndenied\n";
         assert!(!told.contains(words), "the user has no right to remove names there: {told}");
     });
 }
@@ -113,7 +114,10 @@ fn reports_show_that_export_crosses() {
         let (_, told, _) = run(leasehold(&["check", "--config", &file]));
         let line = format!("{}: {words}", home.path("data/top"));
         assert!(told.contains(&format!("  {line}\n")), "{told}");
-        assert!(told.contains("/inner lies within /data: clients of /data reach"), "{told}");
+        assert!(
+            told.contains("/inner lies within /data: clients of the outer export reach"),
+            "{told}"
+        );
         let (_, told, _) = run(leasehold(&["doctor", "--config", &file]));
         assert!(told.contains(&format!("note     {}: {line}\n", home.path("data"))), "{told}");
     });

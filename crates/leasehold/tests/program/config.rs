@@ -272,7 +272,7 @@ fn check_shows_rights_and_changes() {
         "risk: /data: rule 1 lets every client that reaches the server change files\n",
         "risk: /data: rule 1 makes root of its clients root here (squash)\n",
         "risk: /data: rule 2 never applies: earlier rules match all of its clients\n",
-        "risk: /inner lies within /data: clients of /data reach it too",
+        "risk: /inner lies within /data: clients of the outer export reach it too",
         "would change: export /inner: new, ",
         "would need a restart: connections: default -> 9\n",
         "would need a restart: listen: 127.0.0.1:0 -> 0.0.0.0:0\n",
@@ -320,12 +320,12 @@ fn why_explains_with_the_code_of_the_server() {
     assert_eq!(
         told,
         "rule 1 of /data matches 192.0.2.1: 192.0.2.0/24 may read and change, client root as \
-         nobody\n\
-         user 1000 group 1000 is user 1000 group 1000 with no further groups here, as it says\n\
+         the anonymous user\n\
+         user 1000 group 1000 is user 1000 group 1000 with no further groups here, as claimed\n\
          /data/open has mode 0644, user 0 group 0: the bits of others are r--\n\
          allowed\n"
     );
-    assert!(why(ann, "write /data/open").ends_with("ACCESS refuses it\ndenied\n"));
+    assert!(why(ann, "write /data/open").ends_with("ACCESS denies the operation\ndenied\n"));
     assert!(why(root, "read /data/open").ends_with("allowed\n"));
     let told = why(root, "write /data/open");
     assert!(told.contains("is user 65534 group 65534") && told.ends_with("denied\n"), "{told}");
@@ -334,7 +334,7 @@ fn why_explains_with_the_code_of_the_server() {
     let in_groups = |from: usize| format!("{ann} --groups {}", groups[from..].join(","));
     assert!(why(&in_groups(1), "read /data/group").ends_with("allowed\n"));
     let told = why(&format!("{},1020", in_groups(0).replace(",1020", "")), "read /data/group");
-    assert!(told.contains("has room for 16 groups: it omits groups 1020\n"), "{told}");
+    assert!(told.contains("has room for 16 groups, without groups 1020\n"), "{told}");
     assert!(told.ends_with("denied\n"), "{told}");
     let told = why(&format!("{ann} --high-port"), "create /data/new");
     assert!(
@@ -381,7 +381,7 @@ fn why_queries_the_running_server() {
     let of_server = |words: &[&str]| why(["--state", &state], words);
     let words = ["write", "/data/open"];
     assert_eq!(of_server(&words), why(["--config", &file], &words));
-    assert!(of_server(&words).1.ends_with("ACCESS refuses it\ndenied\n"));
+    assert!(of_server(&words).1.ends_with("ACCESS denies the operation\ndenied\n"));
     let (code, _, complaint) = of_server(&["write", "/none"]);
     assert!(code == 1 && complaint.contains("/none lies in no export"), "{complaint}");
 
@@ -455,10 +455,10 @@ fn check_rejects_files_that_a_server_rejects() {
         (server("listen = ['0.0.0.0:7', '127.0.0.1:7']"), "2:24", "covers"),
         (server("listen = ['127.0.0.1:7']\nhttp = '127.0.0.1:7'"), "3:8", "NFS is served on"),
         (server("threads = 100000"), "2:11", "must be 1 to 1024"),
-        (server("stable-log = '/x'\nstable-log-size = '1 MiB'"), "3:19", "8 MiB at least"),
+        (server("stable-log = '/x'\nstable-log-size = '1 MiB'"), "3:19", "at least 8 MiB"),
         (export("stripe = ['STRIPES']\ncopies = 2"), "4:10", "name more"),
-        (export("stripe = ['STRIPES']\ndrain = [0]"), "4:9", "none left"),
-        (export("stripe = ['FULL']"), "3:11", "no stripes"),
+        (export("stripe = ['STRIPES']\ndrain = [0]"), "4:9", "leave at least one"),
+        (export("stripe = ['FULL']"), "3:11", "not stripes"),
         ("[[export]]\ndirectory = '/proc'\n".to_owned(), "2:13", "cannot serve /proc"),
         ("[[export]]\ndirectory = 'FULL'\nstripe = ['STRIPES']\n".to_owned(), "2:13", "striped"),
     ] {

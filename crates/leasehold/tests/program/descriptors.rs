@@ -32,7 +32,7 @@ fn server_does_not_start_with_too_few_descriptors() {
     assert_eq!(code, 1, "{said}");
     let needed = said.split("needs ").nth(1).and_then(|text| text.split(' ').next());
     let needed = needed.unwrap_or_else(|| panic!("{said}"));
-    assert!(said.contains("may have 32 files open"), "{said}");
+    assert!(said.contains("may open 32 files"), "{said}");
     assert!(said.contains(&format!("LimitNOFILE={needed}")), "{said}");
     // The number in the error suffices, apart from the descriptors that happen to be open at a
     // start.

@@ -219,7 +219,7 @@ fn served() -> Home {
     home
 }
 
-/// The list of lease clients was written by a thread that acted as the last caller, who may not
+/// The list of lease clients was written by a thread that acted as the last caller, which may not
 /// write the state directory. No client received a lease, and each new mount hung.
 #[test]
 fn leases_are_granted_after_ordinary_users_have_used_the_server() {

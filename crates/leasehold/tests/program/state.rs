@@ -564,7 +564,7 @@ fn directory_of_stripes_has_one_server() {
     for second in [iod(2), stripes] {
         let (code, _, error) = run(second);
         assert_eq!(code, 3, "{error}");
-        for word in [&home.path("data"), "another process", "keeps stripes"] {
+        for word in [&home.path("data"), "another process", "stores stripes"] {
             assert!(error.contains(word), "{word}: {error}");
         }
     }

@@ -26,7 +26,8 @@ pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
         ),
         (
             "leasehold_volume_behind_files",
-            "Misplaced files with an out-of-date copy: the iod with the other copy must not be lost.",
+            "Misplaced files with an out-of-date copy: the iod with the other copy must not be \
+             lost.",
             |volume| Some(size(volume.behind)),
         ),
         (
