@@ -285,7 +285,7 @@ fn restart_waits_for_holder_that_can_be_forgotten() {
     let state = home.path("state");
     let (code, page, _) = run(leasehold(&["leases", "--state", &state]));
     let id = "6120636c69656e742773206e616d652e";
-    assert!(code == 0 && page.contains(&format!("client {id} \"\": waited for")), "{page}");
+    assert!(code == 0 && page.contains(&format!("client {id} \"\": not returned")), "{page}");
     let root = Handle::new(&root(address)).unwrap();
     let name = DirectoryArgs { directory: root, name: Name(b"file") };
     let found: lookup::Reply = plain(address, lookup::NUMBER, &name);
@@ -293,7 +293,7 @@ fn restart_waits_for_holder_that_can_be_forgotten() {
     let (code, _, error) = run(leasehold(&["forget", "nobody", "--state", &state]));
     assert!(code == 1 && error.contains("no client"), "{error}");
     let (code, said, _) = run(leasehold(&["forget", "6120", "--state", &state]));
-    assert_eq!((code, said), (0, format!("forgot {id}\n")));
+    assert_eq!((code, said), (0, format!("ended the leases of {id}\n")));
     let file = file(address);
     assert_eq!(read_all(address, file).unwrap(), "old");
     // The holder learns of the new epoch, and may start again.

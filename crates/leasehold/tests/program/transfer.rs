@@ -59,7 +59,7 @@ fn skipped_object_fails_the_copy() {
     let (code, said, complaint) =
         run(leasehold(&["cp", "-r", "--json", text(&here), &url(&server, "")]));
     assert_eq!(code, 1, "{complaint}");
-    assert!(complaint.contains("pipe: left out"), "{complaint}");
+    assert!(complaint.contains("pipe: skipped"), "{complaint}");
     assert!(complaint.contains("1 objects were not copied"), "{complaint}");
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&said["skipped"], &said["files"]), (&1.into(), &1.into()));
