@@ -154,7 +154,7 @@ impl Cluster {
 pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failure> {
     let failed = |error| {
         let shown = directory.display();
-        Kind::Directory.because(format!("cannot read the epochs noted in {shown}: {error}"))
+        Kind::Directory.because(format!("cannot read the epochs recorded in {shown}: {error}"))
     };
     let mut noted = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
