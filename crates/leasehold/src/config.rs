@@ -289,7 +289,7 @@ impl Plan {
         Ok(key.transpose()?.map_or(own, Key::of_handles))
     }
 
-    /// The served directories, and the configuration file where there is one, as text.
+    /// Formats the served directories, and the configuration file if there is one.
     pub(crate) fn served(&self) -> String {
         let directories = self.exports.iter().map(|export| export.directory.display().to_string());
         let directories: Vec<_> = directories.collect();

@@ -3,18 +3,18 @@
 //!
 //! A handle is sealed with its export's number, so the number ties the handle to the rules of one
 //! export. Rules:
-//! 1. Each directory that is served gets a number, which is noted in the state before a handle has
-//!    the number, with the directory's origin: its file system and its root object.
+//! 1. Each served directory receives a number. The state records the number, with the directory's
+//!    origin (its file system and its root object), before a handle contains the number.
 //! 2. A directory that is found under another name keeps its number, if no directory with the same
-//!    origin is left under the earlier name: else the directory lies on a copy of the file system.
-//! 3. Another directory under a known name gets a number of its own.
-//! 4. Where the origin of a name is not noted, as in the state of an earlier version, the directory
-//!    that has the name now keeps the number. That version noted no name for a server of one
-//!    directory: the first directory in a state without names gets the number that such a server
-//!    gave.
+//!    origin exists under the earlier name: otherwise it lies on a copy of the file system.
+//! 3. Another directory under a known name receives a new number.
+//! 4. If the origin of a name is not recorded, as in the state of an earlier version, the directory
+//!    that has the name now keeps the number. That version recorded no name for a server of one
+//!    directory: the first directory in a state without names receives the number that such a
+//!    server assigned.
 //!
 //! The file `exports` has for each directory the number, a blank, the path and a NUL; earlier
-//! versions read the file. The file `origins` has a line for each number: the number, the UUID of
+//! versions read this file. The file `origins` has a line for each number: the number, the UUID of
 //! the file system or `-`, and the root object.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -173,7 +173,7 @@ fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<C
     }
     let why = match decided.because {
         Because::Claimed => "as claimed",
-        Because::Mapped => "by squash and maps of the rule",
+        Because::Mapped => "by squash and id maps of the rule",
         Because::NoCredential => "because the call has no credential",
         Because::NotBelieved => "because the call comes from an unprivileged port",
         Because::Pinned => "the owner of its socket",

@@ -86,7 +86,7 @@ fn addresses(server: &Server) -> Result<(), Conflict> {
     if let Some(Some(portmap)) = server.portmap() {
         let http = server.http.iter();
         if let Some(other) = listen.iter().chain(http).find(|other| overlap(&portmap, other)) {
-            let text = format!("{other} is served on already: give the portmapper another address");
+            let text = format!("{other} is in use already: give the portmapper another address");
             return Err(Conflict::of("portmap", text));
         }
     }

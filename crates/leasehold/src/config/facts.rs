@@ -157,8 +157,8 @@ impl Planned {
         }
         let paths = paths.iter().map(|path| path.to_string_lossy().into_owned());
         let paths: Vec<_> = paths.chain(iods.iter().map(ToString::to_string)).collect();
-        let twice = if *copies > 1 { "on two each, " } else { "" };
-        let sizes = format!("{twice}{unit_kib} KiB each, files up to {inline_kib} KiB whole");
+        let twice = if *copies > 1 { "two copies, " } else { "" };
+        let sizes = format!("{twice}stripes of {unit_kib} KiB, files up to {inline_kib} KiB whole");
         let group = group.as_ref().map(|group| format!(", {}", group.words()));
         Some(format!("{}, {sizes}{}", paths.join(", "), group.unwrap_or_default()))
     }

@@ -161,7 +161,7 @@ impl Words {
             Some(reason) => reason,
             None => match ignored::refusal(name, value) {
                 Some(refusal) => return Err(refusal),
-                None if is_sloppy => "there is no such option",
+                None if is_sloppy => "unknown option",
                 None => {
                     let hint = "see leasehold mount --help";
                     return Err(format!("unknown option {word}; {hint}"));

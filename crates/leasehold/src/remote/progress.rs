@@ -19,7 +19,7 @@ pub(super) struct Copied {
     pub(super) bytes: u64,
     /// Bytes that were written again because a server restarted.
     pub(super) bytes_written_again: u64,
-    /// Objects that are neither files, directories nor symbolic links.
+    /// Objects other than files, directories and symbolic links.
     pub(super) skipped: u64,
     pub(super) failed: u64,
     pub(super) seconds: f64,
