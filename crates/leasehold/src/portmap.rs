@@ -173,8 +173,8 @@ fn register_advice(failed: &RegisterError) -> String {
             format!("{failed}: start rpcbind, or use --portmap instead")
         }
         RegisterError::Refused { holder: Some(_), .. } => format!(
-            "{failed}: stop the registered server; if that server is gone, remove its entry with \
-             `rpcinfo -d PROGRAM VERSION`"
+            "{failed}: stop the server; if it is gone, remove its entry with `rpcinfo -d PROGRAM \
+             VERSION`"
         ),
         RegisterError::Refused { holder: None, .. } => {
             format!("{failed}: rpcbind may require root, or may not support that network")
