@@ -67,12 +67,12 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
             continue;
         }
         match block_on(volume.striped.tend()) {
-            Ok(None | Some(Tended { moved: 0, left: 0 })) => continue,
-            Ok(Some(Tended { moved, left: 0 })) => {
+            Ok(None | Some(RebalanceReport { moved: 0, left: 0 })) => continue,
+            Ok(Some(RebalanceReport { moved, left: 0 })) => {
                 tracing::info!(name, moved, "moved files; all files have their intended layout");
                 continue;
             }
-            Ok(Some(Tended { moved, left })) => {
+            Ok(Some(RebalanceReport { moved, left })) => {
                 tracing::warn!(name, moved, left, "some files do not have their intended layout");
             }
             Err(error) => tracing::warn!(name, %error, "cannot rebalance the files"),

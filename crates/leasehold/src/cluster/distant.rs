@@ -182,10 +182,10 @@ impl Cluster {
             mounting: Turnstile::default(),
             before: AtomicU64::new(0),
         };
-        let judged = Arc::new(Judged::new(Arc::new(distant), number, Arc::clone(turns)));
-        // A call waits for its turn in `Paced` before it waits for the iod.
-        let patient = Patient::new(judged, clock(&self.runtime)?, self.patience);
-        Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
+        let judged = Arc::new(VerifiedIod::new(Arc::new(distant), number, Arc::clone(turns)));
+        // A call waits for its turn in `FlowControlledIod` before it waits for the iod.
+        let patient = RetryingIod::new(judged, clock(&self.runtime)?, self.patience);
+        Ok(Arc::new(FlowControlledIod::new(patient, Arc::clone(&self.pace))))
     }
 
     /// Returns the credential of calls to an iod before an epoch has begun.

@@ -101,7 +101,7 @@ fn of_directory(directory: &File, in_json: bool) -> String {
 /// The fault and its remedy, as text.
 pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(), String> {
     let shown = path.display();
-    let shape = Shape::parse(words.as_bytes()).ok_or("this server does not support that layout")?;
+    let shape = LayoutPolicy::parse(words.as_bytes()).ok_or("this server does not support that layout")?;
     let (directory, volume) = serving
         .volume_of(path)
         .ok_or_else(|| format!("{shown} is not in a directory of names of this server"))?;
@@ -128,7 +128,7 @@ pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(),
 }
 
 /// Looks up the object at the end of a path and changes its layout.
-async fn laid_out(volume: &Striped, path: &Path, shape: &Shape) -> Result<(), FsError> {
+async fn laid_out(volume: &Striped, path: &Path, shape: &LayoutPolicy) -> Result<(), FsError> {
     let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
     let mut object = volume.root();
     for name in path.iter() {

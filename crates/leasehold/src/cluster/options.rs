@@ -265,7 +265,7 @@ impl Layout {
     }
 
     /// Returns the requested layout; each missing property follows the volume.
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> LayoutPolicy {
         let Self { unit, width, first, copies, .. } = *self;
         LayoutPolicy {
             unit: unit.map(|kib| kib << 10),

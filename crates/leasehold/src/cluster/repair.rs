@@ -238,7 +238,7 @@ impl Held {
         let files = part.files.ok_or_else(|| failed(&label, &"it does not reply"))?;
         let mark = Mark::of(&files).await.ok().flatten();
         let mark = mark.ok_or_else(|| failed(&label, &"it is not a directory for stripes"))?;
-        let folder = Folder::open(files, &mark).await.map_err(|error| failed(&label, &error))?;
+        let folder = FileIod::open(files, &mark).await.map_err(|error| failed(&label, &error))?;
         let objects = list(&folder).await.map_err(|error| failed(&label, &error))?;
         Ok(Self { label, volume: mark.volume, folder, objects })
     }

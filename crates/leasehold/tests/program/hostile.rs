@@ -254,7 +254,7 @@ fn records_that_never_end() {
         let _ = stream.write_all(&part);
         streams.push(stream);
     }
-    server.is_well(honest, LARGE, Some("its client holds what others need"));
+    server.is_well(honest, LARGE, Some("its client holds resources that others need"));
 }
 
 #[test]
@@ -301,5 +301,5 @@ fn unread_replies() {
         let _ = stream.write_all(&batch);
         deaf.push(stream);
     }
-    server.is_well(honest, LARGE, Some("its client holds what others need"));
+    server.is_well(honest, LARGE, Some("its client holds resources that others need"));
 }

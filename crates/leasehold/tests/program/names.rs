@@ -58,7 +58,7 @@ fn server_is_found_by_its_registered_name() {
     let mut other = Serving::logging(other_home.command(&options), Stdio::from(log));
     other.line();
     let log = fs::read_to_string(other_home.path("log")).unwrap();
-    assert!(log.contains("not bound to its name: it is another server's"), "{log}");
+    assert!(log.contains("not bound to its name: another server has the name"), "{log}");
     assert_eq!(found(&at), first);
     assert_eq!(other.end(Signal::TERM).code(), Some(0));
     assert_eq!(found(&at), first, "only the owner removes the entry");
