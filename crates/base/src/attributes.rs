@@ -1,4 +1,4 @@
-//! The attributes of an object, and what may be changed of them.
+//! The attributes of objects, and changes of attributes.
 
 use crate::units::{FileId, FileSystemId, FileTime};
 
@@ -28,13 +28,13 @@ pub struct Mode(u16);
 impl Mode {
     const BITS: u32 = 0o7777;
 
-    /// The mode of the low 12 bits of `bits`; others are dropped.
+    /// Returns the mode of the low 12 bits of `bits`, and drops the others.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self((bits & Self::BITS) as u16)
     }
 
-    /// The 12 bits.
+    /// Returns the 12 bits.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0 as u32
@@ -46,16 +46,16 @@ impl Mode {
 pub struct Device {
     /// Its driver.
     pub major: u32,
-    /// Which of the driver's devices.
+    /// The number of the device among the devices of the driver.
     pub minor: u32,
 }
 
 /// All attributes of an object (RFC 1813 2.5, `fattr3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What kind of object it is.
+    /// The kind of object.
     pub file_type: FileType,
-    /// Who may do what.
+    /// Permission bits.
     pub mode: Mode,
     /// Number of names.
     pub link_count: u32,
@@ -65,7 +65,7 @@ pub struct Attributes {
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// Bytes that it takes on the disk.
+    /// Disk space in bytes.
     pub used: u64,
     /// The device of a device special file, else zero.
     pub device: Device,
@@ -82,7 +82,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The part that tells a client whether it was the only one to change the object.
+    /// Returns the part by which a client detects changes by other clients.
     #[must_use]
     pub const fn before(&self) -> Before {
         Before { size: self.size, modified: self.modified, changed: self.changed }
@@ -100,8 +100,8 @@ pub struct Before {
     pub changed: FileTime,
 }
 
-/// Weak cache consistency data: an object before and after an operation (RFC 1813 2.6,
-/// `wcc_data`). Both are there only when nothing else can have changed the object in between.
+/// Weak cache consistency data: an object before and after an operation (RFC 1813 2.6, `wcc_data`).
+/// Both parts are present only if no concurrent change of the object was possible in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wcc {
     /// Before the operation.
@@ -110,7 +110,7 @@ pub struct Wcc {
     pub after: Option<Attributes>,
 }
 
-/// How a time is to be changed (RFC 1813 2.6, `time_how`).
+/// The change of a time (RFC 1813 2.6, `time_how`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
     /// Not at all.
@@ -122,10 +122,10 @@ pub enum SetTime {
     To(FileTime),
 }
 
-/// Which attributes are to be changed, and to what (RFC 1813 2.6, `sattr3`).
+/// The attributes to change, and their new values (RFC 1813 2.6, `sattr3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
-    /// Who may do what.
+    /// Permission bits.
     pub mode: Option<Mode>,
     /// Owner.
     pub uid: Option<u32>,

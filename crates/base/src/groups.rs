@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::limits::GROUPS_MAX;
 
-/// Group numbers: as many as a credential holds are kept in place (RFC 5531 appendix A: 16), and
-/// more, as a server's own list may have them, are shared.
+/// Group numbers: up to 16, the limit of a credential (RFC 5531 appendix A), are stored inline; a
+/// longer list, such as a server's own, is shared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Groups(Kept);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kept {
-    /// At most [`GROUPS_MAX`]; the places beyond `count` are zero.
+    /// At most [`GROUPS_MAX`]; the elements from `count` on are zero.
     Few { count: u8, groups: [u32; GROUPS_MAX] },
     /// More than [`GROUPS_MAX`].
     Many(Arc<[u32]>),
@@ -24,7 +24,7 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// Takes up to 16 groups, as many as a credential holds; none when there are more.
+    /// Returns up to 16 groups, the limit of a credential, or `None` if `list` is longer.
     #[must_use]
     pub fn new(list: &[u32]) -> Option<Self> {
         let mut groups = [0; GROUPS_MAX];
@@ -32,13 +32,13 @@ impl Groups {
         Some(Self(Kept::Few { count: u8::try_from(list.len()).ok()?, groups }))
     }
 
-    /// Takes any number of groups, as a list of this machine has them.
+    /// Returns any number of groups, for a list from the group database of this machine.
     #[must_use]
     pub fn of_server(list: &[u32]) -> Self {
         Self::new(list).unwrap_or_else(|| Self(Kept::Many(list.into())))
     }
 
-    /// The groups.
+    /// Returns the groups.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         match &self.0 {
@@ -47,10 +47,10 @@ impl Groups {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of groups.
     ///
     /// # Panics
-    /// With more than 2^32.
+    /// Panics if there are more than 2^32 groups.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.as_slice().len()).expect("no machine has so many groups")

@@ -1,8 +1,8 @@
-//! What every tier shares: units, limits, what files have for attributes, seeded random numbers and
-//! the XDR codec.
+//! The types that all layers share: units, limits, file attributes, seeded random numbers and the
+//! XDR codec.
 //!
-//! Nothing here does I/O, reads a clock or allocates by a length that came from outside
-//! before that length was checked.
+//! This crate does no I/O and reads no clock. It checks each length from outside before it
+//! allocates memory of that length.
 
 pub mod attributes;
 pub mod groups;

@@ -1,21 +1,21 @@
-//! A seeded generator of random numbers, equal on every machine for one seed.
+//! A seeded generator of random numbers; a seed gives the same numbers on every machine.
 
-/// SplitMix64: small, fast, good enough for simulation and load, and no good for secrets.
+/// SplitMix64: small and fast; adequate for simulation and load, but not for secrets.
 ///
-/// A core that needs chance is given one when it is made, so that a run repeats.
+/// A core receives its generator at construction, so that a run is reproducible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of a seed.
+    /// Returns the generator for a seed.
     #[must_use]
     pub const fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number, uniform over all 64 bits.
+    /// Returns the next number, uniform over all 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
-        // Constants and shifts are those of SplitMix64 as published by its author.
+        // Constants and shifts are from the published source of SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,18 +23,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; zero when `bound` is zero.
+    /// Returns a number below `bound`, or zero if `bound` is zero.
     pub const fn below(&mut self, bound: u64) -> u64 {
         // The high half of a product is uniform to within 2^-64 times the bound.
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// True once in `of` times on average; never when `of` is zero.
+    /// Returns true once in `of` calls on average, and never if `of` is zero.
     pub const fn one_in(&mut self, of: u64) -> bool {
         of != 0 && self.below(of) == 0
     }
 
-    /// A generator of its own, whose numbers do not depend on how often this one is used later.
+    /// Returns a new generator, whose numbers do not depend on later use of this one.
     #[must_use]
     pub const fn fork(&mut self) -> Self {
         Self(self.next_u64())

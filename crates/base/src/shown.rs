@@ -1,4 +1,4 @@
-//! Text from outside as a terminal and a log may have it.
+//! Makes text from outside safe for terminals and logs.
 //!
 //! A name of a file, a client or a host may hold characters that a terminal obeys (C0 and C1
 //! controls), or that reverse or hide the text around them (the marks of directions, separators of
@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// True if a character does more to a terminal than to show itself.
+/// Returns true if a terminal interprets the character instead of displaying it.
 #[must_use]
 pub const fn acts(character: char) -> bool {
     matches!(
@@ -25,7 +25,7 @@ pub const fn acts(character: char) -> bool {
     )
 }
 
-/// A text of several lines without characters that act, but for ends of lines and tabs.
+/// Escapes the control characters of a text of several lines, except line ends and tabs.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     let is_kept = |character: char| matches!(character, '\n' | '\t') || !acts(character);
@@ -39,7 +39,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
             continue;
         }
         for unit in character.encode_utf16(&mut [0; 2]) {
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = write!(plain, "\\u{unit:04x}");
         }
     }
@@ -51,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_on_a_terminal_is_shown_as_json_writes_it() {
+    fn control_characters_become_json_escapes() {
         assert_eq!(shown("a\u{1b}[31m\u{9b}b\u{202e}c\r"), "a\\u001b[31m\\u009bb\\u202ec\\u000d");
         assert_eq!(shown("\u{e0041}"), "\\udb40\\udc41");
         assert_eq!(shown("\u{200f}\u{2066}\u{feff}\u{7f}"), "\\u200f\\u2066\\ufeff\\u007f");
     }
 
     #[test]
-    fn plain_text_is_as_it_was() {
+    fn plain_text_stays_unchanged() {
         let text = "one\ttwo\n\u{e4}\u{4e2d}\u{1f600} \"q\" \\u202e";
         assert!(matches!(shown(text), Cow::Borrowed(same) if same == text));
     }

@@ -1,10 +1,10 @@
-//! Quantities that must not be mixed up.
+//! Quantities with distinct types.
 
 use core::fmt;
 use core::time::Duration;
 
-/// A moment on a clock that never goes back and goes on in suspend, in nanoseconds from an
-/// arbitrary start. Only the shell and the simulator make one; all others are handed it.
+/// A moment on a monotonic clock that also runs in suspend, in nanoseconds from an arbitrary start.
+/// Only the shell and the simulator read a clock; all other code receives the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -12,19 +12,19 @@ impl Time {
     /// The start of the clock.
     pub const ZERO: Self = Self(0);
 
-    /// The moment `nanoseconds` after the start of the clock.
+    /// Returns the moment `nanoseconds` after the start of the clock.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self(nanoseconds)
     }
 
-    /// Nanoseconds since the start of the clock.
+    /// Returns the nanoseconds since the start of the clock.
     #[must_use]
     pub const fn as_nanoseconds(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to this moment; zero when `earlier` is later.
+    /// Returns the time from `earlier` to this moment, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -34,7 +34,7 @@ impl Time {
 impl core::ops::Add<Duration> for Time {
     type Output = Self;
 
-    /// Stops at the end of the clock, 584 years after its start.
+    /// Saturates at the end of the clock, 584 years after its start.
     fn add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -49,14 +49,14 @@ pub struct FileTime {
     pub nanoseconds: u32,
 }
 
-/// Names a connection: no two that were ever open in one process have the same name.
+/// Identifies a connection uniquely within one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
-    /// The loop that serves it.
+    /// The event loop that serves the connection.
     pub event_loop: u32,
-    /// Its place in the loop.
+    /// The slot of the connection in the loop.
     pub slot: u32,
-    /// How many connections had that place before.
+    /// The number of earlier connections in the slot.
     pub generation: u32,
 }
 
@@ -64,15 +64,16 @@ pub struct ConnectionId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u64);
 
-/// The number that tells one file system of a server from another.
+/// The number of a file system, unique within a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId(pub u64);
 
-/// A position in a directory that stays good while names come and go; zero is the start.
+/// A position in a directory that stays valid while entries are added and removed; zero is the
+/// start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie(pub u64);
 
-/// The number by which an RPC reply finds its call (RFC 5531 section 9).
+/// The number that matches an RPC reply to its call (RFC 5531 section 9).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Xid(pub u32);
 

@@ -1,8 +1,9 @@
 //! XDR, the encoding of every message (RFC 4506).
 //!
-//! Criteria in order of weight: nothing from outside panics or reserves memory before its length
-//! was checked against a limit and against what is left; file data is never copied; a message's
-//! fields are written and read by the same declaration ([`xdr_struct!`](crate::xdr_struct)).
+//! Criteria in order of weight: input from outside never panics, and reserves memory only after its
+//! length was checked against a limit and against the remaining bytes; file data is never copied;
+//! one declaration defines encoding and decoding of a message's fields
+//! ([`xdr_struct!`](crate::xdr_struct)).
 
 mod message;
 mod reader;
@@ -13,16 +14,16 @@ pub use reader::{Error, Reader};
 
 use crate::units::{Cookie, FileId, FileSystemId};
 
-/// A value that is read from a message.
+/// A value that can be decoded.
 pub trait Decode<'a>: Sized {
-    /// Reads one value and moves on behind it.
+    /// Decodes one value and advances the reader past the value.
     ///
     /// # Errors
-    /// Says which of the four causes it was; the reader's position is then of no use.
+    /// One of the four causes; the position of the reader is then undefined.
     fn decode(reader: &mut Reader<'a>) -> Result<Self, Error>;
 }
 
-/// A value that is written to a message.
+/// A value that can be encoded.
 pub trait Encode {
     /// Appends the value.
     fn encode(&self, writer: &mut Writer);
@@ -34,17 +35,17 @@ impl<T: Encode> Encode for &T {
     }
 }
 
-/// Reads a whole message as one value.
+/// Decodes a whole message as one value.
 ///
 /// # Errors
-/// As [`Decode::decode`], and [`Error::LeftOver`] when bytes follow the value.
+/// The errors of [`Decode::decode`], and [`Error::LeftOver`] if bytes follow the value.
 pub fn decode_all<'a, T: Decode<'a>>(reader: &mut Reader<'a>) -> Result<T, Error> {
     let value = T::decode(reader)?;
     reader.finish()?;
     Ok(value)
 }
 
-/// Zero bytes that follow an opaque of `length` bytes up to the next multiple of four.
+/// Returns the number of zero bytes that pad an opaque of `length` bytes to a multiple of four.
 const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
@@ -99,7 +100,7 @@ impl Encode for bool {
     }
 }
 
-/// XDR's optional data: a flag, and the value behind a true one (RFC 4506 section 4.19).
+/// XDR's optional data: a flag, followed by the value if the flag is true (RFC 4506 section 4.19).
 impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
         Ok(if bool::decode(reader)? { Some(T::decode(reader)?) } else { None })
@@ -127,7 +128,7 @@ impl<const N: usize> Encode for [u8; N] {
     }
 }
 
-/// Numbers that are 64 bits on the wire.
+/// Implements the codec for types that are 64-bit numbers on the wire.
 macro_rules! hyper {
     ($($name:ident),*) => {$(
         impl<'a> Decode<'a> for $name {

@@ -13,13 +13,13 @@ pub const PROGRAM: u32 = 0x2001_ea61;
 /// The program's version.
 pub const VERSION: u32 = 1;
 
-/// The port that it is served on, where nothing else is said: one that takes no privilege.
+/// The default port, which needs no privilege.
 pub const PORT: u16 = 20_490;
 
 /// The longest address of a host, in bytes: that of IPv6.
 const HOST_BYTES_MAX: u32 = 16;
 
-/// What tells a server from every other.
+/// The bytes that distinguish a server from all others.
 pub type Identifier = [u8; 16];
 
 opaques! {
@@ -51,42 +51,42 @@ impl Encode for Host {
 }
 
 xdr_enum! {
-    /// What came of a registration.
+    /// The result of a registration.
     #[doc(alias = "binding_status")]
     pub enum Status {
-        /// The name is the caller's for a term.
+        /// The caller owns the name for a term.
         Ok = 0,
-        /// It is no name, or there is no port.
+        /// The name is invalid, or the port is missing.
         Wrong = 1,
-        /// It is another's.
+        /// Another server owns the name.
         Taken = 2,
-        /// There are too many names.
+        /// The database has no room for more names.
         Full = 3,
-        /// Who asks is not believed.
+        /// The database rejects the caller's credential.
         Refused = 4,
     }
 }
 
 xdr_struct! {
-    /// What a server says of itself.
+    /// The entry that a server registers or withdraws.
     #[doc(alias = "binding_claim")]
     #[derive(Copy)]
     pub struct Claim<'a> {
         /// Its name.
         pub name: Name<'a>,
-        /// What tells it from every other.
+        /// The bytes that distinguish it from all other servers.
         pub identifier: Identifier,
         /// The port that it serves on.
         pub port: u32,
     }
 
-    /// Where a server is.
+    /// The entry of a registered server.
     #[doc(alias = "binding_bound")]
     #[derive(Copy)]
     pub struct Bound<'a> {
         /// Its name.
         pub name: Name<'a>,
-        /// What tells it from every other.
+        /// The bytes that distinguish it from all other servers.
         pub identifier: Identifier,
         /// The address of its host.
         pub host: Host,
@@ -95,31 +95,31 @@ xdr_struct! {
     }
 }
 
-/// REGISTER, procedure 1: a server is there, for another term.
+/// REGISTER, procedure 1: registers a server for one more term.
 pub mod register {
     /// The procedure's number.
     pub const NUMBER: u32 = 1;
 
-    /// What it says of itself.
+    /// The entry to register.
     pub type Args<'a> = super::Claim<'a>;
 
-    /// What came of it.
+    /// The result of the registration.
     pub type Reply = super::Status;
 }
 
-/// WITHDRAW, procedure 2: a server is there no more.
+/// WITHDRAW, procedure 2: removes the entry of a server.
 pub mod withdraw {
     /// The procedure's number.
     pub const NUMBER: u32 = 2;
 
-    /// What it said of itself; the port does not count.
+    /// The registered entry; the port is ignored.
     pub type Args<'a> = super::Claim<'a>;
 
-    /// Whether the name was its own.
+    /// True if the caller owned the name.
     pub type Reply = bool;
 }
 
-/// LOOKUP, procedure 3: where a server is.
+/// LOOKUP, procedure 3: returns the address of a server.
 pub mod lookup {
     /// The procedure's number.
     pub const NUMBER: u32 = 3;
@@ -127,11 +127,11 @@ pub mod lookup {
     /// Its name.
     pub type Args<'a> = super::Name<'a>;
 
-    /// Where it is, if it is known.
+    /// The server's entry, if the name is registered.
     pub type Reply<'a> = Option<super::Bound<'a>>;
 }
 
-/// LIST, procedure 4: all servers.
+/// LIST, procedure 4: returns the entries of all servers.
 pub mod list {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
@@ -139,7 +139,7 @@ pub mod list {
     /// Nothing.
     pub type Args = ();
 
-    /// Where they are.
+    /// The entries.
     pub type Reply<'a> = crate::list::List<super::Bound<'a>>;
 }
 

@@ -1,5 +1,5 @@
-//! Declarations that are their own codec, beside those of the base: borrowed opaques and sets of
-//! bits.
+//! Declarations that produce their own codec, in addition to the declarations in `base`: borrowed
+//! opaques and sets of bits.
 
 /// Declares opaques of variable length that borrow from the message, each with its limit in bytes.
 macro_rules! opaques {
@@ -30,7 +30,7 @@ macro_rules! opaques {
     )*};
 }
 
-/// Declares a set of bits as named booleans; bits without a name are dropped in reading.
+/// Declares a set of bits as named booleans; the decoder drops bits without a name.
 macro_rules! flags {
     ($(#[$attribute:meta])* $name:ident {
         $($(#[$field_attribute:meta])* $field:ident = $bit:literal,)*
@@ -58,7 +58,7 @@ macro_rules! flags {
     };
 }
 
-/// Declares numbers of 32 bits that must not be mixed up.
+/// Declares distinct types for numbers of 32 bits.
 macro_rules! words {
     ($($(#[$attribute:meta])* $name:ident;)*) => {$(
         $(#[$attribute])*

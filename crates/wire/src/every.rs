@@ -1,4 +1,4 @@
-//! Every message in one table, for what has to treat them all alike: tests and fuzzing.
+//! Every message in one table, for tests and fuzzing, which treat all messages alike.
 
 use bytes::{Bytes, BytesMut};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
@@ -8,16 +8,16 @@ use crate::portmap::rpcbind;
 use crate::record::{Next, Splitter};
 use crate::{binding, lease, mount, nfs2, nfs3, nqnfs, portmap, replica, rpc};
 
-/// Reads a whole message and writes what was read.
+/// Decodes a whole message and encodes the value again.
 ///
 /// # Errors
-/// When the bytes are no such message.
+/// Returns an error if the bytes are not a valid message of this type.
 pub type Recode = fn(&Bytes) -> Result<Bytes, Error>;
 
-/// Reads a whole message and says what is in it.
+/// Decodes a whole message and returns its value as text.
 ///
 /// # Errors
-/// When the bytes are no such message.
+/// Returns an error if the bytes are not a valid message of this type.
 pub type Describe = fn(&Bytes) -> Result<String, Error>;
 
 /// A procedure and its messages.
@@ -59,7 +59,7 @@ macro_rules! describe {
     };
 }
 
-/// Hands the table to a macro: each line is a procedure with its name, its module, and its
+/// Passes the table to a macro: each line is a procedure with its name, its module, and its
 /// arguments and results in that module.
 macro_rules! for_every_procedure {
     ($use:ident) => {
@@ -288,7 +288,7 @@ macro_rules! procedures {
 /// Every procedure of every program.
 pub const PROCEDURES: &[Procedure] = for_every_procedure!(procedures);
 
-/// The heads of calls and replies, and what is in a credential.
+/// The heads of calls and replies, and the bodies of credentials.
 pub const HEADS: &[Recode] = &[
     |bytes| {
         rpc::Call::decode(&mut Reader::new(bytes))
@@ -299,14 +299,18 @@ pub const HEADS: &[Recode] = &[
     recode!(rpc::AuthSys<'_>),
 ];
 
-/// Reads the bytes as every message that there is, and as a stream of records.
+/// Decodes the bytes as each known message, and as a stream of records.
 ///
 /// # Panics
-/// When what was read is written in a way that reads differently. Reading itself never panics.
+/// Panics if a decoded value does not survive encoding and decoding. Decoding never panics.
 pub fn decode_every(bytes: &Bytes) {
     for recode in PROCEDURES.iter().flat_map(|p| [&p.args, &p.reply]).chain(HEADS) {
         if let Ok(written) = recode(bytes) {
-            assert_eq!(recode(&written).as_ref(), Ok(&written), "what was written reads the same");
+            assert_eq!(
+                recode(&written).as_ref(),
+                Ok(&written),
+                "a decoded message must encode to bytes that decode to the same message"
+            );
         }
     }
     let (mut splitter, mut received) = (Splitter::default(), BytesMut::from(&bytes[..]));

@@ -1,9 +1,9 @@
 //! The lease program: NFS version 3 with leases, and the program that the server calls on its
 //! clients. `spec/lease.x` has the rules by number.
 //!
-//! Every procedure of NFS version 3 is there under its number, as `Args` behind [`Call`] and
-//! `Reply` behind [`Answer`]; WRITE also sets attributes. Procedures of its own are in modules of
-//! their own; what the server calls is in [`callback`].
+//! Every procedure of NFS version 3 exists under its number, with `Args` wrapped in [`Call`] and
+//! `Reply` wrapped in [`Answer`]; WRITE also sets attributes. Additional procedures have modules of
+//! their own; [`callback`] has the procedures that the server calls.
 
 pub mod append;
 pub mod callback;
@@ -25,27 +25,27 @@ pub const PROGRAM: u32 = 0x2001_ea5e;
 /// The program's version.
 pub const VERSION: u32 = 1;
 
-/// The longest name that a client gives itself, in bytes.
+/// The longest name of a client, in bytes.
 const CLIENT_NAME_BYTES_MAX: u32 = 255;
 
 mirrored!(Call, Answer);
 
 opaques! {
-    /// What a client calls itself, for people to read.
+    /// The client's display name.
     ClientName <= CLIENT_NAME_BYTES_MAX;
 }
 
 xdr_enum! {
-    /// What a lease allows to be cached.
+    /// The kind of caching that a lease permits.
     #[doc(alias = "lease_kind")]
     pub enum Kind {
-        /// What was read.
+        /// The client may cache data that it has read.
         Read = 1,
-        /// What was written, too.
+        /// The client may also delay writes.
         Write = 2,
     }
 
-    /// How programs of a client have an object open.
+    /// The client's opens of an object.
     #[doc(alias = "lease_open")]
     pub enum Open {
         /// Not at all.
@@ -58,29 +58,29 @@ xdr_enum! {
 }
 
 xdr_struct! {
-    /// Who calls.
+    /// The caller of a procedure.
     #[doc(alias = "lease_caller")]
     #[derive(Copy)]
     pub struct Caller {
         /// The client.
         pub client: [u8; 16],
-        /// Its instance, which grows whenever what it had in memory is gone.
+        /// Its incarnation, which grows whenever the client loses its memory.
         pub instance: u64,
-        /// The epoch of the server that it last heard of.
+        /// The last server epoch that the client has received.
         pub epoch: u64,
     }
 
-    /// What is asked for.
+    /// The terms of a requested lease.
     #[doc(alias = "lease_terms")]
     #[derive(Copy)]
     pub struct Terms {
-        /// Which kind of lease.
+        /// The kind of lease.
         pub kind: Kind,
-        /// For how long, in milliseconds; zero for as long as the server likes.
+        /// The duration in milliseconds; zero lets the server choose.
         pub term_ms: u32,
-        /// Whether nobody is to be evicted for it.
+        /// True if the server must not recall other leases for this request.
         pub opportune: bool,
-        /// How many bytes are to be reserved for writing.
+        /// The number of bytes to reserve for writing.
         pub space: u64,
     }
 
@@ -88,45 +88,45 @@ xdr_struct! {
     #[doc(alias = "lease_grant")]
     #[derive(Copy)]
     pub struct Grant {
-        /// Which kind.
+        /// The kind of lease.
         pub kind: Kind,
-        /// Whether its holder may cache; if not, all is done by calls.
+        /// True if the holder may cache; otherwise the client sends every operation to the server.
         pub cachable: bool,
-        /// For how long, in milliseconds.
+        /// The duration in milliseconds.
         pub term_ms: u32,
         /// Its number among the leases on the object.
         pub serial: u64,
-        /// The modrev of the object: its revision, which every change moves.
+        /// The modification revision of the object, which each change increments.
         pub modrev: u64,
-        /// How many bytes are reserved for writing.
+        /// The number of bytes reserved for writing.
         pub space: u64,
     }
 
-    /// A lease that is asked for with a call.
+    /// A lease request that is part of another call.
     #[doc(alias = "lease_ask")]
     #[derive(Copy)]
     pub struct Ask {
-        /// Which object of the call, see [`place`].
+        /// The object within the call, see [`place`].
         pub place: u32,
-        /// What is asked for.
+        /// The requested terms.
         pub terms: Terms,
     }
 
-    /// A lease that was granted with an answer.
+    /// A lease that is granted with a reply.
     #[doc(alias = "lease_granted")]
     #[derive(Copy)]
     pub struct Granted {
-        /// Which object of the call, see [`place`].
+        /// The object within the call, see [`place`].
         pub place: u32,
         /// The lease.
         pub grant: Grant,
     }
 
-    /// An object that was changed.
+    /// The revisions of an object before and after a change.
     #[doc(alias = "lease_change")]
     #[derive(Copy)]
     pub struct Change {
-        /// Which object of the call, see [`place`].
+        /// The object within the call, see [`place`].
         pub place: u32,
         /// Its modrev before.
         pub before: u64,
@@ -134,51 +134,52 @@ xdr_struct! {
         pub after: u64,
     }
 
-    /// What a change was made from.
+    /// The state on which a client based a change.
     #[doc(alias = "lease_base")]
     #[derive(Copy)]
     pub struct Base {
-        /// The lease that it was made under.
+        /// The lease under which the client made the change.
         pub serial: u64,
-        /// The modrev that the object had.
+        /// The modification revision of the object at that time.
         pub modrev: u64,
     }
 
-    /// Arguments behind what they have to do with leases.
+    /// The lease part that precedes the arguments.
     #[doc(alias = "lease_call")]
     pub struct Head {
-        /// Who calls.
+        /// The caller.
         pub caller: Caller,
-        /// The leases that are asked for.
+        /// The requested leases.
         pub asks: List<Ask>,
-        /// What a change was made from.
+        /// The state on which the change is based.
         pub base: Option<Base>,
     }
 }
 
-/// The objects of a call, by number.
+/// The numbers of the objects within a call.
 pub mod place {
     /// The first handle of the arguments.
     pub const FIRST: u32 = 0;
 
-    /// The second handle of the arguments or, where there is one alone, the object that the
-    /// results name.
+    /// The second handle of the arguments or, if the arguments have only one handle, the object
+    /// that the results name.
     pub const SECOND: u32 = 1;
 
-    /// The first entry of a listing; the others follow. In an ask it stands for all of them.
+    /// The first entry of a listing; the others follow. In a lease request it stands for all
+    /// entries.
     pub const ENTRIES: u32 = 2;
 
-    /// What RENAME moved.
+    /// The object that RENAME moved.
     pub const MOVED: u32 = 2;
 
-    /// What it took the place of.
+    /// The object that RENAME replaced.
     pub const REPLACED: u32 = 3;
 }
 
-/// Arguments behind what they have to do with leases.
+/// Arguments preceded by their lease part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<Args> {
-    /// What they have to do with leases.
+    /// The lease part.
     pub head: Head,
     /// The arguments.
     pub args: Args,
@@ -197,35 +198,35 @@ impl<Args: Encode> Encode for Call<Args> {
     }
 }
 
-/// What a call is answered whose caller may have leases: results, or why it had no effect.
+/// The reply to a call by a client with leases: results, or the reason why the call had no effect.
 #[doc(alias("lease_answer", "lease_status"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<Results> {
-    /// The call was done, if the results say so.
+    /// The server ran the call; the results contain its status.
     Done(Done<Results>),
-    /// It is of another epoch than this, which is.
+    /// The call has another epoch than the contained current epoch.
     #[doc(alias = "LEASE_EPOCH")]
     Epoch(u64),
-    /// It is of an instance that is over; this is the one that is.
+    /// The call has a superseded client incarnation; this is the current one.
     #[doc(alias = "LEASE_INSTANCE")]
     Instance(u64),
-    /// Its client did not say HELLO.
+    /// The client has not sent HELLO.
     #[doc(alias = "LEASE_CLIENT")]
     Unknown,
-    /// The object changed since; this is its modrev.
+    /// The object has changed since the base; this is its modrev.
     #[doc(alias = "LEASE_LATE")]
     Late(u64),
-    /// It is to be made again later.
+    /// The client must retry the call later.
     #[doc(alias = "LEASE_LATER")]
     Later,
 }
 
-/// Results behind what they have to do with leases.
+/// Results preceded by their lease part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done<Results> {
-    /// The leases that were granted.
+    /// The granted leases.
     pub granted: List<Granted>,
-    /// The objects that were changed.
+    /// The changed objects.
     pub changes: List<Change>,
     /// The results.
     pub results: Results,

@@ -1,8 +1,8 @@
 //! The messages: ONC RPC, and one module for each program and version.
 //!
-//! A module knows the layout of its messages and nothing of what they mean. Each structure's
-//! declaration is its encoding; names are the RFCs', without the number that the RFC appends to
-//! tell versions apart, because the module does that: `nfs3::read::Args` is `READ3args`.
+//! A module contains the layout of its messages and not their semantics. Each structure's
+//! declaration is its encoding. Names are equal to the names in the RFCs without the version number
+//! that the RFC appends, because the module states the version: `nfs3::read::Args` is `READ3args`.
 
 #[macro_use]
 mod declare;

@@ -1,9 +1,8 @@
-//! Linked lists: each value behind a flag that says that it follows (RFC 4506 section 4.19).
+//! Linked lists: a flag that announces one more value precedes each value (RFC 4506 section 4.19).
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// A list as it is read. It grows as values are found, so a message reserves no more memory than
-/// it has values for.
+/// A decoded list. It grows with each value, so its memory is proportional to the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 
@@ -13,7 +12,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
     }
 }
 
-/// A list of so many values at most; the reader refuses a longer list before its use.
+/// A list of at most `MAX` values; the decoder rejects a longer list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpTo<T, const MAX: usize>(pub Vec<T>);
 
@@ -42,7 +41,7 @@ impl<T: Encode> Encode for List<T> {
     }
 }
 
-/// A list as it is written: each value is encoded as the iteration yields it, so none is built.
+/// A list to encode: it encodes each value that the iterator yields, and builds no vector.
 #[derive(Clone, Copy, Debug)]
 pub struct ListOf<F>(pub F);
 

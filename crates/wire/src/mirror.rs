@@ -1,9 +1,9 @@
-//! Programs that have the procedures of NFS version 3 with words of their own before the arguments
+//! Programs that have the procedures of NFS version 3 with additional fields before the arguments
 //! and results.
 
-/// Declares a module for each procedure of NFS version 3, with its number, and with its arguments
-/// and results behind the words of the program that declares them: `$call` around arguments and
-/// `$answer` around results. WRITE is left out, because not every program has it as it is.
+/// Declares a module for each procedure of NFS version 3, with its number, arguments and results.
+/// `$call` and `$answer` wrap arguments and results in the types of the program that declares them.
+/// The macro omits WRITE, because some programs define WRITE differently.
 macro_rules! mirrored {
     ($call:ident, $answer:ident) => {
         mirrored! { $call, $answer;

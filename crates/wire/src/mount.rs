@@ -1,7 +1,8 @@
-//! MOUNT (program 100005): how a client comes by its first file handle. Versions 1 (RFC 1094
-//! appendix A) and 2 go with version 2 of NFS, version 3 (RFC 1813 appendix I) with version 3.
+//! MOUNT (program 100005): returns the first file handle to a client. Versions 1 (RFC 1094 appendix
+//! A) and 2 belong to version 2 of NFS, version 3 (RFC 1813 appendix I) to version 3.
 //!
-//! Laid out as [`nfs3`](crate::nfs3). Procedure 0 (NULL) has neither arguments nor results.
+//! The structure is the same as in [`nfs3`](crate::nfs3). Procedure 0 (NULL) has neither arguments
+//! nor results.
 
 pub mod mnt;
 pub mod pathconf;
@@ -30,7 +31,7 @@ opaques! {
     Name <= MOUNT_NAME_BYTES_MAX;
 }
 
-/// DUMP, procedure 2: who has mounted what (RFC 1813 5.2.2).
+/// DUMP, procedure 2: lists the mounts of clients (RFC 1813 5.2.2).
 pub mod dump {
     use leasehold_base::xdr_struct;
 
@@ -43,7 +44,7 @@ pub mod dump {
     /// Nothing.
     pub type Args = ();
 
-    /// Who has mounted what, as far as the server knows.
+    /// The mounts that the server has recorded.
     #[doc(alias = "mountlist")]
     pub type Reply<'a> = List<Entry<'a>>;
 
@@ -54,7 +55,7 @@ pub mod dump {
         pub struct Entry<'a> {
             /// The machine.
             pub host: Name<'a>,
-            /// What it has mounted.
+            /// The mounted directory.
             pub directory: Path<'a>,
         }
     }
@@ -65,7 +66,7 @@ pub mod umnt {
     /// The procedure's number.
     pub const NUMBER: u32 = 3;
 
-    /// Which directory.
+    /// The directory.
     pub type Args<'a> = super::Path<'a>;
 
     /// Nothing.
@@ -84,7 +85,7 @@ pub mod umntall {
     pub type Reply = ();
 }
 
-/// EXPORT, procedure 5: what can be mounted, and by whom (RFC 1813 5.2.5).
+/// EXPORT, procedure 5: lists the exports and the clients that may mount them (RFC 1813 5.2.5).
 pub mod export {
     use leasehold_base::xdr_struct;
 
@@ -97,7 +98,7 @@ pub mod export {
     /// Nothing.
     pub type Args = ();
 
-    /// What can be mounted.
+    /// The exported directories.
     #[doc(alias = "exports")]
     pub type Reply<'a> = List<Entry<'a>>;
 
@@ -107,13 +108,13 @@ pub mod export {
         pub struct Entry<'a> {
             /// The directory.
             pub directory: Path<'a>,
-            /// Who may mount it; everybody when there are none.
+            /// The machines and groups that may mount it; all clients if empty.
             pub groups: List<Name<'a>>,
         }
     }
 }
 
-/// EXPORTALL, procedure 6 of versions 1 and 2: the same as EXPORT.
+/// EXPORTALL, procedure 6 of versions 1 and 2: equal to EXPORT.
 pub mod exportall {
     pub use super::export::{Args, Reply};
 

@@ -1,6 +1,6 @@
 //! NFS version 2 (RFC 1094): program 100003, version 2.
 //!
-//! Laid out as [`nfs3`](crate::nfs3).
+//! The structure is the same as in [`nfs3`](crate::nfs3).
 
 mod attributes;
 
@@ -42,7 +42,7 @@ pub mod root {
     pub const NUMBER: u32 = 3;
 }
 
-/// WRITECACHE, procedure 7: was never put to use (RFC 1094 2.2.8).
+/// WRITECACHE, procedure 7: was never used (RFC 1094 2.2.8).
 pub mod writecache {
     pub use crate::rpc::null::{Args, Reply};
 
@@ -68,11 +68,11 @@ impl Encode for Handle {
 }
 
 opaques! {
-    /// A name in a directory, as it came: it may be empty, or hold a slash (RFC 1094 2.3.7).
+    /// A name in a directory, not validated: it may be empty or contain a slash (RFC 1094 2.3.7).
     #[doc(alias = "filename")]
     Name <= NAME_V2_BYTES_MAX;
 
-    /// What a symbolic link says (RFC 1094 2.3.8).
+    /// The target of a symbolic link (RFC 1094 2.3.8).
     #[doc(alias = "path")]
     Path <= PATH_V2_BYTES_MAX;
 }
@@ -87,7 +87,7 @@ words! {
 }
 
 xdr_struct! {
-    /// A name and the directory that it is looked for in (RFC 1094 2.3.10).
+    /// A name and the directory that contains it (RFC 1094 2.3.10).
     #[doc(alias = "diropargs")]
     #[derive(Copy)]
     pub struct DirectoryArgs<'a> {
@@ -97,7 +97,7 @@ xdr_struct! {
         pub name: Name<'a>,
     }
 
-    /// An object that a name led to (RFC 1094 2.3.11).
+    /// An object that a lookup found (RFC 1094 2.3.11).
     #[doc(alias = "diropok")]
     #[derive(Copy)]
     pub struct Found {
@@ -108,11 +108,11 @@ xdr_struct! {
     }
 }
 
-/// What a procedure answers: nothing stands behind a failure's status.
+/// The reply of a procedure: a failure has a status and no body.
 pub type Reply<Done> = Outcome<Done, Status>;
 
 xdr_enum! {
-    /// Why a procedure failed (RFC 1094 2.3.1).
+    /// The error codes of the version (RFC 1094 2.3.1).
     #[doc(alias = "stat")]
     pub enum Status {
         /// Not owner.

@@ -1,8 +1,8 @@
 //! NFS version 3 (RFC 1813): program 100003, version 3.
 //!
-//! Here are the types that several procedures share; each procedure has a module of its own, with
-//! its `NUMBER`, its `Args`, its `Reply` and what a reply holds when it is `Done`. Procedure 0
-//! (NULL) has neither arguments nor results.
+//! This module has the types that several procedures share. Each procedure has a module of its own,
+//! with its `NUMBER`, its `Args`, its `Reply` and the body `Done` of a successful reply. Procedure
+//! 0 (NULL) has neither arguments nor results.
 
 mod attributes;
 mod handle;
@@ -45,17 +45,17 @@ pub const PROGRAM: u32 = 100_003;
 pub const VERSION: u32 = 3;
 
 opaques! {
-    /// A name in a directory, as it came: it may be empty, or hold a slash (RFC 1813 2.4).
+    /// A name in a directory, not validated: it may be empty or contain a slash (RFC 1813 2.4).
     #[doc(alias = "filename3")]
     Name <= NAME_BYTES_MAX;
 
-    /// What a symbolic link says (RFC 1813 2.4).
+    /// The target of a symbolic link (RFC 1813 2.4).
     #[doc(alias = "nfspath3")]
     Path <= PATH_BYTES_MAX;
 }
 
 xdr_struct! {
-    /// A name and the directory that it is looked for in (RFC 1813 2.6).
+    /// A name and the directory that contains it (RFC 1813 2.6).
     #[doc(alias = "diropargs3")]
     #[derive(Copy)]
     pub struct DirectoryArgs<'a> {
@@ -65,7 +65,7 @@ xdr_struct! {
         pub name: Name<'a>,
     }
 
-    /// What CREATE, MKDIR, SYMLINK and MKNOD answer when they made an object.
+    /// The results of CREATE, MKDIR, SYMLINK and MKNOD when they have made an object.
     #[doc(alias("CREATE3resok", "MKDIR3resok", "SYMLINK3resok", "MKNOD3resok"))]
     #[derive(Copy)]
     pub struct Made {
@@ -73,12 +73,12 @@ xdr_struct! {
         pub object: Option<Handle>,
         /// Its attributes.
         pub attributes: Option<Attributes>,
-        /// The directory that it was made in.
+        /// The directory of the new object.
         pub directory: Wcc,
     }
 }
 
-/// What a procedure answers: the status, and behind it one body for success and one for failure.
+/// The reply of a procedure: the status, then one body for success and another for failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<Done, Failed> {
     /// Status NFS3_OK.
@@ -88,10 +88,10 @@ pub enum Reply<Done, Failed> {
 }
 
 impl<Done, Failed> Reply<Done, Failed> {
-    /// What was done.
+    /// Returns the results of a successful reply.
     ///
     /// # Errors
-    /// The status, where it was not.
+    /// The status of a failed reply.
     pub fn done(self) -> Result<Done, Status> {
         match self {
             Self::Done(done) => Ok(done),
@@ -99,7 +99,7 @@ impl<Done, Failed> Reply<Done, Failed> {
         }
     }
 
-    /// The same reply, with what was done made into something else.
+    /// Converts the results of a successful reply.
     pub fn map<Other>(self, change: impl FnOnce(Done) -> Other) -> Reply<Other, Failed> {
         match self {
             Self::Done(done) => Reply::Done(change(done)),
@@ -108,7 +108,7 @@ impl<Done, Failed> Reply<Done, Failed> {
     }
 }
 
-/// The word of NFS3_OK.
+/// The number of NFS3_OK.
 const OK: u32 = 0;
 
 impl<'a, Done: Decode<'a>, Failed: Decode<'a>> Decode<'a> for Reply<Done, Failed> {
@@ -137,7 +137,7 @@ impl<Done: Encode, Failed: Encode> Encode for Reply<Done, Failed> {
 }
 
 xdr_enum! {
-    /// Why a procedure failed (RFC 1813 2.6).
+    /// The error codes of the version (RFC 1813 2.6).
     #[doc(alias = "nfsstat3")]
     pub enum Status {
         /// Not owner.
@@ -200,10 +200,10 @@ xdr_enum! {
         /// Too many levels of remote in path.
         #[doc(alias = "NFS3ERR_REMOTE")]
         Remote = 71,
-        /// The handle is none of this server's.
+        /// The server did not issue the handle.
         #[doc(alias = "NFS3ERR_BADHANDLE")]
         BadHandle = 10001,
-        /// The object changed since the caller last looked.
+        /// The object has changed since the caller's last attributes.
         #[doc(alias = "NFS3ERR_NOT_SYNC")]
         NotSynchronized = 10002,
         /// The directory position is stale.
@@ -218,10 +218,10 @@ xdr_enum! {
         /// The server failed.
         #[doc(alias = "NFS3ERR_SERVERFAULT")]
         ServerFault = 10006,
-        /// The kind of object cannot be made here.
+        /// The server cannot make an object of this kind.
         #[doc(alias = "NFS3ERR_BADTYPE")]
         BadType = 10007,
-        /// To be asked again later.
+        /// The client must retry the call later.
         #[doc(alias = "NFS3ERR_JUKEBOX")]
         Jukebox = 10008,
     }

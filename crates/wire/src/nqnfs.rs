@@ -1,9 +1,9 @@
-//! Not Quite NFS over version 3 of NFS (Macklem 1994, as 4.4BSD-Lite2 has it): program 300105,
-//! version 3.
+//! Not Quite NFS over version 3 of NFS (Macklem 1994, as implemented by 4.4BSD-Lite2): program
+//! 300105, version 3.
 //!
-//! Every procedure of NFS version 3 is there under its number, with an asked-for lease before its
-//! arguments and a granted one between the status of success and its results. It has neither with
-//! an error, nor in EVICTED, which the server calls on the client.
+//! Every procedure of NFS version 3 exists under its number, with a lease request before its
+//! arguments and a granted lease between the success status and its results. An error reply has no
+//! lease, and EVICTED, which the server calls on the client, has neither.
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::{xdr_enum, xdr_struct};
@@ -20,25 +20,25 @@ mirrored!(Call, Mirror);
 mirrored! { Call, Mirror; "WRITE" write => Reply; }
 
 xdr_enum! {
-    /// What a lease allows to be cached.
+    /// The kind of caching that a lease permits.
     pub enum Kind {
-        /// What was read.
+        /// The client may cache data that it has read.
         Read = 1,
-        /// What was written, too.
+        /// The client may also delay writes.
         Write = 2,
     }
 }
 
-/// A lease that is asked for.
+/// A requested lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Which kind.
+    /// The kind of lease.
     pub kind: Kind,
-    /// For how long, in seconds.
+    /// The duration in seconds.
     pub seconds: u32,
 }
 
-/// Arguments behind the lease that is asked for with them, if one is.
+/// Arguments preceded by an optional lease request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<Args> {
     /// The lease.
@@ -47,8 +47,8 @@ pub struct Call<Args> {
     pub args: Args,
 }
 
-/// A word before what is asked for or granted; zero when nothing is, and any but these is refused,
-/// because 4.4BSD takes flags of its own from there.
+/// Decodes the kind of a requested or granted lease; zero means no lease. Other values are
+/// rejected, because 4.4BSD uses them for flags of its own.
 fn kind(reader: &mut Reader<'_>) -> Result<Option<Kind>, Error> {
     if reader.clone().u32()? == 0 {
         reader.u32()?;
@@ -81,28 +81,28 @@ impl<Args: Encode> Encode for Call<Args> {
 }
 
 xdr_struct! {
-    /// What was granted.
+    /// The terms of a granted lease.
     #[derive(Copy)]
     pub struct Terms {
-        /// Whether its holder may cache; if not, all is done by calls.
+        /// True if the holder may cache; otherwise the client sends every operation to the server.
         pub cachable: bool,
-        /// For how long, in seconds from when the server answered.
+        /// The duration in seconds from the time of the server's reply.
         pub seconds: u32,
-        /// The modrev of the object: its revision, which every change moves.
+        /// The modification revision of the object, which each change increments.
         pub modrev: u64,
     }
 }
 
-/// A lease that was granted with a reply.
+/// A lease that is granted with a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Which kind was asked for.
+    /// The requested kind of lease.
     pub kind: Kind,
-    /// What was granted.
+    /// The granted terms.
     pub terms: Terms,
 }
 
-/// What a procedure answers: as in version 3, with a lease behind the status of success.
+/// The reply of a procedure: as in version 3, with a lease after the success status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<Done, Failed> {
     /// Status zero.
@@ -111,7 +111,7 @@ pub enum Reply<Done, Failed> {
     Failed(Status, Failed),
 }
 
-/// What this program makes of a procedure's results in version 3.
+/// Converts the results of a procedure of version 3 to the results of this program.
 pub trait Mirrored {
     /// The results with a lease.
     type Reply;
@@ -124,15 +124,16 @@ impl<Done, Failed> Mirrored for nfs3::Reply<Done, Failed> {
 /// The results of a procedure of version 3, with a lease.
 pub type Mirror<Results> = <Results as Mirrored>::Reply;
 
-/// Why a procedure failed.
+/// The error codes of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// As version 3 has it.
+    /// An error code of version 3.
     Nfs(nfs3::Status),
-    /// The lease ran out before it came; clients say it to themselves.
+    /// The lease expired before it arrived; clients use this code internally.
     #[doc(alias = "NQNFS_EXPIRED")]
     Expired,
-    /// To be asked again later: what servers of 4.4BSD say, whose clients understand JUKEBOX only.
+    /// The client must retry later: servers of 4.4BSD send this code, but their clients understand
+    /// only JUKEBOX.
     #[doc(alias = "NQNFS_TRYLATER")]
     TryLater,
 }
@@ -141,7 +142,7 @@ impl Status {
     const EXPIRED: u32 = 500;
     const TRY_LATER: u32 = 501;
 
-    /// Whether the call is to be made again later.
+    /// Returns true if the client must retry the call later.
     #[must_use]
     pub const fn is_later(self) -> bool {
         matches!(self, Self::TryLater | Self::Nfs(nfs3::Status::Jukebox))
@@ -170,7 +171,7 @@ impl Encode for Status {
     }
 }
 
-/// The word of success.
+/// The number of success.
 const OK: u32 = 0;
 
 impl<'a, Done: Decode<'a>, Failed: Decode<'a>> Decode<'a> for Reply<Done, Failed> {
@@ -209,7 +210,7 @@ impl<Done: Encode, Failed: Encode> Encode for Reply<Done, Failed> {
     }
 }
 
-/// GETLEASE, procedure 22: a lease and nothing else.
+/// GETLEASE, procedure 22: requests a lease.
 pub mod getlease {
     use leasehold_base::xdr_struct;
 
@@ -220,35 +221,35 @@ pub mod getlease {
     pub const NUMBER: u32 = 22;
 
     xdr_struct! {
-        /// Which lease.
+        /// The requested lease.
         #[derive(Copy)]
         pub struct Wanted {
             /// The object.
             pub object: Handle,
-            /// Which kind.
+            /// The kind of lease.
             pub kind: Kind,
-            /// For how long, in seconds.
+            /// The duration in seconds.
             pub seconds: u32,
         }
 
         /// The lease, and the object's attributes.
         #[derive(Copy)]
         pub struct Done {
-            /// What was granted.
+            /// The granted terms.
             pub terms: Terms,
             /// The object's attributes.
             pub attributes: Attributes,
         }
     }
 
-    /// The arguments; no lease is asked for before them.
+    /// The arguments; no lease request precedes them.
     pub type Args = Call<Wanted>;
 
-    /// The lease, or the status alone.
+    /// The lease; in case of an error only the status.
     pub type Reply = super::Reply<Done, ()>;
 }
 
-/// VACATED, procedure 23: the client has brought back what it changed. It has no reply.
+/// VACATED, procedure 23: the client has written back its changes. It has no reply.
 pub mod vacated {
     use super::Call;
     use crate::nfs3;
@@ -256,14 +257,14 @@ pub mod vacated {
     /// The procedure's number.
     pub const NUMBER: u32 = 23;
 
-    /// The object; no lease is asked for before it.
+    /// The object; no lease request precedes it.
     pub type Args = Call<nfs3::getattr::Args>;
 
-    /// Nothing; it is not even sent.
+    /// Empty; the server sends no reply.
     pub type Reply = ();
 }
 
-/// EVICTED, procedure 24: the server wants a lease back. It has no reply, and no lease words.
+/// EVICTED, procedure 24: the server recalls a lease. It has no reply and no lease request.
 pub mod evicted {
     use crate::nfs3;
 
@@ -273,7 +274,7 @@ pub mod evicted {
     /// The object.
     pub type Args = nfs3::getattr::Args;
 
-    /// Nothing; it is not even sent.
+    /// Empty; the client sends no reply.
     pub type Reply = ();
 }
 

@@ -1,16 +1,16 @@
-//! Results behind a status of which zero means success.
+//! Results that follow a status, for which zero means success.
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// The word of success.
+/// The number of success.
 const OK: u32 = 0;
 
-/// A result, or the status that says why there is none.
+/// A result, or the error status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<Done, Status> {
     /// Success.
     Done(Done),
-    /// Any other status, and nothing behind it.
+    /// Any other status, which has no body.
     Failed(Status),
 }
 

@@ -1,7 +1,8 @@
-//! Portmap and rpcbind (RFC 1833): where a program is served. Program 100000, versions 2, 3 and 4.
+//! Portmap and rpcbind (RFC 1833): map programs to addresses. Program 100000, versions 2, 3 and 4.
 //!
-//! Version 2 is here: it knows ports of TCP and UDP. Versions 3 and 4, which know any address, are
-//! in [`rpcbind`]. Procedure 0 (NULL) has neither arguments nor results.
+//! This module has version 2, which maps programs to ports of TCP and UDP. [`rpcbind`] has versions
+//! 3 and 4, which support addresses of any network. Procedure 0 (NULL) has neither arguments nor
+//! results.
 
 pub mod rpcbind;
 
@@ -11,13 +12,13 @@ use leasehold_base::xdr_struct;
 /// The program's number.
 pub const PROGRAM: u32 = 100_000;
 
-/// The version that is described here.
+/// The version in this module.
 pub const VERSION: u32 = 2;
 
-/// The port that the program itself is served on.
+/// The port of the portmapper itself.
 pub const PORT: u16 = 111;
 
-/// Transports by their number in IP, as a [`Mapping`] has them.
+/// Transports by their IP protocol number, as in [`Mapping`].
 pub mod protocol {
     /// TCP.
     pub const TCP: u32 = 6;
@@ -31,7 +32,7 @@ opaques! {
 }
 
 xdr_struct! {
-    /// Where a program is served (RFC 1833 3.1).
+    /// The port of a program (RFC 1833 3.1).
     #[doc(alias("mapping", "pmap"))]
     #[derive(Copy)]
     pub struct Mapping {
@@ -45,7 +46,7 @@ xdr_struct! {
         pub port: u32,
     }
 
-    /// A call that is to be made on the caller's behalf (RFC 1833 3.1).
+    /// A call that the portmapper makes on the caller's behalf (RFC 1833 3.1).
     #[doc(alias("call_args", "rpcb_rmtcallargs"))]
     #[derive(Copy)]
     pub struct ForwardedCall<'a> {
@@ -60,43 +61,43 @@ xdr_struct! {
     }
 }
 
-/// SET, procedure 1: a program is served from now on.
+/// SET, procedure 1: registers a program.
 pub mod set {
     /// The procedure's number.
     pub const NUMBER: u32 = 1;
 
-    /// Where it is served.
+    /// The mapping to register.
     pub type Args = super::Mapping;
 
-    /// Whether that was taken down; not when there was a mapping before.
+    /// True if the portmapper has recorded the mapping; false if a mapping existed before.
     pub type Reply = bool;
 }
 
-/// UNSET, procedure 2: a program is no longer served, on whatever transport and port.
+/// UNSET, procedure 2: removes the mappings of a program on all transports and ports.
 pub mod unset {
     /// The procedure's number.
     pub const NUMBER: u32 = 2;
 
-    /// Which program and version.
+    /// The program and version.
     pub type Args = super::Mapping;
 
-    /// Whether that was taken down.
+    /// True if the portmapper has removed a mapping.
     pub type Reply = bool;
 }
 
-/// GETPORT, procedure 3: where a program is served.
+/// GETPORT, procedure 3: returns the port of a program.
 pub mod getport {
     /// The procedure's number.
     pub const NUMBER: u32 = 3;
 
-    /// Which program and version, by which transport.
+    /// The program, version and transport.
     pub type Args = super::Mapping;
 
     /// The port; zero for none.
     pub type Reply = u32;
 }
 
-/// DUMP, procedure 4: all that is served.
+/// DUMP, procedure 4: returns all mappings.
 pub mod dump {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
@@ -104,12 +105,12 @@ pub mod dump {
     /// Nothing.
     pub type Args = ();
 
-    /// All that is served.
+    /// All mappings.
     #[doc(alias = "pmaplist")]
     pub type Reply = crate::list::List<super::Mapping>;
 }
 
-/// CALLIT, procedure 5: a call on the caller's behalf, not answered when it fails.
+/// CALLIT, procedure 5: forwards a call; the portmapper sends no reply if the call fails.
 pub mod callit {
     use leasehold_base::xdr_struct;
 
@@ -118,11 +119,11 @@ pub mod callit {
     /// The procedure's number.
     pub const NUMBER: u32 = 5;
 
-    /// Which call.
+    /// The call to forward.
     pub type Args<'a> = ForwardedCall<'a>;
 
     xdr_struct! {
-        /// What came of it.
+        /// The result of a forwarded call.
         #[doc(alias = "call_result")]
         #[derive(Copy)]
         pub struct Reply<'a> {

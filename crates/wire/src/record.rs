@@ -1,4 +1,4 @@
-//! Record marking: how RPC messages are told apart on a stream (RFC 5531 section 11).
+//! Record marking: the framing of RPC messages on a stream (RFC 5531 section 11).
 
 use core::fmt;
 
@@ -10,22 +10,22 @@ pub const MARK_BYTES: usize = 4;
 
 const LAST: u32 = 1 << 31;
 
-/// The mark in front of a record of `length` bytes that is sent as one fragment.
+/// Returns the mark for a record of `length` bytes that is sent as one fragment.
 ///
 /// # Panics
-/// When `length` is 2 GiB or more: no message of ours is that long.
+/// Panics if `length` is 2 GiB or more: this project sends no message of that length.
 #[must_use]
 pub fn mark(length: usize) -> [u8; MARK_BYTES] {
     let length = u32::try_from(length).ok().filter(|length| length & LAST == 0);
     (length.expect("a message of ours is shorter than 2 GiB") | LAST).to_be_bytes()
 }
 
-/// Why a stream can no longer be understood; it has to be closed.
+/// The reasons for which a stream is invalid; the owner must close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// A record is longer than a message may be.
     TooLong,
-    /// A record comes in more fragments than are allowed, or in empty ones.
+    /// A record has more fragments than the limit, or empty fragments.
     TooManyFragments,
 }
 
@@ -40,16 +40,16 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What a stream holds next.
+/// The next item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A whole record.
     Record(Bytes),
-    /// No whole record yet: at least so many more bytes are needed.
+    /// An incomplete record: at least this many more bytes are needed.
     Need(usize),
 }
 
-/// Takes records off a stream; keeps what came of a record in several fragments.
+/// Splits a stream into records; holds the fragments of an incomplete record.
 #[derive(Clone, Debug, Default)]
 pub struct Splitter {
     fragments: Vec<u8>,
@@ -57,23 +57,24 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Whether some fragments of a record have come and others not.
+    /// Returns true if some fragments of a record have arrived and others have not.
     #[must_use]
     pub fn is_midway(&self) -> bool {
         self.fragment_count > 0
     }
 
-    /// The memory that those fragments take, in bytes.
+    /// Returns the memory that those fragments take, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.fragments.capacity()
     }
 
-    /// Takes the next record off the front of what was received. A small record is copied, so
-    /// that one which is kept for long holds just itself; a larger one in one fragment is shared
-    /// with the buffer, and one in several is put together.
+    /// Takes the next record off the front of the received bytes. A small record is copied, so that
+    /// a long-lived small record does not hold a large buffer. A larger record in one fragment
+    /// shares the buffer, and several fragments are joined.
     ///
     /// # Errors
+    /// After an error the stream is unusable.
     /// The stream is then of no more use.
     pub fn next(&mut self, received: &mut BytesMut) -> Result<Next, Error> {
         loop {
@@ -108,8 +109,8 @@ impl Splitter {
     }
 }
 
-/// Takes so many bytes off the front of what was received: small ones by a copy, which costs less
-/// than to share them does.
+/// Takes `length` bytes off the front of the received bytes. Small pieces are copied, which costs
+/// less than sharing.
 pub fn take(received: &mut BytesMut, length: usize) -> Bytes {
     if length >= COPY_BYTES_MAX {
         return received.split_to(length).freeze();

@@ -1,5 +1,5 @@
-//! The replica program: what metaservers of one file system say to each other.
-//! `spec/replica.x` has the rules by number.
+//! The replica program: the messages between the metaservers of one file system. `spec/replica.x`
+//! has the numbered rules.
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::{limits, xdr_struct};
@@ -14,20 +14,20 @@ pub const PROGRAM: u32 = 0x2001_ea60;
 pub const VERSION: u32 = 8;
 
 opaques! {
-    /// Where a file's data lies, or what a symbolic link holds.
+    /// The layout of a file, or the target of a symbolic link.
     Content <= limits::PATH_BYTES_MAX;
 }
 
 xdr_struct! {
-    /// Who calls, and whom.
+    /// The calling metaserver and its view of the epochs.
     #[doc(alias = "replica_caller")]
     #[derive(Copy)]
     pub struct Caller {
-        /// The number of who calls.
+        /// The peer number of the caller.
         pub peer: u32,
         /// Its epoch.
         pub epoch: u64,
-        /// The epoch that it last heard of from whom it calls.
+        /// The last epoch of the callee that the caller has received.
         pub callee_epoch: u64,
     }
 
@@ -41,64 +41,64 @@ xdr_struct! {
         pub name: nfs3::Name<'a>,
     }
 
-    /// An object that is to lose a name to another, which has another home.
+    /// An object that is about to lose a name to an object with another home.
     #[doc(alias = "replica_yielded")]
     #[derive(Copy)]
     pub struct Yielded<'a> {
         /// The name.
         pub place: Place<'a>,
-        /// The object that gets it.
+        /// The object that receives the name.
         pub object: u64,
-        /// The object that loses it.
+        /// The object that loses the name.
         pub over: u64,
     }
 
-    /// All that is known of an object but its data.
+    /// The metadata of an object.
     #[doc(alias = "replica_metafile")]
     pub struct Metafile<'a> {
         /// The object.
         pub object: u64,
-        /// The stamp that its home gave its last change.
+        /// The version number that its home assigned to its last change.
         pub version: u64,
         /// Its names.
         pub places: List<Place<'a>>,
         /// Its attributes.
         pub attributes: Attributes,
-        /// Where its data lies, or what it holds.
+        /// The layout of its data, or its target.
         pub content: Content<'a>,
     }
 }
 
-/// What a call is answered: results, or why it had no effect.
+/// The reply to a call: results, or the reason why the call had no effect.
 #[doc(alias("replica_answer", "replica_status"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<Results> {
-    /// It was done.
+    /// The callee ran the call.
     Done {
-        /// The last stamp that the callee gave.
+        /// The last version number that the callee has assigned.
         stamp: u64,
-        /// What came of it.
+        /// The results of the call.
         results: Results,
     },
-    /// It is of another epoch than this, which is.
+    /// The call has another epoch than the contained current epoch.
     #[doc(alias = "REPLICA_EPOCH")]
     Epoch(u64),
-    /// Something is under way, or somebody away: it is to be made again later.
+    /// A change is in progress or a metaserver is unreachable; the caller must retry later.
     #[doc(alias = "REPLICA_LATER")]
     Later,
-    /// The object is not there, or not at that place.
+    /// The object does not exist, or not at that place.
     #[doc(alias = "REPLICA_GONE")]
     Gone,
-    /// The name is another object's.
+    /// Another object has the name.
     #[doc(alias = "REPLICA_EXISTS")]
     Exists,
     /// The directory is not empty.
     #[doc(alias = "REPLICA_FULL")]
     Full,
-    /// The directory would be below itself.
+    /// The directory would become its own descendant.
     #[doc(alias = "REPLICA_LOOP")]
     Loop,
-    /// One of both is strict and the other is not.
+    /// One metaserver is in strict mode and the other is not.
     #[doc(alias = "REPLICA_MODE")]
     Mode,
 }
@@ -141,7 +141,7 @@ impl<Results: Encode> Encode for Answer<Results> {
     }
 }
 
-/// HELLO, procedure 1: a peer has started.
+/// HELLO, procedure 1: announces that the caller has started.
 pub mod hello {
     use super::{Answer, Yielded, xdr_struct};
     use crate::list::List;
@@ -150,46 +150,48 @@ pub mod hello {
     pub const NUMBER: u32 = 1;
 
     xdr_struct! {
-        /// Who it is, and what it finds in its storage.
+        /// The identity of a started metaserver, and the state in its storage.
         #[doc(alias = "replica_hello_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Its number.
+            /// The peer number of the caller.
             pub peer: u32,
-            /// The epoch that it begins.
+            /// The epoch that the caller begins.
             pub epoch: u64,
-            /// The epoch that it finds in its storage.
+            /// The last epoch in its storage.
             pub stored_epoch: u64,
-            /// The last stamp that it finds there.
+            /// The last version number in its storage.
             pub stored_stamp: u64,
-            /// Whether it is strict.
+            /// True if the caller is in strict mode.
             pub strict: bool,
         }
 
-        /// An object that the other has a cover on.
+        /// An object for which the callee holds a delegable lease.
         #[doc(alias = "replica_covered")]
         #[derive(Copy)]
         pub struct Covered {
-            /// Which.
+            /// The object.
             pub object: u64,
-            /// Whether it may write.
+            /// True if the lease permits writes.
             pub writes: bool,
         }
 
-        /// What the other knew of it.
+        /// The callee's record of the caller.
         #[doc(alias = "replica_hello_ok")]
         pub struct Known<'a> {
-            /// The other's own epoch.
+            /// The callee's own epoch.
             pub epoch: u64,
-            /// The last epoch that it knew of the caller.
+            /// The last epoch of the caller that the callee has recorded.
             pub known_epoch: u64,
-            /// The last stamp that it knew of the caller.
+            /// The last version number of the caller that the callee has recorded.
             pub known_stamp: u64,
-            /// Whether its clients may have leases of before that it does not know of yet.
+            /// True if the callee's clients may hold earlier leases that the callee has not
+            /// recovered yet.
             pub recovers: bool,
-            /// What it has covers on that the caller granted.
+            /// The delegable leases that the caller granted and the callee holds.
             pub covered: List<Covered>,
-            /// What has its home at the caller and is to lose names to objects of the other's, or has just now.
+            /// The objects homed at the caller that are about to lose, or have just lost, a name to
+            /// an object homed at the callee.
             pub replaced: List<Yielded<'a>>,
         }
     }
@@ -198,7 +200,7 @@ pub mod hello {
     pub type Reply<'a> = Answer<Known<'a>>;
 }
 
-/// FETCH, procedure 2: a metafile, if it is newer than the copy.
+/// FETCH, procedure 2: returns a metafile if it is newer than the copy.
 pub mod fetch {
     use super::{Answer, Caller, Metafile, xdr_struct};
 
@@ -206,25 +208,25 @@ pub mod fetch {
     pub const NUMBER: u32 = 2;
 
     xdr_struct! {
-        /// Which.
+        /// The metafile to fetch.
         #[doc(alias = "replica_fetch_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
             /// The object.
             pub object: u64,
-            /// The version of the copy, if there is one.
+            /// The version of the cached copy, if one exists.
             pub known: Option<u64>,
         }
     }
 
-    /// The results; nothing when that is the version.
+    /// The results; `None` if the copy is current.
     #[doc(alias = "replica_fetch_ok")]
     pub type Reply<'a> = Answer<Option<Metafile<'a>>>;
 }
 
-/// SEARCH, procedure 3: who of some peers has an object by a name.
+/// SEARCH, procedure 3: searches some peers for an object by its name.
 pub mod search {
     use super::{Answer, Caller, List, Metafile, Place, xdr_struct};
 
@@ -232,24 +234,24 @@ pub mod search {
     pub const NUMBER: u32 = 3;
 
     xdr_struct! {
-        /// What is searched, and by whom.
+        /// The name, and the peers to search.
         #[doc(alias = "replica_search_args")]
         pub struct Args<'a> {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
             /// The name.
             pub place: Place<'a>,
-            /// The peers that who is asked asks in its turn.
+            /// The peers that the callee queries in turn.
             pub behind: List<u32>,
         }
     }
 
-    /// The results; nothing when none of them has it.
+    /// The results; `None` if no searched peer has the object.
     #[doc(alias = "replica_search_ok")]
     pub type Reply<'a> = Answer<Option<Metafile<'a>>>;
 }
 
-/// NAMED, procedure 4: the object that has claimed a name.
+/// NAMED, procedure 4: returns the object that has claimed a name.
 pub mod named {
     use super::{Answer, Caller, Place, xdr_struct};
 
@@ -257,11 +259,11 @@ pub mod named {
     pub const NUMBER: u32 = 4;
 
     xdr_struct! {
-        /// Which.
+        /// The name.
         #[doc(alias = "replica_named_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
             /// The name.
             pub place: Place<'a>,
@@ -273,7 +275,7 @@ pub mod named {
     pub type Reply = Answer<Option<u64>>;
 }
 
-/// CLAIM, procedure 5: an object is to have a name.
+/// CLAIM, procedure 5: reserves a name for an object.
 pub mod claim {
     use super::{Answer, Caller, Place, xdr_struct};
 
@@ -281,26 +283,26 @@ pub mod claim {
     pub const NUMBER: u32 = 5;
 
     xdr_struct! {
-        /// Which.
+        /// The name, and the objects.
         #[doc(alias = "replica_claim_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
             /// The name.
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
-            /// What loses the name to it.
+            /// The object that loses the name to it.
             pub over: Option<u64>,
         }
     }
 
-    /// That it may.
+    /// Confirms the reservation.
     pub type Reply = Answer<()>;
 }
 
-/// STANDS, procedure 6: whether an object has a name, or is about to.
+/// STANDS, procedure 6: returns true if an object has a name or is about to have it.
 pub mod stands {
     use super::{Answer, Caller, Place, xdr_struct};
 
@@ -308,27 +310,28 @@ pub mod stands {
     pub const NUMBER: u32 = 6;
 
     xdr_struct! {
-        /// Which.
+        /// The object and the name.
         #[doc(alias = "replica_stands_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
             /// The name.
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
-            /// Who claims the name and has it, if what may stand there has yielded it.
+            /// The object that claims and has the name, if an object that may have the name has
+            /// yielded it.
             pub claimant: Option<u64>,
         }
     }
 
-    /// Whether.
+    /// True if the object has the name.
     #[doc(alias = "replica_stands_ok")]
     pub type Reply = Answer<bool>;
 }
 
-/// CHANGE, procedure 7: what was changed at another peer is released to the home.
+/// CHANGE, procedure 7: releases a change that was made at another peer to the home.
 pub mod change {
     use super::{Answer, Caller, Content, SetAttributes, nfs3, xdr_struct};
 
@@ -336,41 +339,41 @@ pub mod change {
     pub const NUMBER: u32 = 7;
 
     xdr_struct! {
-        /// What WRITEs left in the content.
+        /// The data that WRITEs left in inline content.
         #[doc(alias = "replica_wrote")]
         #[derive(Copy)]
         pub struct Wrote<'a> {
-            /// Where.
+            /// The offset.
             pub offset: u64,
-            /// What.
+            /// The bytes.
             pub data: Content<'a>,
-            /// When the last of them was.
+            /// The time of the last WRITE.
             pub modified: nfs3::Time,
         }
 
-        /// What.
+        /// The change.
         #[doc(alias = "replica_change_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// Who changed it.
+            /// The peer that made the change.
             pub caller: Caller,
             /// The object.
             pub object: u64,
-            /// What is set.
+            /// The attributes to set.
             pub attributes: SetAttributes,
-            /// Whether set-id bits are cleared, unless a mode is set.
+            /// True if the home must clear set-id bits unless the change sets a mode.
             pub clear_set_ids: bool,
-            /// What WRITEs did.
+            /// The effect of WRITEs.
             pub wrote: Option<Wrote<'a>>,
         }
     }
 
-    /// The version that it has now.
+    /// The new version of the object.
     #[doc(alias = "replica_version_ok")]
     pub type Reply = Answer<u64>;
 }
 
-/// PLACE, procedure 8: an object gets a name, gets another, or loses one.
+/// PLACE, procedure 8: adds, changes or removes a name of an object.
 pub mod place {
     use super::{Answer, Caller, Place, xdr_struct};
 
@@ -382,27 +385,27 @@ pub mod place {
         #[doc(alias = "replica_place_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
-            /// The number that it gives this change, also where it asks for it again.
+            /// The number that the caller assigns to this change; a retry has the same number.
             pub number: u64,
             /// The object.
             pub object: u64,
-            /// The name that it loses.
+            /// The name to remove.
             pub from: Option<Place<'a>>,
-            /// The name that it gets.
+            /// The name to add.
             pub to: Option<Place<'a>>,
-            /// What has the same home and loses that name to it.
+            /// The object with the same home that loses that name to it.
             pub over: Option<u64>,
         }
     }
 
-    /// The version that it has now.
+    /// The new version of the object.
     #[doc(alias = "replica_version_ok")]
     pub type Reply = Answer<u64>;
 }
 
-/// MOVE, procedure 9: a directory asks for leave to get another parent.
+/// MOVE, procedure 9: requests permission for a new parent of a directory.
 pub mod r#move {
     use super::{Answer, Caller, xdr_struct};
 
@@ -410,26 +413,26 @@ pub mod r#move {
     pub const NUMBER: u32 = 9;
 
     xdr_struct! {
-        /// Which, and to where.
+        /// The directory, and its new parent.
         #[doc(alias = "replica_move_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
-            /// The number that the directory's home gave it.
+            /// The number that the directory's home assigned to the move.
             pub number: u64,
             /// The directory.
             pub object: u64,
-            /// The parent that it is to get.
+            /// The new parent.
             pub parent: u64,
         }
     }
 
-    /// The leave.
+    /// Grants the permission.
     pub type Reply = Answer<()>;
 }
 
-/// MOVING, procedure 10: whether a move that had leave is still under way.
+/// MOVING, procedure 10: returns true if a permitted move is still in progress.
 pub mod moving {
     use super::Answer;
 
@@ -438,12 +441,12 @@ pub mod moving {
     /// The procedure's number.
     pub const NUMBER: u32 = 10;
 
-    /// Whether.
+    /// True if the move is in progress.
     #[doc(alias = "replica_moving_ok")]
     pub type Reply = Answer<bool>;
 }
 
-/// ANNOUNCE, procedure 11: an object has lost a name.
+/// ANNOUNCE, procedure 11: announces that an object has lost a name.
 pub mod announce {
     use super::{Answer, Caller, List, Place, xdr_struct};
 
@@ -451,27 +454,27 @@ pub mod announce {
     pub const NUMBER: u32 = 11;
 
     xdr_struct! {
-        /// Which, and what it has now.
+        /// The object, and its remaining names.
         #[doc(alias = "replica_announce_args")]
         pub struct Args<'a> {
-            /// Who changed it.
+            /// The peer that removed the name.
             pub caller: Caller,
             /// The object.
             pub object: u64,
-            /// Its version since.
+            /// The version after the removal.
             pub version: u64,
-            /// Its names now; none when it is gone.
+            /// Its current names; empty if the object is removed.
             pub places: List<Place<'a>>,
-            /// The name that it lost.
+            /// The lost name.
             pub left: Option<Place<'a>>,
         }
     }
 
-    /// That it was heard.
+    /// Acknowledges the receipt.
     pub type Reply = Answer<()>;
 }
 
-/// LIST, procedure 12: names in a directory, and who has claimed them.
+/// LIST, procedure 12: returns names in a directory, and the objects that claimed them.
 pub mod list {
     use super::{Answer, Caller, List, nfs3, xdr_struct};
 
@@ -479,17 +482,17 @@ pub mod list {
     pub const NUMBER: u32 = 12;
 
     xdr_struct! {
-        /// Of which directory, and from where.
+        /// The directory, and the position of the listing.
         #[doc(alias = "replica_list_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
             /// The directory.
             pub directory: u64,
-            /// The cookie behind which they begin; zero for the first.
+            /// The cookie after which the reply begins; zero for the first entry.
             pub behind: u64,
-            /// How many at most.
+            /// The largest number of names.
             pub count: u32,
         }
 
@@ -497,7 +500,7 @@ pub mod list {
         #[doc(alias = "replica_entry")]
         #[derive(Copy)]
         pub struct Entry<'a> {
-            /// Where a listing goes on behind it.
+            /// The cookie with which the caller continues the listing after this entry.
             pub cookie: u64,
             /// The name.
             pub name: nfs3::Name<'a>,
@@ -510,7 +513,7 @@ pub mod list {
         pub struct Names<'a> {
             /// The names, in the order of their cookies.
             pub entries: List<Entry<'a>>,
-            /// Whether there are no more.
+            /// True if the listing is complete.
             pub end: bool,
         }
     }
@@ -519,7 +522,7 @@ pub mod list {
     pub type Reply<'a> = Answer<Names<'a>>;
 }
 
-/// EVICT, procedure 13: a lease is taken back.
+/// EVICT, procedure 13: recalls a lease.
 pub mod evict {
     use super::{Answer, Caller, xdr_struct};
 
@@ -527,22 +530,23 @@ pub mod evict {
     pub const NUMBER: u32 = 13;
 
     xdr_struct! {
-        /// Which.
+        /// The lease to return.
         #[doc(alias = "replica_evict_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who granted it.
+            /// The home that granted the lease.
             pub caller: Caller,
-            /// The directory or the other object.
+            /// The object.
             pub object: u64,
         }
     }
 
-    /// That what was had is dropped.
+    /// Confirms that the callee has dropped its copy.
     pub type Reply = Answer<()>;
 }
 
-/// COVER, procedure 14: what clients may cache of an object, or what is about to be changed.
+/// COVER, procedure 14: requests a delegable lease, so that clients may cache an object or the
+/// caller may change it.
 pub mod cover {
     use super::{Answer, Caller, xdr_struct};
 
@@ -550,33 +554,33 @@ pub mod cover {
     pub const NUMBER: u32 = 14;
 
     xdr_struct! {
-        /// Which.
+        /// The requested lease.
         #[doc(alias = "replica_cover_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who is to have it.
+            /// The metaserver that is to hold the lease.
             pub caller: Caller,
             /// The object.
             pub object: u64,
-            /// Whether to write.
+            /// True if the lease must permit writes.
             pub writes: bool,
-            /// Whether clients are to be let cache by it.
+            /// True if the caller delegates the lease to its clients.
             pub lends: bool,
-            /// Whether clients had leases by it before its metaserver started.
+            /// True if clients held delegated leases before the caller started.
             pub reclaims: bool,
-            /// The number of the cover that is given for it.
+            /// The number of the lease that the caller returns in exchange.
             pub given: Option<u64>,
         }
 
-        /// What is granted.
+        /// The granted lease.
         #[doc(alias = "replica_cover_ok")]
         #[derive(Copy)]
         pub struct Granted {
             /// The number of the lease.
             pub serial: u64,
-            /// Whether to write.
+            /// True if the lease permits writes.
             pub writes: bool,
-            /// For how long, from when the call was sent.
+            /// The term, from the time when the caller sent the call.
             pub term_ms: u32,
         }
     }
@@ -585,7 +589,7 @@ pub mod cover {
     pub type Reply = Answer<Granted>;
 }
 
-/// UNCOVER, procedure 15: a cover is taken back.
+/// UNCOVER, procedure 15: recalls a delegable lease.
 pub mod uncover {
     use super::{Answer, Caller, xdr_struct};
 
@@ -593,11 +597,11 @@ pub mod uncover {
     pub const NUMBER: u32 = 15;
 
     xdr_struct! {
-        /// Which.
+        /// The lease to return.
         #[doc(alias = "replica_uncover_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who granted it.
+            /// The home that granted the lease.
             pub caller: Caller,
             /// The object.
             pub object: u64,
@@ -606,11 +610,11 @@ pub mod uncover {
         }
     }
 
-    /// That nobody has anything by it any more.
+    /// Confirms that no client holds a delegated lease under it.
     pub type Reply = Answer<()>;
 }
 
-/// LOAD, procedure 16: how busy a metaserver is.
+/// LOAD, procedure 16: returns the load of a metaserver.
 pub mod load {
     use super::{Answer, Caller, xdr_struct};
 
@@ -618,19 +622,19 @@ pub mod load {
     pub const NUMBER: u32 = 16;
 
     xdr_struct! {
-        /// Who asks.
+        /// The arguments.
         #[doc(alias = "replica_load_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who asks.
+            /// The caller.
             pub caller: Caller,
         }
 
-        /// How busy it is.
+        /// The load of the metaserver.
         #[doc(alias = "replica_load_ok")]
         #[derive(Copy)]
         pub struct Load {
-            /// How much of its time it had something to do lately, in tenths.
+            /// The share of recent time in which the metaserver was busy, in tenths.
             pub busy_tenths: u32,
             /// Its open connections.
             pub connections: u32,
@@ -641,7 +645,7 @@ pub mod load {
     pub type Reply = Answer<Load>;
 }
 
-/// BEGIN, procedure 17: a name in a directory is about to be changed by its object's home.
+/// BEGIN, procedure 17: announces that an object's home is about to change a name in a directory.
 pub mod begin {
     use super::{Answer, Caller, xdr_struct};
 
@@ -649,26 +653,27 @@ pub mod begin {
     pub const NUMBER: u32 = 17;
 
     xdr_struct! {
-        /// Which change, and for whom.
+        /// The change, and the peer that waits for it.
         #[doc(alias = "replica_begin_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who changes the name.
+            /// The home that changes the name.
             pub caller: Caller,
             /// The directory.
             pub directory: u64,
-            /// The number that it gives this change.
+            /// The number that the home assigns to this change.
             pub change: u64,
-            /// The peer whose client is to be answered, if there still is one.
+            /// The peer whose client waits for the reply, if any.
             pub by: Option<u32>,
         }
     }
 
-    /// That clients of no other peer have anything by a cover on the directory.
+    /// Confirms that the clients of all other peers have returned their delegated leases on the
+    /// directory.
     pub type Reply = Answer<()>;
 }
 
-/// END, procedure 18: it was changed, or will not be.
+/// END, procedure 18: announces that the name was changed, or that the change was abandoned.
 pub mod end {
     use super::{Answer, Caller, xdr_struct};
 
@@ -676,26 +681,26 @@ pub mod end {
     pub const NUMBER: u32 = 18;
 
     xdr_struct! {
-        /// Which change.
+        /// The finished change.
         #[doc(alias = "replica_end_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// Who changed the name.
+            /// The home that changed the name.
             pub caller: Caller,
             /// The directory.
             pub directory: u64,
             /// The number of the change.
             pub change: u64,
-            /// Whether it was done.
+            /// True if the change was made.
             pub done: bool,
         }
     }
 
-    /// That the times of the directory are those of the change.
+    /// Confirms that the directory has the times of the change.
     pub type Reply = Answer<()>;
 }
 
-/// YIELD, procedure 19: an object is about to lose a name to one of another home.
+/// YIELD, procedure 19: prepares the removal of a name that an object with another home replaces.
 pub mod r#yield {
     use super::{Answer, Caller, Yielded, xdr_struct};
 
@@ -703,26 +708,27 @@ pub mod r#yield {
     pub const NUMBER: u32 = 19;
 
     xdr_struct! {
-        /// Which.
+        /// The name, and the objects.
         #[doc(alias = "replica_yield_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// The home of what gets the name.
+            /// The home of the object that receives the name.
             pub caller: Caller,
-            /// The number that it gives this change.
+            /// The number that the home assigns to this change.
             pub change: u64,
             /// The objects, and the name.
             pub yielded: Yielded<'a>,
-            /// The peer whose client waits for it.
+            /// The peer whose client waits for the change.
             pub by: Option<u32>,
         }
     }
 
-    /// That nothing is shown any more of what loses the name.
+    /// Confirms that the object that loses the name is now hidden from lookups.
     pub type Reply = Answer<()>;
 }
 
-/// REPLACED, procedure 20: it has lost the name, or will not.
+/// REPLACED, procedure 20: announces that the object has lost the name, or that the change was
+/// abandoned.
 pub mod replaced {
     use super::{Answer, Caller, Yielded, xdr_struct};
 
@@ -730,24 +736,24 @@ pub mod replaced {
     pub const NUMBER: u32 = 20;
 
     xdr_struct! {
-        /// Which.
+        /// The outcome of the change.
         #[doc(alias = "replica_replaced_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
-            /// The home of what gets the name.
+            /// The home of the object that receives the name.
             pub caller: Caller,
             /// The number of the change.
             pub change: u64,
             /// The objects, and the name.
             pub yielded: Yielded<'a>,
-            /// The peer whose client waits for it.
+            /// The peer whose client waits for the change.
             pub by: Option<u32>,
-            /// The version of what has the name by now; none if it will not get it.
+            /// The version of the object that now has the name; `None` if the change was abandoned.
             pub version: Option<u64>,
         }
     }
 
-    /// That this is on stable storage.
+    /// Confirms that the outcome is on stable storage.
     pub type Reply = Answer<()>;
 }
 

@@ -9,7 +9,7 @@ use leasehold_base::{xdr_enum, xdr_struct};
 /// The version of the RPC protocol itself.
 pub const RPC_VERSION: u32 = 2;
 
-/// NULL, procedure 0 of every program: does nothing, for whoever asks.
+/// NULL, procedure 0 of every program: has no effect, and accepts every credential.
 pub mod null {
     /// The procedure's number.
     pub const NUMBER: u32 = 0;
@@ -29,18 +29,19 @@ const REPLY: u32 = 1;
 pub mod flavor {
     /// No authentication.
     pub const NONE: u32 = 0;
-    /// The caller's uid, gid and groups, as it says.
+    /// The caller's uid, gid and groups, unauthenticated.
     pub const SYS: u32 = 1;
     /// A shorthand for an earlier AUTH_SYS credential.
     pub const SHORT: u32 = 2;
 }
 
-/// A credential or verifier before its body is looked at (RFC 5531 section 8.2, `opaque_auth`).
+/// A credential or verifier with a body that is not decoded yet (RFC 5531 section 8.2,
+/// `opaque_auth`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpaqueAuth<'a> {
     /// One of [`flavor`], or another number.
     pub flavor: u32,
-    /// What the flavour defines, at most 400 bytes.
+    /// The body that the flavour defines, at most 400 bytes.
     pub body: &'a [u8],
 }
 
@@ -65,7 +66,7 @@ impl Encode for OpaqueAuth<'_> {
 /// The body of an AUTH_SYS credential (RFC 5531 appendix A, `authsys_parms`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSys<'a> {
-    /// An arbitrary number of the caller's.
+    /// An arbitrary number that the caller chooses.
     pub stamp: u32,
     /// The caller's machine.
     pub machine_name: &'a [u8],
@@ -116,25 +117,25 @@ pub struct Call<'a> {
     pub version: u32,
     /// The procedure within program and version.
     pub procedure: u32,
-    /// Who calls.
+    /// The identity of the caller.
     pub credential: OpaqueAuth<'a>,
-    /// What proves it.
+    /// The proof of the identity.
     pub verifier: OpaqueAuth<'a>,
 }
 
-/// Why a message is not a call that can be looked at.
+/// The reasons for which the head of a call is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// It is no call, or too short to be answered.
+    /// The message is not a call, or too short for a reply.
     NotACall,
-    /// It is a call of another version of RPC, which is answered.
+    /// The call has another version of RPC; the server replies with this status.
     RpcMismatch(Xid),
-    /// Credential or verifier cannot be read, which is answered with the status.
+    /// The credential or the verifier is invalid; the server replies with the contained status.
     BadAuth(Xid, AuthStatus),
 }
 
 impl CallError {
-    /// What is answered to it, if anything is.
+    /// Returns the reply to the invalid call, or `None` if the server must not reply.
     #[must_use]
     pub const fn reply(self) -> Option<Reply> {
         match self {
@@ -148,10 +149,10 @@ impl CallError {
 }
 
 impl<'a> Call<'a> {
-    /// Reads the head of a call; the reader is then at its arguments.
+    /// Decodes the head of a call; the reader is then at its arguments.
     ///
     /// # Errors
-    /// As [`CallError`] says.
+    /// See [`CallError`].
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self, CallError> {
         let (xid, rpc_version) = Self::decode_kind(reader).map_err(|_| CallError::NotACall)?;
         if rpc_version != RPC_VERSION {
@@ -186,40 +187,40 @@ impl Encode for Call<'_> {
 }
 
 xdr_enum! {
-    /// Why authentication failed (RFC 5531 section 9, `auth_stat`).
+    /// The reasons for which authentication failed (RFC 5531 section 9, `auth_stat`).
     pub enum AuthStatus {
-        /// The credential cannot be read.
+        /// The credential is malformed.
         #[doc(alias = "AUTH_BADCRED")]
         BadCredential = 1,
-        /// The client has to begin a new session.
+        /// The client must begin a new session.
         #[doc(alias = "AUTH_REJECTEDCRED")]
         RejectedCredential = 2,
-        /// The verifier cannot be read.
+        /// The verifier is malformed.
         #[doc(alias = "AUTH_BADVERF")]
         BadVerifier = 3,
         /// The verifier is out of date or was replayed.
         #[doc(alias = "AUTH_REJECTEDVERF")]
         RejectedVerifier = 4,
-        /// The flavour is not enough for what is asked.
+        /// The flavour is too weak for the request.
         #[doc(alias = "AUTH_TOOWEAK")]
         TooWeak = 5,
-        /// The server's own verifier cannot be right; said by clients to themselves.
+        /// The server's own verifier is invalid; clients use this status internally.
         #[doc(alias = "AUTH_INVALIDRESP")]
         InvalidResponse = 6,
-        /// For a reason that is not known.
+        /// For an unknown reason.
         #[doc(alias = "AUTH_FAILED")]
         Failed = 7,
-        /// RPCSEC_GSS: there is no such credential.
+        /// RPCSEC_GSS: the credential does not exist.
         #[doc(alias = "RPCSEC_GSS_CREDPROBLEM")]
         GssCredential = 13,
-        /// RPCSEC_GSS: there is no such context.
+        /// RPCSEC_GSS: the context does not exist.
         #[doc(alias = "RPCSEC_GSS_CTXPROBLEM")]
         GssContext = 14,
     }
 }
 
 xdr_struct! {
-    /// The lowest and the highest version that is there.
+    /// The lowest and the highest supported version.
     pub struct Versions {
         /// The lowest.
         pub low: u32,
@@ -228,33 +229,33 @@ xdr_struct! {
     }
 }
 
-/// How a call was received, in the head of its reply (RFC 5531 section 9, `reply_body`).
+/// The status of a call in the head of its reply (RFC 5531 section 9, `reply_body`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyStatus {
     /// The procedure ran; its results follow.
     Success,
-    /// The program is not served here.
+    /// The server does not serve the program.
     ProgramUnavailable,
-    /// The program is served, but not this version of it.
+    /// The server serves the program, but not this version.
     ProgramMismatch(Versions),
     /// The program's version has no such procedure.
     ProcedureUnavailable,
-    /// The arguments cannot be read.
+    /// The arguments are malformed.
     GarbageArguments,
-    /// The server failed, for instance for want of memory.
+    /// The server failed, for instance because memory was exhausted.
     SystemError,
     /// Denied: the version of RPC is not 2.
     RpcMismatch,
-    /// Denied: the caller did not prove who it is.
+    /// Denied: the credential does not authenticate the caller.
     AuthError(AuthStatus),
 }
 
 /// The head of a reply; results follow when its status is [`ReplyStatus::Success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The number of the call that is answered.
+    /// The number of the call.
     pub xid: Xid,
-    /// How the call was received.
+    /// The status of the call.
     pub status: ReplyStatus,
 }
 

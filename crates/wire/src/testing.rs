@@ -1,12 +1,12 @@
-//! What the tests of all messages share.
+//! Helpers for the tests of all messages.
 
 use core::fmt::Debug;
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 
-/// The bytes of a description: pairs of hexadecimal digits, and text in single quotes. White space
-/// means nothing.
+/// Returns the bytes of a description: pairs of hexadecimal digits, and text in single quotes.
+/// White space has no meaning.
 pub(crate) fn bytes(description: &str) -> Bytes {
     let mut bytes = Vec::new();
     for (index, piece) in description.split('\'').enumerate() {
@@ -23,14 +23,14 @@ pub(crate) fn bytes(description: &str) -> Bytes {
     bytes.into()
 }
 
-/// The encoding of a value.
+/// Returns the encoding of a value.
 pub(crate) fn encoded(value: &impl Encode) -> Bytes {
     let mut writer = Writer::new();
     value.encode(&mut writer);
     writer.finish().into_bytes()
 }
 
-/// Checks that a value is written as these bytes, and read from them.
+/// Checks that a value encodes to these bytes, and decodes from them.
 pub(crate) fn both_ways<'a, T>(value: T, bytes: &'a Bytes)
 where
     T: Decode<'a> + Encode + PartialEq + Debug,
@@ -39,7 +39,7 @@ where
     assert_eq!(decode_all(&mut Reader::new(bytes)), Ok(value));
 }
 
-/// Checks a value against a description of its bytes, which may name other descriptions in
+/// Checks a value against a description of its bytes, which may refer to other descriptions in
 /// braces.
 macro_rules! vector {
     ($value:expr, $description:literal) => {

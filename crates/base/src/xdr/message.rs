@@ -1,12 +1,12 @@
-//! Writing a message.
+//! Encoding of messages.
 
 use bytes::Bytes;
 
 use super::padding;
 use crate::limits::APART_BYTES_MIN;
 
-/// A message that was written: its words, and at most one large opaque that is carried apart, so
-/// that file data goes from a store to the socket without a copy.
+/// An encoded message: its words, and at most one large opaque that is stored separately, so that
+/// file data moves from a store to the socket without a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     words: Vec<u8>,
@@ -15,37 +15,37 @@ pub struct Message {
 }
 
 impl Message {
-    /// The length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.len() + self.payload.len()
     }
 
-    /// Whether nothing was written.
+    /// Returns true if the message is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The message in order: words, payload, words. Any of the three may be empty.
+    /// Returns the message in order: words, payload, words. Each of the three may be empty.
     #[must_use]
     pub fn parts(&self) -> (&[u8], &Bytes, &[u8]) {
         let (before, after) = self.words.split_at(self.payload_at);
         (before, &self.payload, after)
     }
 
-    /// Its bytes from the first on, up to the payload or behind it where it has none.
+    /// Returns the bytes before the payload, or all bytes if there is no payload.
     #[must_use]
     pub fn front(&self) -> &[u8] {
         match self.payload_at {
-            // Nothing stands before the payload: there is none, or it is all.
+            // No words precede the payload: there is no payload, or only the payload.
             0 if self.payload.is_empty() => &self.words,
             0 => &self.payload,
             at => &self.words[..at],
         }
     }
 
-    /// The message as one piece; copies only where there is a payload.
+    /// Returns the message as one piece; copies only if there is a payload.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         if self.payload.is_empty() {
@@ -55,23 +55,23 @@ impl Message {
         [before, payload, after].concat().into()
     }
 
-    /// A copy of the message as one piece, of just its length.
+    /// Returns a copy of the message as one piece of exactly its length.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         let (before, payload, after) = self.parts();
         [before, payload, after].concat().into()
     }
 
-    /// Puts another first word in place of the one that was written: what a message is sent under
-    /// may be known later than all else in it.
+    /// Replaces the first word: the number under which a message is sent may be determined after
+    /// all other fields.
     ///
     /// # Panics
-    /// When the message does not begin with a word.
+    /// Panics if the message does not begin with a word.
     pub fn replace_first_word(&mut self, word: u32) {
         self.words[..4].copy_from_slice(&word.to_be_bytes());
     }
 
-    /// Gives the memory of the words back, to be written to anew.
+    /// Returns the memory of the words for reuse by another message.
     #[must_use]
     pub fn into_writer(mut self) -> Writer {
         self.words.clear();
@@ -79,14 +79,14 @@ impl Message {
     }
 }
 
-/// A message that was written before, such as a reply that was kept; it is not copied.
+/// Wraps an encoded message, such as a cached reply, without a copy.
 impl From<Bytes> for Message {
     fn from(message: Bytes) -> Self {
         Self { words: Vec::new(), payload: message, payload_at: 0 }
     }
 }
 
-/// A message that is being written.
+/// An encoder for a message.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
     message: Message,
@@ -99,19 +99,19 @@ impl Writer {
         Self::default()
     }
 
-    /// The number of bytes written so far.
+    /// Returns the number of bytes written so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.message.len()
     }
 
-    /// Whether nothing is written yet.
+    /// Returns true if the writer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.message.is_empty()
     }
 
-    /// Ends the writing.
+    /// Completes the message.
     #[must_use]
     pub fn finish(self) -> Message {
         self.message
@@ -136,17 +136,17 @@ impl Writer {
     /// Appends an opaque of variable length and its padding (RFC 4506 section 4.10).
     ///
     /// # Panics
-    /// When `bytes` has 4 GiB or more: no field of ours can be that long.
+    /// Panics if `bytes` has 4 GiB or more: no field of this project has that length.
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.fixed(bytes);
     }
 
-    /// Appends an opaque like [`Writer::opaque`]; a large one is carried apart and not copied.
-    /// A second large one in one message is copied.
+    /// Appends an opaque like [`Writer::opaque`]; a large one is stored separately and not copied.
+    /// A second large opaque in one message is copied.
     ///
     /// # Panics
-    /// As [`Writer::opaque`].
+    /// See [`Writer::opaque`].
     pub fn payload(&mut self, bytes: Bytes) {
         if bytes.len() < APART_BYTES_MIN || !self.message.payload.is_empty() {
             return self.opaque(&bytes);

@@ -1,4 +1,4 @@
-//! Reading a message.
+//! Decoding of messages.
 
 use core::fmt;
 
@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use super::padding;
 
-/// Why a message could not be read; there are no other causes.
+/// The complete set of decoding errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Error {
     /// The message ends before the value does.
     Short,
     /// A length is above the limit of its field.
     TooLong,
-    /// A word has a value that its type does not know.
+    /// A word has a value that is invalid for its type.
     BadValue,
-    /// Bytes follow where the message should end.
+    /// Bytes follow the end of the message.
     LeftOver,
 }
 
@@ -34,7 +34,7 @@ impl core::error::Error for Error {}
 
 /// A position in a received message.
 ///
-/// What is read borrows from the message, or shares it where it must outlive the reading.
+/// Decoded values borrow from the message, or share its buffer if they outlive the reader.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -42,26 +42,26 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the beginning of a message.
+    /// Returns a reader at the beginning of a message.
     #[must_use]
     pub fn new(message: &'a Bytes) -> Self {
         Self { rest: message, message: Some(message) }
     }
 
-    /// Starts at the beginning of bytes that cannot be shared, such as a part that was read from
-    /// a message before; what must outlive the reading is copied.
+    /// Returns a reader at the beginning of bytes that cannot be shared, such as a part of an
+    /// earlier message; [`Reader::shared`] copies these bytes.
     #[must_use]
     pub const fn of_part(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, message: None }
     }
 
-    /// The bytes that are not yet read.
+    /// Returns the remaining bytes.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The bytes that are not yet read, so that they may outlive the reading.
+    /// Returns the remaining bytes as a shared buffer that may outlive the reader.
     #[must_use]
     pub fn rest_shared(&self) -> Bytes {
         self.share(self.rest)
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes `length` bytes as they are, without padding.
+    /// Takes `length` bytes without padding.
     fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Error::Short)?;
         self.rest = rest;
@@ -113,8 +113,8 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Reads an opaque of variable length and its padding (RFC 4506 section 4.10). Padding that
-    /// is not zero is taken: some clients send what lay in memory there, and nothing is lost.
+    /// Reads an opaque of variable length and its padding (RFC 4506 section 4.10). Padding other
+    /// than zero is accepted: some clients do not clear it, and it carries no data.
     ///
     /// # Errors
     /// [`Error::TooLong`] above `limit` bytes, else [`Error::Short`].
@@ -129,20 +129,20 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Reads an opaque like [`Reader::opaque`], shared with the message so that it may outlive
-    /// the reading without a copy.
+    /// Reads an opaque like [`Reader::opaque`], shared with the message so that it may outlive the
+    /// reader without a copy.
     ///
     /// # Errors
-    /// As [`Reader::opaque`].
+    /// See [`Reader::opaque`].
     pub fn shared(&mut self, limit: u32) -> Result<Bytes, Error> {
         let bytes = self.opaque(limit)?;
         Ok(self.share(bytes))
     }
 
-    /// Ends the reading.
+    /// Checks that the message is complete.
     ///
     /// # Errors
-    /// [`Error::LeftOver`] when bytes are left.
+    /// [`Error::LeftOver`] if bytes remain.
     pub const fn finish(&self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(Error::LeftOver) }
     }

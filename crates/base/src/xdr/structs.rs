@@ -1,8 +1,8 @@
-//! Declarations that are their own codec.
+//! Declarations that produce their own codec.
 
-/// Declares structures whose fields, in order, are their encoding.
+/// Declares structures; the order of the fields is the encoding.
 ///
-/// A structure that borrows from the message has the lifetime `'a`; write it so.
+/// A structure that borrows from the message must use the lifetime name `'a`.
 #[macro_export]
 macro_rules! xdr_struct {
     ($(
@@ -31,7 +31,7 @@ macro_rules! xdr_struct {
     )*};
 }
 
-/// Declares closed sets of words; any other word is [`BadValue`](crate::xdr::Error::BadValue).
+/// Declares closed sets of numbers; any other number is [`BadValue`](crate::xdr::Error::BadValue).
 #[macro_export]
 macro_rules! xdr_enum {
     ($(

@@ -1,4 +1,4 @@
-//! The bytes are those of RFC 4506; each vector is checked both ways.
+//! Vectors from RFC 4506, each checked in both directions.
 
 #![expect(clippy::redundant_closure, reason = "a function's name does not fit all lifetimes")]
 
@@ -68,7 +68,7 @@ fn vector_both_ways() {
 }
 
 #[test]
-fn each_cause_is_told_apart() {
+fn each_cause_has_its_own_error() {
     for length in 0..MIXED.len() {
         assert_eq!(
             read(&MIXED[..length], |r| decode_all::<Mixed>(r)),
@@ -116,5 +116,5 @@ fn the_first_word_is_replaced_and_nothing_else() {
     assert_eq!(reader.opaque(u32::MAX).map(<[u8]>::len), Ok(PAYLOAD));
 }
 
-/// Above the size from which a payload is carried apart.
+/// Larger than the smallest size of a separate payload.
 const PAYLOAD: usize = 64 << 10;

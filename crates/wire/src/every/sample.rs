@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::portmap::rpcbind;
 use crate::{binding, mount, nfs2, nfs3, portmap, rpc};
 
-/// Where the words come from; zeros when there are no more.
+/// The source of words; zeros after the last word.
 pub(super) struct Source<'a>(pub(super) core::slice::Iter<'a, u32>);
 
 impl Source<'_> {
@@ -25,7 +25,7 @@ impl Source<'_> {
         self.word() as usize % bound
     }
 
-    /// Up to `limit` bytes: mostly few, sometimes just as many.
+    /// Returns up to `limit` bytes: usually few, sometimes exactly `limit`.
     fn slice(&mut self, limit: u32) -> &'static [u8] {
         static BYTES: [u8; 8192] = {
             let (mut bytes, mut at) = ([0; 8192], 0);
@@ -116,7 +116,7 @@ impl<Done: Sample, Status: Sample> Sample for Outcome<Done, Status> {
     }
 }
 
-/// Types around one value.
+/// Declares samples of types that wrap one value.
 macro_rules! wrapped {
     ($($name:path,)*) => {$(
         impl Sample for $name {
@@ -129,7 +129,7 @@ macro_rules! wrapped {
 
 wrapped!(Cookie, FileId, FileSystemId, Xid, nfs2::Cookie, nfs2::FileId, nfs2::Handle,);
 
-/// Types around borrowed bytes, with the most that they take.
+/// Declares samples of types that wrap borrowed bytes, with their length limits.
 macro_rules! borrowed {
     ($($name:ty: $limit:expr,)*) => {$(
         impl Sample for $name {
@@ -153,7 +153,7 @@ borrowed! {
     binding::Name<'static>: 255,
 }
 
-/// Types that list all their values.
+/// Declares samples of enums that list all their values.
 macro_rules! listed {
     ($($name:path,)*) => {$(
         impl Sample for $name {
@@ -175,7 +175,7 @@ listed! {
     rpc::AuthStatus,
 }
 
-/// Structures, by the names of their fields.
+/// Declares samples of structures, by the names of their fields.
 macro_rules! structures {
     ($($name:ty { $($field:ident)* })*) => {$(
         impl Sample for $name {
@@ -186,7 +186,7 @@ macro_rules! structures {
     )*};
 }
 
-// Behind the declarations that it uses.
+// Declared after the macros that it uses.
 mod leases;
 mod replica;
 
@@ -351,7 +351,7 @@ impl Sample for nfs3::mknod::Node {
     }
 }
 
-/// Without the words that stand for something else.
+/// Omits the number that stands for an unchanged time.
 impl Sample for nfs2::SetTime {
     fn sample(source: &mut Source<'_>) -> Self {
         match source.below(3) {
@@ -365,7 +365,7 @@ impl Sample for nfs2::SetTime {
     }
 }
 
-/// Without the words that stand for something else.
+/// Omits the numbers that stand for unchanged attributes.
 impl Sample for nfs2::SetAttributes {
     fn sample(source: &mut Source<'_>) -> Self {
         let mut word = || Option::sample(source).map(|word: u32| word & !1);

@@ -1,4 +1,4 @@
-//! The table is complete, and every decoder stands whatever it is given.
+//! Tests that the table is complete, and that every decoder withstands arbitrary bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,8 +14,8 @@ const LISTING: &str = concat!(
     include_str!("../../../../spec/binding.x"),
 );
 
-/// The procedures of a listing as (program, version, number, name): the words of numbers come
-/// after what they number, so each level waits for its own.
+/// Returns the procedures of a listing as (program, version, number, name). A number follows the
+/// items that it numbers, so each level collects its items until its number arrives.
 fn listed(listing: &'static str) -> Vec<(u32, u32, u32, &'static str)> {
     let (mut listed, mut program_start, mut version_start) = (Vec::new(), 0, 0);
     for line in listing.lines().map(str::trim) {
@@ -45,7 +45,7 @@ fn every_procedure_of_the_listing_is_in_the_table() {
     assert_eq!(table.len(), 6 + 9 + 13 + 18 + 22 + 7 + 8 + 6 + 25 + 28 + 3 + 21 + 5);
 }
 
-/// Draws a value, checks that it comes back from its bytes, and returns these.
+/// Draws a value, checks that its bytes decode to the same value, and returns the bytes.
 type Drawn = fn(&mut Source<'_>) -> Bytes;
 
 macro_rules! drawn {
@@ -84,7 +84,7 @@ macro_rules! messages {
 /// Every message of every procedure, and the heads.
 const MESSAGES: &[Drawn] = for_every_procedure!(messages);
 
-/// Words as messages have them: mostly small, some of them lengths that are too large.
+/// Words as in real messages: mostly small, some of them lengths above the limit.
 fn words(count: usize) -> impl Strategy<Value = Vec<u32>> {
     let word = prop_oneof![6 => 0_u32..12, 2 => any::<u32>(), 1 => Just(u32::MAX)];
     vec(word, 0..count)
@@ -135,10 +135,10 @@ impl Damage {
     }
 }
 
-/// Runs every decoder, and checks that the most memory that was ever in use is within what a
-/// message of this length warrants. The factor is that of READDIRPLUS: an entry of 32 bytes takes
-/// about 200 when it is read, and while a list grows it is there twice, the second time with as
-/// much room again. What is added is the little that the tests themselves and short lists take.
+/// Runs every decoder, and checks that the peak memory use is within a bound that depends on the
+/// message length. The factor is the one for READDIRPLUS: an entry of 32 bytes takes about 200
+/// bytes in memory, and a growing list exists twice, the second time with twice the capacity. The
+/// constant covers the tests themselves and short lists.
 fn decode_in_bounded_memory(bytes: &Bytes) {
     let most = allocation_counter::measure(|| decode_every(bytes)).bytes_max;
     let allowed = 24 * bytes.len() as u64 + 4096;
@@ -158,7 +158,7 @@ fn a_message_can_be_described() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(words in words(300)) {
+    fn encoded_values_decode_to_themselves(words in words(300)) {
         for message in MESSAGES {
             message(&mut Source(words.iter()));
         }
@@ -194,7 +194,7 @@ proptest! {
 
 #[test]
 fn lists_of_the_smallest_entries_are_harmless() {
-    // One more than a power of two: a list that doubles has most room to spare.
+    // One more than a power of two: a list that doubles its capacity then has the most spare room.
     let entries = |head: &[u32], entry: &[u32], tail: &[u32]| {
         let words = [head, &entry.repeat((1 << 15) + 1), tail].concat();
         words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>()

@@ -1,4 +1,4 @@
-//! APPEND, procedure 22: data to where the file ends when it is written.
+//! APPEND, procedure 22: writes data at the end of the file as of the time of the write.
 
 use bytes::Bytes;
 use leasehold_base::limits::TRANSFER_BYTES_MAX;
@@ -12,13 +12,13 @@ use crate::nfs3::{self, Handle, Wcc};
 /// The procedure's number.
 pub const NUMBER: u32 = 22;
 
-/// Which bytes go to the end of which file.
+/// The data to append to a file.
 #[doc(alias = "lease_append_args")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     /// The file.
     pub file: Handle,
-    /// How safe the data must be before the answer.
+    /// The stability that the data must have before the server replies.
     pub stability: Stability,
     /// The bytes.
     pub data: Bytes,
@@ -43,13 +43,13 @@ impl Encode for Data {
 }
 
 xdr_struct! {
-    /// What was written, and where.
+    /// The result of an append, with its offset.
     #[doc(alias = "lease_append_ok")]
     #[derive(Copy)]
     pub struct Appended {
-        /// Where in the file, in bytes.
+        /// The offset in the file, in bytes.
         pub offset: u64,
-        /// What was written.
+        /// The result of the write.
         pub written: nfs3::write::Done,
     }
 }
@@ -57,5 +57,5 @@ xdr_struct! {
 /// The arguments.
 pub type Args = Call<Data>;
 
-/// What was written, or the file before and after alone.
+/// The result of the append; in case of an error only the file before and after.
 pub type Reply = Answer<nfs3::Reply<Appended, Wcc>>;

@@ -1,4 +1,4 @@
-//! What the server calls on its clients: a program of its own, on the client's connection.
+//! The callback program, which the server calls on the client's connection.
 
 /// The program's number.
 pub const PROGRAM: u32 = super::PROGRAM + 1;
@@ -6,7 +6,7 @@ pub const PROGRAM: u32 = super::PROGRAM + 1;
 /// The program's version.
 pub const VERSION: u32 = 1;
 
-/// EVICT, procedure 1: leases are wanted back. The reply says that this was received.
+/// EVICT, procedure 1: the server recalls leases. The reply acknowledges only the receipt.
 pub mod evict {
     use leasehold_base::xdr_struct;
 
@@ -27,7 +27,7 @@ pub mod evict {
             pub serial: u64,
         }
 
-        /// Which leases are wanted back.
+        /// The leases to return.
         #[doc(alias = "evict_args")]
         pub struct Args {
             /// The epoch of the server.
@@ -37,11 +37,12 @@ pub mod evict {
         }
     }
 
-    /// That it was received.
+    /// Acknowledges the receipt.
     pub type Reply = ();
 }
 
-/// REPORT, procedure 2: size, times and mode are asked of the holder of a write lease, who keeps it.
+/// REPORT, procedure 2: requests size, times and mode from the holder of a write lease, which keeps
+/// the lease.
 pub mod report {
     use leasehold_base::xdr_struct;
 
@@ -52,7 +53,7 @@ pub mod report {
     pub const NUMBER: u32 = 2;
 
     xdr_struct! {
-        /// Of which lease.
+        /// The lease in question.
         #[doc(alias = "report_args")]
         #[derive(Copy)]
         pub struct Args {
@@ -62,16 +63,16 @@ pub mod report {
             pub lease: Lease,
         }
 
-        /// What the holder has set, beside the time of modification.
+        /// Attributes that the holder has set, in addition to the time of modification.
         #[derive(Copy)]
         pub struct Set {
-            /// Who may do what.
+            /// Permission bits.
             pub mode: u32,
             /// Last time the data was read.
             pub accessed: Time,
         }
 
-        /// What the holder knows better than the server.
+        /// Attributes for which the holder has newer values than the server.
         #[derive(Copy)]
         pub struct Now {
             /// Size in bytes.
@@ -80,12 +81,12 @@ pub mod report {
             pub modified: Time,
             /// Last time data or attributes were changed.
             pub changed: Time,
-            /// What it has set that the server does not have.
+            /// Attributes that the holder has set and not yet sent to the server.
             pub set: Option<Set>,
         }
     }
 
-    /// What the holder knows, or nothing when it does not hold the lease any more.
+    /// The holder's attributes, or nothing if the client no longer holds the lease.
     #[doc(alias = "report_ok")]
     pub type Reply = Option<Now>;
 }

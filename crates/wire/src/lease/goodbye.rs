@@ -1,11 +1,12 @@
-//! GOODBYE, procedure 25: a client gives back all that it has and is not waited for.
+//! GOODBYE, procedure 25: the client returns all leases, and the server no longer waits for the
+//! client.
 
 use super::{Answer, Caller};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 25;
 
-/// Who calls.
+/// The caller.
 pub type Args = Caller;
 
 /// The results, of which there are none.

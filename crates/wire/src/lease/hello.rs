@@ -1,4 +1,4 @@
-//! HELLO, procedure 23: a client says who it is, and learns the server's epoch and terms.
+//! HELLO, procedure 23: the client identifies itself, and receives the server's epoch and terms.
 
 use leasehold_base::xdr_struct;
 
@@ -8,36 +8,38 @@ use super::{Answer, ClientName};
 pub const NUMBER: u32 = 23;
 
 xdr_struct! {
-    /// Who calls.
+    /// The identity of the client.
     #[doc(alias = "hello_args")]
     #[derive(Copy)]
     pub struct Args<'a> {
         /// The client.
         pub client: [u8; 16],
-        /// Its instance.
+        /// Its incarnation.
         pub instance: u64,
-        /// What it calls itself.
+        /// Its display name.
         pub name: ClientName<'a>,
     }
 
-    /// What the client has to know of the server.
+    /// The server's parameters for clients.
     #[doc(alias = "hello_ok")]
     #[derive(Copy)]
     pub struct Welcome {
         /// The epoch.
         pub epoch: u64,
-        /// Whether leases of before the last start are waited for.
+        /// True during the grace period, in which the server waits for leases from before its last
+        /// start.
         pub recovering: bool,
-        /// The term that is granted when none is asked for, in milliseconds.
+        /// The default term of a lease, in milliseconds.
         pub default_term_ms: u32,
-        /// The longest term that is granted, in milliseconds.
+        /// The longest term of a lease, in milliseconds.
         pub longest_term_ms: u32,
-        /// How long the server waits for more writes after a lease has run out, in milliseconds.
+        /// The write slack, in milliseconds: the time for which the server waits for more writes
+        /// after a lease has expired.
         pub write_slack_ms: u32,
-        /// How differently the clocks of both may run, in millionths.
+        /// The largest relative drift between the two clocks, in millionths.
         pub drift_ppm: u32,
-        /// Whether names are leased: directories, and all else that is no regular file. If not, what
-        /// is known of those is good by time alone.
+        /// True if the server grants leases on directories and other objects that are not regular
+        /// files. If false, the client caches these objects by timeouts alone.
         pub leases_names: bool,
     }
 }

@@ -1,5 +1,6 @@
-//! LAYOUT, procedure 26: gives a layout back. An earlier version of the program answered where a
-//! file's data lies; OBJECTS does so now, and LAYOUT names no objects.
+//! LAYOUT, procedure 26: returns a layout to the server. In an earlier version of the program, the
+//! reply contained the location of a file's data; OBJECTS has replaced this use, and the reply to
+//! LAYOUT names no objects.
 
 use leasehold_base::xdr_struct;
 
@@ -11,13 +12,13 @@ use crate::nfs3::{self, Handle};
 pub const NUMBER: u32 = 26;
 
 xdr_struct! {
-    /// Which file, and what for.
+    /// The file, and the purpose.
     #[doc(alias = "lease_layout_args")]
     #[derive(Copy)]
     pub struct Wanted {
         /// The file.
         pub file: Handle,
-        /// What its data is wanted for; none where it is given back.
+        /// The purpose of the access; `None` if the client returns the layout.
         pub kind: Option<Kind>,
     }
 
@@ -25,27 +26,27 @@ xdr_struct! {
     #[doc(alias = "lease_layout_object")]
     #[derive(Copy)]
     pub struct Object {
-        /// The server's address, of version 6; one of version 4 as it is mapped there.
+        /// The server's IPv6 address, or a mapped IPv4 address.
         pub host: [u8; 16],
         /// Its port.
         pub port: u32,
         /// The object there.
         pub object: Handle,
-        /// What a WRITE there is answered with, as long as the server has lost nothing.
+        /// The write verifier of the server as long as it has lost no data.
         pub verifier: [u8; 8],
     }
 
-    /// Where a file's data lies.
+    /// The location of a file's data.
     #[doc(alias = "lease_layout_ok")]
     pub struct Layout {
         /// Bytes of a stripe.
         pub unit: u32,
-        /// User and group by whom objects are written, and the group by which they are read.
+        /// The user and group that may write the objects, and the group that may read them.
         pub owner: u32,
-        /// What a COMMIT of the file is answered with, as long as no server of an object has lost
-        /// anything.
+        /// The write verifier in replies to COMMIT of the file as long as no server of an object
+        /// has lost data.
         pub verifier: [u8; 8],
-        /// The objects in the order of the stripes; none where there is nowhere to go.
+        /// The objects in the order of the stripes; empty if direct access is not possible.
         pub objects: List<Object>,
     }
 }
@@ -53,5 +54,5 @@ xdr_struct! {
 /// The arguments.
 pub type Args = Call<Wanted>;
 
-/// Where the data lies.
+/// The location of the data.
 pub type Reply = Answer<nfs3::Reply<Layout, ()>>;

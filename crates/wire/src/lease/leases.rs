@@ -1,4 +1,4 @@
-//! LEASE, procedure 24: some leases are asked for or renewed, some given back or vacated.
+//! LEASE, procedure 24: requests, renews, returns and vacates leases.
 
 use leasehold_base::{xdr_enum, xdr_struct};
 
@@ -9,38 +9,39 @@ use crate::nfs3::{Attributes, Handle};
 /// The procedure's number.
 pub const NUMBER: u32 = 24;
 
-/// How many leases one call asks for at most, and how many leases the call gives back. A server
-/// does all these leases at one time, and answers no other client meanwhile: less than a
-/// millisecond.
+/// The largest number of leases that one call requests, and the largest number that it returns. A
+/// server processes the call in one step, and serves no other client for less than a millisecond.
 pub const AT_ONCE_MAX: usize = 256;
 
 xdr_enum! {
-    /// How far a client is since the server was started anew.
+    /// The progress of a client's recovery after a restart of the server.
     #[doc(alias = "lease_progress")]
     pub enum Progress {
-        /// It may still reclaim leases.
+        /// The client may still reclaim leases.
         Reclaiming = 0,
-        /// It has reclaimed all that it holds.
+        /// The client has reclaimed all its leases.
         Reclaimed = 1,
-        /// It has also brought back what it changed under leases that it does not hold any more.
+        /// The client has also written back all changes that it made under leases it no longer
+        /// holds.
         Recovered = 2,
     }
 }
 
 xdr_struct! {
-    /// A lease that is wanted.
+    /// A requested lease.
     #[doc(alias = "lease_wanted")]
     #[derive(Copy)]
     pub struct Wanted {
         /// The object.
         pub object: Handle,
-        /// What is asked for.
+        /// The requested terms.
         pub terms: Terms,
-        /// Whether it is held by the client's own clock, from before a restart of the server.
+        /// True if the lease is from before a restart of the server and is still valid by the
+        /// client's clock.
         pub reclaim: bool,
     }
 
-    /// A lease that is given back or vacated.
+    /// A lease that the client returns or vacates.
     #[doc(alias = "lease_returned")]
     #[derive(Copy)]
     pub struct Returned {
@@ -48,28 +49,28 @@ xdr_struct! {
         pub object: Handle,
         /// The lease's number.
         pub serial: u64,
-        /// How the object is still open.
+        /// The client's remaining opens of the object.
         pub open: Open,
     }
 
-    /// Leases that are wanted and leases that are not.
+    /// Requested and returned leases.
     #[doc(alias = "lease_args")]
     pub struct Args {
-        /// Who calls.
+        /// The caller.
         pub caller: Caller,
-        /// Leases that are asked for or renewed.
+        /// The leases to grant or renew.
         pub wanted: UpTo<Wanted, AT_ONCE_MAX>,
-        /// Leases that are given back.
+        /// The returned leases.
         pub returned: UpTo<Returned, AT_ONCE_MAX>,
-        /// How far the client is since the server was started anew.
+        /// The progress of the client's recovery after a restart of the server.
         pub progress: Progress,
     }
 
-    /// A lease that was granted.
+    /// A granted lease.
     #[doc(alias = "lease_held")]
     #[derive(Copy)]
     pub struct Held {
-        /// Which of those that were wanted, counted from zero.
+        /// The index of the lease among the requested leases, from zero.
         pub place: u32,
         /// The lease.
         pub grant: Grant,
@@ -77,10 +78,10 @@ xdr_struct! {
         pub attributes: Option<Attributes>,
     }
 
-    /// The leases that were granted.
+    /// The granted leases.
     #[doc(alias = "lease_ok")]
     pub struct AllHeld {
-        /// Those of which it could be done.
+        /// The subset of the requested leases that the server granted.
         pub held: List<Held>,
     }
 }

@@ -1,5 +1,5 @@
-//! OBJECTS, procedure 27: where a file's data lies, and the user and the group that a client goes there
-//! as.
+//! OBJECTS, procedure 27: returns the location of a file's data, and the user and group for direct
+//! access by the client.
 
 use leasehold_base::xdr_struct;
 
@@ -22,19 +22,19 @@ xdr_struct! {
         pub kind: Kind,
     }
 
-    /// Where a file's data lies.
+    /// The location of a file's data.
     #[doc(alias = "lease_objects_ok")]
     pub struct Layout {
         /// Bytes of a stripe.
         pub unit: u32,
-        /// The user that the client calls the servers of the objects as.
+        /// The user in the client's calls to the servers of the objects.
         pub user: u32,
-        /// The group that the client calls the servers of the objects as.
+        /// The group in the client's calls to the servers of the objects.
         pub group: u32,
-        /// The verifier of the answer to a COMMIT of the file, as long as no server of an object
-        /// has lost anything.
+        /// The write verifier in the reply to a COMMIT of the file as long as no server of an
+        /// object has lost data.
         pub verifier: [u8; 8],
-        /// The objects in the order of the stripes; none where no object is to be called.
+        /// The objects in the order of the stripes; empty if direct access is not possible.
         pub objects: List<Object>,
     }
 }
@@ -42,5 +42,5 @@ xdr_struct! {
 /// The arguments.
 pub type Args = Call<Wanted>;
 
-/// Where the data lies.
+/// The location of the data.
 pub type Reply = Answer<nfs3::Reply<Layout, ()>>;

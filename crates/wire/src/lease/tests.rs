@@ -1,4 +1,4 @@
-//! The messages byte for byte, as `spec/lease.x` has them.
+//! Each message is compared byte for byte with `spec/lease.x`.
 
 use bytes::Bytes;
 
@@ -76,7 +76,7 @@ fn an_answer_has_grants_and_changes_before_the_results() {
 }
 
 #[test]
-fn why_a_call_had_no_effect() {
+fn errors_have_no_results() {
     vector!(getattr::Reply::Epoch(4), "00000001 0000000000000004");
     vector!(getattr::Reply::Instance(8), "00000002 0000000000000008");
     vector!(getattr::Reply::Unknown, "00000003");
@@ -196,7 +196,7 @@ fn objects() {
 }
 
 #[test]
-fn what_the_server_calls() {
+fn callback_messages() {
     let lease = evict::Lease { object: handle(), serial: 9 };
     vector!(
         evict::Args { epoch: 3, leases: List(vec![lease]) },

@@ -1,4 +1,4 @@
-//! WRITE, procedure 7: data to a file, and attributes behind it.
+//! WRITE, procedure 7: writes data to a file, and then sets attributes.
 
 use leasehold_base::xdr_struct;
 
@@ -8,12 +8,12 @@ use crate::nfs3::{self, SetAttributes};
 pub use nfs3::write::NUMBER;
 
 xdr_struct! {
-    /// WRITE, and what is set behind it.
+    /// The arguments of WRITE, and attributes to set after the write.
     #[doc(alias = "lease_write_args")]
     pub struct Merged {
-        /// What is set.
+        /// The attributes to set.
         pub attributes: SetAttributes,
-        /// The data and where it goes.
+        /// The data and its offset.
         pub write: nfs3::write::Args,
     }
 }

@@ -1,4 +1,4 @@
-//! MNT, procedure 1: the handle of a directory (RFC 1813 5.2.1).
+//! MNT, procedure 1: returns the handle of a directory (RFC 1813 5.2.1).
 
 use core::num::NonZeroU32;
 
@@ -13,24 +13,24 @@ use crate::{nfs2, nfs3};
 /// The procedure's number.
 pub const NUMBER: u32 = 1;
 
-/// Which directory.
+/// The directory.
 pub type Args<'a> = Path<'a>;
 
-/// What version 3 answers.
+/// The reply of version 3.
 #[doc(alias = "mountres3")]
 pub type Reply = Outcome<Done, Status>;
 
-/// What versions 1 and 2 answer.
+/// The reply of versions 1 and 2.
 #[doc(alias = "fhstatus")]
 pub type OldReply = Outcome<nfs2::Handle, ErrorNumber>;
 
 xdr_struct! {
-    /// The directory, and how its files may be used.
+    /// The directory, and the accepted flavours of authentication.
     #[doc(alias = "mountres3_ok")]
     pub struct Done {
         /// The directory.
         pub directory: nfs3::Handle,
-        /// Authentication that is accepted, the best first.
+        /// Accepted authentication flavours, the preferred one first.
         pub flavors: Flavors,
     }
 }
@@ -59,7 +59,7 @@ impl Encode for Flavors {
 }
 
 xdr_enum! {
-    /// Why version 3 failed (RFC 1813 5.1.5).
+    /// The error codes of version 3 (RFC 1813 5.1.5).
     #[doc(alias = "mountstat3")]
     pub enum Status {
         /// Not owner.
@@ -92,7 +92,7 @@ xdr_enum! {
     }
 }
 
-/// Why versions 1 and 2 failed: an error number of Unix (RFC 1094 A.4.2).
+/// The error code of versions 1 and 2: an error number of Unix (RFC 1094 A.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorNumber(pub NonZeroU32);
 
@@ -108,7 +108,7 @@ impl Encode for ErrorNumber {
     }
 }
 
-/// Most statuses of version 3 are error numbers of Unix; the others are an I/O error.
+/// Most statuses of version 3 are error numbers of Unix; all others map to an I/O error.
 impl From<Status> for ErrorNumber {
     fn from(status: Status) -> Self {
         let number = match status {

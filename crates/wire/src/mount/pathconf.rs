@@ -1,5 +1,5 @@
-//! PATHCONF, procedure 7 of version 2: limits of a directory, as POSIX has them. No RFC describes
-//! it; the layout is that of the interface definition that servers are built from.
+//! PATHCONF, procedure 7 of version 2: returns the POSIX limits of a directory. No RFC describes
+//! it; the layout is from the interface definition that servers use.
 
 use leasehold_base::xdr_struct;
 
@@ -8,7 +8,7 @@ use super::Path;
 /// The procedure's number.
 pub const NUMBER: u32 = 7;
 
-/// Which directory.
+/// The directory.
 pub type Args<'a> = Path<'a>;
 
 xdr_struct! {
@@ -26,16 +26,16 @@ xdr_struct! {
         pub name_bytes_max: u32,
         /// The longest path, in bytes.
         pub path_bytes_max: u32,
-        /// What is written to a pipe in one piece, in bytes.
+        /// The number of bytes that a write to a pipe transfers atomically.
         pub pipe_bytes: u32,
         /// The character that switches a control character off.
         #[doc(alias = "pc_vdisable")]
         pub disabling_character: u32,
-        /// Without meaning.
+        /// Ignored.
         pub unused: u32,
-        /// Which of the values hold, first word.
+        /// The mask of valid fields, first word.
         pub mask: u32,
-        /// Which of the values hold, second word.
+        /// The mask of valid fields, second word.
         pub mask_more: u32,
     }
 }

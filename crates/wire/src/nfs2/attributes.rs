@@ -1,4 +1,4 @@
-//! What is known of an object, and what may be changed of it (RFC 1094 2.3.2 to 2.3.6).
+//! Attributes of objects, and changes of attributes (RFC 1094 2.3.2 to 2.3.6).
 
 use leasehold_base::units::FileTime;
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
@@ -10,7 +10,7 @@ xdr_enum! {
     /// The kinds of objects (RFC 1094 2.3.2).
     #[doc(alias = "ftype")]
     pub enum FileType {
-        /// Neither of the others; with the mode's type bits 0140000, a socket.
+        /// None of the other kinds; with the mode's type bits 0140000, a socket.
         NonFile = 0,
         /// Regular file.
         Regular = 1,
@@ -22,9 +22,9 @@ xdr_enum! {
         CharacterDevice = 4,
         /// Symbolic link.
         Symlink = 5,
-        /// Socket. The RFC does not have it, servers send it.
+        /// Socket. The RFC does not define this value; servers send it.
         Socket = 6,
-        /// Named pipe. The RFC does not have it, servers send it.
+        /// Named pipe. The RFC does not define this value; servers send it.
         Fifo = 8,
     }
 }
@@ -44,9 +44,9 @@ xdr_struct! {
     #[doc(alias = "fattr")]
     #[derive(Copy)]
     pub struct Attributes {
-        /// What kind of object it is.
+        /// The kind of object.
         pub file_type: FileType,
-        /// Permission bits, and above them the kind of object once more.
+        /// Permission bits, and above them the kind of object again.
         pub mode: u32,
         /// Number of names.
         pub link_count: u32,
@@ -78,17 +78,17 @@ xdr_struct! {
 /// The encoded size of [`Attributes`], in bytes.
 pub const ATTRIBUTES_BYTES: u32 = 68;
 
-/// The word of what is not to be changed: -1.
+/// The number for an attribute that does not change: -1.
 const KEEP: u32 = u32::MAX;
 
-/// What some clients put for a mode that is not to be changed.
+/// The number that some clients send for an unchanged mode.
 const KEEP_MODE: u32 = 0xffff;
 
-/// The microseconds that stand for the server's time: no RFC has the convention, every client
-/// follows it.
+/// The microseconds that stand for the server's time: no RFC defines the convention, but every
+/// client uses it.
 const NOW_MICROSECONDS: u32 = 1_000_000;
 
-/// How a time is to be changed. One with -1 for seconds or microseconds cannot be set.
+/// The change of a time. A time with -1 for seconds or microseconds cannot be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
     /// Not at all.
@@ -122,8 +122,8 @@ impl Encode for SetTime {
     }
 }
 
-/// Which attributes are to be changed, and to what. The number -1 cannot be set, nor the mode
-/// 0xffff: they stand for what is kept (RFC 1094 2.3.6).
+/// The attributes to change, and their new values. The number -1 and the mode 0xffff cannot be set,
+/// because they stand for unchanged attributes (RFC 1094 2.3.6).
 #[doc(alias = "sattr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
@@ -168,7 +168,8 @@ impl Encode for SetAttributes {
 /// The last microsecond of a second.
 const MICROSECONDS_MAX: u32 = 999_999;
 
-/// Seconds are 32 bits without a sign on the wire: what lies outside is the nearest end.
+/// Seconds are unsigned 32-bit numbers on the wire: values outside of the range become the nearest
+/// limit.
 impl From<FileTime> for Time {
     fn from(time: FileTime) -> Self {
         match u32::try_from(time.seconds) {
@@ -179,7 +180,7 @@ impl From<FileTime> for Time {
     }
 }
 
-/// Nothing on the wire keeps microseconds within their second: more of them are its end.
+/// A message may contain more than 999,999 microseconds: such values become the limit.
 impl From<Time> for FileTime {
     fn from(time: Time) -> Self {
         Self {

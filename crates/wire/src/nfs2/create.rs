@@ -8,13 +8,13 @@ use super::{DirectoryArgs, Found, SetAttributes};
 pub const NUMBER: u32 = 9;
 
 xdr_struct! {
-    /// What is to be made, by CREATE and by MKDIR.
+    /// The object that CREATE or MKDIR makes.
     #[doc(alias = "createargs")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// Where it is to be.
+        /// The directory and the name of the new object.
         pub place: DirectoryArgs<'a>,
-        /// The attributes that it is to have.
+        /// The attributes of the new object.
         pub attributes: SetAttributes,
     }
 }

@@ -1,11 +1,11 @@
-//! GETATTR, procedure 1: the attributes of an object (RFC 1094 2.2.2).
+//! GETATTR, procedure 1: returns the attributes of an object (RFC 1094 2.2.2).
 
 use super::{Attributes, Handle};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 1;
 
-/// Which object.
+/// The object.
 pub type Args = Handle;
 
 /// The attributes.

@@ -1,4 +1,4 @@
-//! LINK, procedure 12: gives an object one more name (RFC 1094 2.2.13).
+//! LINK, procedure 12: adds a name to an object (RFC 1094 2.2.13).
 
 use leasehold_base::xdr_struct;
 
@@ -8,19 +8,19 @@ use super::{DirectoryArgs, Handle};
 pub const NUMBER: u32 = 12;
 
 xdr_struct! {
-    /// Which object, and its further name.
+    /// The object, and its additional name.
     #[doc(alias = "linkargs")]
     #[derive(Copy)]
     pub struct Args<'a> {
         /// The object.
         pub file: Handle,
-        /// The name that it is to have as well.
+        /// The additional name.
         pub link: DirectoryArgs<'a>,
     }
 }
 
-/// Whether it was done.
+/// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Nothing but that it was done.
+/// Empty.
 pub type Done = ();

@@ -1,11 +1,11 @@
-//! LOOKUP, procedure 4: the object of a name (RFC 1094 2.2.5).
+//! LOOKUP, procedure 4: returns the object with a name (RFC 1094 2.2.5).
 
 use super::{DirectoryArgs, Found};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 4;
 
-/// Which name in which directory.
+/// The name and its directory.
 pub type Args<'a> = DirectoryArgs<'a>;
 
 /// The object.

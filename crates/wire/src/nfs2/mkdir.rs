@@ -5,7 +5,7 @@ use super::{Found, create};
 /// The procedure's number.
 pub const NUMBER: u32 = 14;
 
-/// Which directory: as CREATE has it.
+/// The directory to make, with the arguments of CREATE.
 #[doc(alias = "createargs")]
 pub type Args<'a> = create::Args<'a>;
 

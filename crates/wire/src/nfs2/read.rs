@@ -1,4 +1,4 @@
-//! READ, procedure 6: data of a file (RFC 1094 2.2.7).
+//! READ, procedure 6: returns data of a file (RFC 1094 2.2.7).
 
 use bytes::Bytes;
 use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
@@ -11,17 +11,17 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 6;
 
 xdr_struct! {
-    /// Which bytes of which file.
+    /// The range of the file.
     #[doc(alias = "readargs")]
     #[derive(Copy)]
     pub struct Args {
         /// The file.
         pub file: Handle,
-        /// Where in the file, in bytes.
+        /// The offset in the file, in bytes.
         pub offset: u32,
-        /// How many bytes at most.
+        /// The largest number of bytes.
         pub count: u32,
-        /// Without meaning.
+        /// Ignored.
         pub total_count: u32,
     }
 }
@@ -33,7 +33,7 @@ pub type Reply = super::Reply<Done>;
 /// The data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The file afterwards.
+    /// The attributes of the file after the read.
     pub attributes: Attributes,
     /// The bytes.
     pub data: Bytes,

@@ -1,4 +1,4 @@
-//! READDIR, procedure 16: names and numbers in a directory (RFC 1094 2.2.17).
+//! READDIR, procedure 16: returns names and numbers in a directory (RFC 1094 2.2.17).
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::xdr_struct;
@@ -10,15 +10,15 @@ use crate::list::List;
 pub const NUMBER: u32 = 16;
 
 xdr_struct! {
-    /// Which part of which directory.
+    /// The directory, and the position of the listing.
     #[doc(alias = "readdirargs")]
     #[derive(Copy)]
     pub struct Args {
         /// The directory.
         pub directory: Handle,
-        /// The entry behind which to begin; zero begins at the start.
+        /// The cookie of the last entry that the client has; zero begins at the start.
         pub cookie: Cookie,
-        /// How many bytes of entries are wanted at most.
+        /// The largest number of bytes of entries.
         pub count: u32,
     }
 
@@ -30,7 +30,7 @@ xdr_struct! {
         pub file_id: FileId,
         /// The name.
         pub name: Name<'a>,
-        /// Where a listing goes on behind it.
+        /// The cookie with which the client continues the listing after this entry.
         pub cookie: Cookie,
     }
 }
@@ -39,17 +39,17 @@ xdr_struct! {
 #[doc(alias = "readdirres")]
 pub type Reply<Entries> = super::Reply<Done<Entries>>;
 
-/// What a client reads.
+/// The listing as the client decodes it.
 pub type Listing<'a> = Reply<List<Entry<'a>>>;
 
-/// A part of the directory: `Entries` is a [`List`] of [`Entry`] to a client,
-/// and to a server whatever encodes as one, such as [`ListOf`](crate::list::ListOf).
+/// A part of the directory. `Entries` is a [`List`] of [`Entry`] for a client, and for a server any
+/// type with the same encoding, such as [`ListOf`](crate::list::ListOf).
 #[doc(alias = "readdirok")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done<Entries> {
     /// The entries.
     pub entries: Entries,
-    /// Whether they reach to the end of the directory.
+    /// True if the entries reach the end of the directory.
     pub end: bool,
 }
 

@@ -1,16 +1,16 @@
-//! READLINK, procedure 5: what a symbolic link says (RFC 1094 2.2.6).
+//! READLINK, procedure 5: returns the target of a symbolic link (RFC 1094 2.2.6).
 
 use super::{Handle, Path};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 5;
 
-/// Which link.
+/// The link.
 pub type Args = Handle;
 
-/// What the link says.
+/// The target of the link.
 #[doc(alias = "readlinkres")]
 pub type Reply<'a> = super::Reply<Done<'a>>;
 
-/// What the link says.
+/// The target of the link.
 pub type Done<'a> = Path<'a>;

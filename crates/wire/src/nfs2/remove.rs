@@ -1,15 +1,15 @@
-//! REMOVE, procedure 10: removes a name of anything but a directory (RFC 1094 2.2.11).
+//! REMOVE, procedure 10: removes a name of an object that is not a directory (RFC 1094 2.2.11).
 
 use super::DirectoryArgs;
 
 /// The procedure's number.
 pub const NUMBER: u32 = 10;
 
-/// Which name in which directory.
+/// The name and its directory.
 pub type Args<'a> = DirectoryArgs<'a>;
 
-/// Whether it was done.
+/// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Nothing but that it was done.
+/// Empty.
 pub type Done = ();

@@ -1,4 +1,4 @@
-//! RENAME, procedure 11: gives an object another name (RFC 1094 2.2.12).
+//! RENAME, procedure 11: changes the name of an object (RFC 1094 2.2.12).
 
 use leasehold_base::xdr_struct;
 
@@ -8,19 +8,19 @@ use super::DirectoryArgs;
 pub const NUMBER: u32 = 11;
 
 xdr_struct! {
-    /// Which object, and its new name.
+    /// The object, and its new name.
     #[doc(alias = "renameargs")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// The name that it has.
+        /// The old name.
         pub from: DirectoryArgs<'a>,
-        /// The name that it is to have.
+        /// The new name.
         pub to: DirectoryArgs<'a>,
     }
 }
 
-/// Whether it was done.
+/// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Nothing but that it was done.
+/// Empty.
 pub type Done = ();

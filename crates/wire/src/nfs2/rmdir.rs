@@ -5,11 +5,11 @@ use super::DirectoryArgs;
 /// The procedure's number.
 pub const NUMBER: u32 = 15;
 
-/// Which name in which directory.
+/// The name and its directory.
 pub type Args<'a> = DirectoryArgs<'a>;
 
-/// Whether it was done.
+/// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Nothing but that it was done.
+/// Empty.
 pub type Done = ();

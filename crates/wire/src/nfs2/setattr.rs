@@ -8,20 +8,20 @@ use super::{Attributes, Handle, SetAttributes};
 pub const NUMBER: u32 = 2;
 
 xdr_struct! {
-    /// What is to be changed of which object.
+    /// The object, and the new attributes.
     #[doc(alias = "sattrargs")]
     #[derive(Copy)]
     pub struct Args {
         /// The object.
         pub object: Handle,
-        /// What is to be changed.
+        /// The new attributes.
         pub attributes: SetAttributes,
     }
 }
 
-/// The attributes afterwards.
+/// The attributes after the change.
 #[doc(alias = "attrstat")]
 pub type Reply = super::Reply<Done>;
 
-/// The attributes afterwards.
+/// The attributes after the change.
 pub type Done = Attributes;

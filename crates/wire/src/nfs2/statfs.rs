@@ -1,4 +1,4 @@
-//! STATFS, procedure 17: room on a file system (RFC 1094 2.2.18).
+//! STATFS, procedure 17: returns the size and free space of a file system (RFC 1094 2.2.18).
 
 use leasehold_base::xdr_struct;
 
@@ -10,12 +10,12 @@ pub const NUMBER: u32 = 17;
 /// An object of the file system.
 pub type Args = Handle;
 
-/// The room.
+/// The size and free space.
 #[doc(alias = "statfsres")]
 pub type Reply = super::Reply<Done>;
 
 xdr_struct! {
-    /// The room.
+    /// The size and free space.
     #[derive(Copy)]
     pub struct Done {
         /// The best size of a READ or WRITE, in bytes.
@@ -29,7 +29,7 @@ xdr_struct! {
         /// Free blocks.
         #[doc(alias = "bfree")]
         pub free_blocks: u32,
-        /// Free blocks that the unprivileged may use.
+        /// Free blocks that unprivileged users may use.
         #[doc(alias = "bavail")]
         pub available_blocks: u32,
     }

@@ -8,21 +8,21 @@ use super::{DirectoryArgs, Path, SetAttributes};
 pub const NUMBER: u32 = 13;
 
 xdr_struct! {
-    /// Which link, and what it says.
+    /// The link, and its target.
     #[doc(alias = "symlinkargs")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// Where the link is to be.
+        /// The directory and the name of the link.
         pub place: DirectoryArgs<'a>,
-        /// Where it is to lead.
+        /// The target of the link.
         pub target: Path<'a>,
-        /// The attributes that it is to have.
+        /// The attributes of the link.
         pub attributes: SetAttributes,
     }
 }
 
-/// Whether it was done.
+/// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Nothing but that it was done.
+/// Empty.
 pub type Done = ();

@@ -1,4 +1,4 @@
-//! Every message of the version, byte for byte as RFC 1094 has it.
+//! Each message of the version is compared byte for byte with RFC 1094.
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
@@ -8,7 +8,7 @@ use super::*;
 use crate::list::List;
 use crate::testing::{bytes, encoded};
 
-/// Attributes with a value of its own in every field.
+/// Attributes with a distinct value in each field.
 const ATTRIBUTES: Attributes = Attributes {
     file_type: FileType::Regular,
     mode: 0o100_644,
@@ -30,7 +30,7 @@ const ATTRIBUTES: Attributes = Attributes {
 const FATTR: &str = "00000001 000081a4 00000002 000003e8 00000064 00000102 00002000 00000801
     00000003 0000aabb 0000ccdd 00000001 00000002 00000003 00000004 00000005 00000006";
 
-/// What is to be set, with each way of setting a time.
+/// Attributes to set, with each way of setting a time.
 const SET: SetAttributes = SetAttributes {
     mode: Some(0o644),
     uid: None,
@@ -43,7 +43,7 @@ const SET: SetAttributes = SetAttributes {
 /// The bytes of [`SET`].
 const SATTR: &str = "000001a4 ffffffff 00000064 00000000 00000000 000f4240 00000009 0000000a";
 
-/// The bytes of attributes of which none is to be set.
+/// The bytes of `SetAttributes` that changes nothing.
 const KEEP: &str = "ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff";
 
 const HANDLE: Handle = Handle([7; 32]);
@@ -54,7 +54,7 @@ const FH: &str = "0707070707070707 0707070707070707 0707070707070707 07070707070
 /// A name in a directory.
 const PLACE: DirectoryArgs<'static> = DirectoryArgs { directory: HANDLE, name: Name(b"foo") };
 
-/// The name's bytes, which stand behind those of the directory.
+/// The name's bytes, which follow the bytes of the directory.
 const NAME: &str = "00000003 'foo' 00";
 
 #[test]
@@ -75,7 +75,7 @@ fn setattr() {
 }
 
 #[test]
-fn what_clients_put_for_nothing_and_for_the_time_of_the_server() {
+fn clients_encode_unchanged_attributes_and_server_time() {
     let read = |message: &str| SetAttributes::decode(&mut Reader::new(&bytes(message)));
     let nothing = Ok(SetAttributes::default());
     let mode_of_16_bits = "0000ffff ffffffff ffffffff ffffffff";
@@ -219,7 +219,7 @@ fn statuses_and_kinds_are_numbered_as_in_the_standard() {
 }
 
 #[test]
-fn times_outside_what_the_other_side_can_hold_are_its_ends() {
+fn times_outside_of_the_wire_range_become_its_limits() {
     let time = |seconds, microseconds| Time { seconds, microseconds };
     let file_time = |seconds, nanoseconds| FileTime { seconds, nanoseconds };
     assert_eq!(Time::from(file_time(5, 6999)), time(5, 6));

@@ -1,4 +1,4 @@
-//! WRITE, procedure 8: data to a file (RFC 1094 2.2.9).
+//! WRITE, procedure 8: writes data to a file (RFC 1094 2.2.9).
 
 use bytes::Bytes;
 use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
@@ -9,17 +9,17 @@ use super::{Attributes, Handle};
 /// The procedure's number.
 pub const NUMBER: u32 = 8;
 
-/// Which bytes go where.
+/// The data and its place in a file.
 #[doc(alias = "writeargs")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// The file.
     pub file: Handle,
-    /// Without meaning.
+    /// Ignored.
     pub begin_offset: u32,
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u32,
-    /// Without meaning.
+    /// Ignored.
     pub total_count: u32,
     /// The bytes.
     pub data: Bytes,
@@ -47,9 +47,9 @@ impl Encode for Args {
     }
 }
 
-/// The attributes afterwards.
+/// The attributes after the write.
 #[doc(alias = "attrstat")]
 pub type Reply = super::Reply<Done>;
 
-/// The attributes afterwards.
+/// The attributes after the write.
 pub type Done = Attributes;

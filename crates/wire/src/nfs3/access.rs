@@ -1,4 +1,4 @@
-//! ACCESS, procedure 4: what the caller may do with an object (RFC 1813 3.3.4).
+//! ACCESS, procedure 4: returns the caller's permissions for an object (RFC 1813 3.3.4).
 
 use leasehold_base::xdr_struct;
 
@@ -8,8 +8,8 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 4;
 
 flags! {
-    /// Kinds of access. A bit that has no name here is not known to be allowed, so reading drops
-    /// it.
+    /// Kinds of access. The decoder drops a bit without a name here, because the server cannot know
+    /// that it is permitted.
     Access {
         /// Read a file, or list a directory.
         #[doc(alias = "ACCESS3_READ")]
@@ -17,10 +17,10 @@ flags! {
         /// Look up a name in a directory.
         #[doc(alias = "ACCESS3_LOOKUP")]
         lookup = 0x02,
-        /// Write where a file has bytes, or change names in a directory.
+        /// Overwrite bytes of a file, or change names in a directory.
         #[doc(alias = "ACCESS3_MODIFY")]
         modify = 0x04,
-        /// Write behind the end of a file, or add names to a directory.
+        /// Append to a file, or add names to a directory.
         #[doc(alias = "ACCESS3_EXTEND")]
         extend = 0x08,
         /// Remove names from a directory.
@@ -33,29 +33,29 @@ flags! {
 }
 
 xdr_struct! {
-    /// What is asked of which object.
+    /// The object, and the requested kinds of access.
     #[doc(alias = "ACCESS3args")]
     #[derive(Copy)]
     pub struct Args {
         /// The object.
         pub object: Handle,
-        /// The kinds of access that are asked for.
+        /// The requested kinds of access.
         pub access: Access,
     }
 }
 
-/// What is allowed, or the object's attributes alone.
+/// The permitted access; in case of an error only the object's attributes.
 #[doc(alias = "ACCESS3res")]
 pub type Reply = super::Reply<Done, Option<Attributes>>;
 
 xdr_struct! {
-    /// What is allowed.
+    /// The permitted access.
     #[doc(alias = "ACCESS3resok")]
     #[derive(Copy)]
     pub struct Done {
         /// The object's attributes.
         pub attributes: Option<Attributes>,
-        /// Those kinds of access asked for that the caller has.
+        /// The requested kinds of access that the caller has.
         pub access: Access,
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of an object, and what may be changed of it (RFC 1813 2.5 and 2.6).
+//! Attributes of objects, and changes of attributes (RFC 1813 2.5 and 2.6).
 
 use leasehold_base::units::{FileId, FileSystemId, FileTime};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
@@ -32,7 +32,7 @@ xdr_struct! {
     pub struct Device {
         /// Its driver.
         pub major: u32,
-        /// Which of the driver's devices.
+        /// The number of the device among the devices of the driver.
         pub minor: u32,
     }
 
@@ -50,7 +50,7 @@ xdr_struct! {
     #[doc(alias = "fattr3")]
     #[derive(Copy)]
     pub struct Attributes {
-        /// What kind of object it is.
+        /// The kind of object.
         pub file_type: FileType,
         /// Permission bits.
         pub mode: u32,
@@ -100,7 +100,7 @@ xdr_struct! {
         pub after: Option<Attributes>,
     }
 
-    /// Which attributes are to be changed, and to what (RFC 1813 2.6).
+    /// The attributes to change, and their new values (RFC 1813 2.6).
     #[doc(alias = "sattr3")]
     #[derive(Copy, Default)]
     pub struct SetAttributes {
@@ -122,7 +122,7 @@ xdr_struct! {
 /// The encoded size of [`Attributes`], in bytes.
 pub const ATTRIBUTES_BYTES: u32 = 84;
 
-/// How a time is to be changed (RFC 1813 2.6).
+/// The change of a time (RFC 1813 2.6).
 #[doc(alias("time_how", "set_atime", "set_mtime"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
@@ -162,7 +162,8 @@ impl Encode for SetTime {
 /// The last nanosecond of a second.
 const NANOSECONDS_MAX: u32 = 999_999_999;
 
-/// Seconds are 32 bits without a sign on the wire: what lies outside is the nearest end.
+/// Seconds are unsigned 32-bit numbers on the wire: values outside of the range become the nearest
+/// limit.
 impl From<FileTime> for Time {
     fn from(time: FileTime) -> Self {
         match u32::try_from(time.seconds) {
@@ -173,7 +174,7 @@ impl From<FileTime> for Time {
     }
 }
 
-/// Nothing on the wire keeps nanoseconds within their second: more of them are its end.
+/// A message may contain more than 999,999,999 nanoseconds: such values become the limit.
 impl From<Time> for FileTime {
     fn from(time: Time) -> Self {
         Self {

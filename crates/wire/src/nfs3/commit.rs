@@ -1,4 +1,4 @@
-//! COMMIT, procedure 21: unstable data to stable storage (RFC 1813 3.3.21).
+//! COMMIT, procedure 21: writes unstable data to stable storage (RFC 1813 3.3.21).
 
 use leasehold_base::xdr_struct;
 
@@ -8,20 +8,20 @@ use super::{Handle, Wcc};
 pub const NUMBER: u32 = 21;
 
 xdr_struct! {
-    /// Which bytes of which file.
+    /// The range of the file.
     #[doc(alias = "COMMIT3args")]
     #[derive(Copy)]
     pub struct Args {
         /// The file.
         pub file: Handle,
-        /// Where in the file, in bytes.
+        /// The offset in the file, in bytes.
         pub offset: u64,
-        /// How many bytes; zero means to the end of the file.
+        /// The number of bytes; zero means to the end of the file.
         pub count: u32,
     }
 }
 
-/// What was committed, or the file before and after alone.
+/// The result of the commit; in case of an error only the file before and after.
 #[doc(alias = "COMMIT3res")]
 pub type Reply = super::Reply<Done, Wcc>;
 
@@ -32,7 +32,7 @@ xdr_struct! {
     pub struct Done {
         /// The file before and after.
         pub file: Wcc,
-        /// Equal to that of the WRITEs when nothing was lost.
+        /// Equal to the verifier in the replies to WRITE if the server has lost no data.
         #[doc(alias = "writeverf3")]
         pub verifier: [u8; 8],
     }

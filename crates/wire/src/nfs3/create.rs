@@ -9,28 +9,28 @@ use super::{DirectoryArgs, Made, SetAttributes, Wcc};
 pub const NUMBER: u32 = 8;
 
 xdr_struct! {
-    /// Which file, and how.
+    /// The file, and the mode of creation.
     #[doc(alias = "CREATE3args")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// Where the file is to be.
+        /// The directory and the name of the file.
         pub place: DirectoryArgs<'a>,
-        /// What is to happen when the name is there.
+        /// The action if the name exists.
         pub how: How,
     }
 }
 
-/// What is to happen when the name is there (RFC 1813 3.3.8).
+/// The action if the name exists (RFC 1813 3.3.8).
 #[doc(alias("createhow3", "createmode3"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// The file that is there is taken.
+    /// The server returns the existing file.
     #[doc(alias = "UNCHECKED")]
     Unchecked(SetAttributes),
     /// The call fails.
     #[doc(alias = "GUARDED")]
     Guarded(SetAttributes),
-    /// The call fails, unless an earlier call with the same verifier made the file.
+    /// The call fails unless an earlier call with the same verifier made the file.
     #[doc(alias("EXCLUSIVE", "createverf3"))]
     Exclusive([u8; 8]),
 }
@@ -65,7 +65,7 @@ impl Encode for How {
     }
 }
 
-/// The file, or the directory before and after alone.
+/// The file; in case of an error only the directory before and after.
 #[doc(alias = "CREATE3res")]
 pub type Reply = super::Reply<Done, Wcc>;
 

@@ -1,4 +1,4 @@
-//! FSINFO, procedure 19: what a server does on a file system (RFC 1813 3.3.19).
+//! FSINFO, procedure 19: returns the limits and properties of a file system (RFC 1813 3.3.19).
 
 use leasehold_base::xdr_struct;
 
@@ -8,7 +8,7 @@ use super::{Attributes, Handle, Time};
 pub const NUMBER: u32 = 19;
 
 xdr_struct! {
-    /// Which file system.
+    /// The file system.
     #[doc(alias = "FSINFO3args")]
     #[derive(Copy)]
     pub struct Args {
@@ -18,29 +18,29 @@ xdr_struct! {
 }
 
 flags! {
-    /// What a file system can do. Bits without a name here are dropped in reading.
+    /// The properties of a file system. The decoder drops bits without a name here.
     Properties {
-        /// There are hard links.
+        /// The file system supports hard links.
         #[doc(alias = "FSF3_LINK")]
         links = 0x01,
-        /// There are symbolic links.
+        /// The file system supports symbolic links.
         #[doc(alias = "FSF3_SYMLINK")]
         symlinks = 0x02,
-        /// PATHCONF answers the same for every object.
+        /// PATHCONF returns the same values for every object.
         #[doc(alias = "FSF3_HOMOGENEOUS")]
         homogeneous = 0x08,
-        /// Times can be set by SETATTR.
+        /// SETATTR can set times.
         #[doc(alias = "FSF3_CANSETTIME")]
         can_set_time = 0x10,
     }
 }
 
-/// What the server does, or the object's attributes alone.
+/// The limits and properties; in case of an error only the object's attributes.
 #[doc(alias = "FSINFO3res")]
 pub type Reply = super::Reply<Done, Option<Attributes>>;
 
 xdr_struct! {
-    /// What the server does.
+    /// The limits and properties.
     #[doc(alias = "FSINFO3resok")]
     #[derive(Copy)]
     pub struct Done {
@@ -52,7 +52,7 @@ xdr_struct! {
         /// The best size of a READ.
         #[doc(alias = "rtpref")]
         pub read_bytes_best: u32,
-        /// The number that sizes of READ should be multiples of.
+        /// The preferred multiple for sizes of READ.
         #[doc(alias = "rtmult")]
         pub read_bytes_multiple: u32,
         /// The largest WRITE, in bytes.
@@ -61,7 +61,7 @@ xdr_struct! {
         /// The best size of a WRITE.
         #[doc(alias = "wtpref")]
         pub write_bytes_best: u32,
-        /// The number that sizes of WRITE should be multiples of.
+        /// The preferred multiple for sizes of WRITE.
         #[doc(alias = "wtmult")]
         pub write_bytes_multiple: u32,
         /// The best `count` of a READDIR.
@@ -70,10 +70,10 @@ xdr_struct! {
         /// The largest size of a file, in bytes.
         #[doc(alias = "maxfilesize")]
         pub file_bytes_max: u64,
-        /// The steps in which times are kept.
+        /// The resolution of times.
         #[doc(alias = "time_delta")]
         pub time_step: Time,
-        /// What the file system can do.
+        /// The properties of the file system.
         pub properties: Properties,
     }
 }

@@ -1,4 +1,4 @@
-//! FSSTAT, procedure 18: room on a file system (RFC 1813 3.3.18).
+//! FSSTAT, procedure 18: returns the size and free space of a file system (RFC 1813 3.3.18).
 
 use leasehold_base::xdr_struct;
 
@@ -8,7 +8,7 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 18;
 
 xdr_struct! {
-    /// Which file system.
+    /// The file system.
     #[doc(alias = "FSSTAT3args")]
     #[derive(Copy)]
     pub struct Args {
@@ -17,12 +17,12 @@ xdr_struct! {
     }
 }
 
-/// The room, or the object's attributes alone.
+/// The size and free space; in case of an error only the object's attributes.
 #[doc(alias = "FSSTAT3res")]
 pub type Reply = super::Reply<Done, Option<Attributes>>;
 
 xdr_struct! {
-    /// The room.
+    /// The size and free space.
     #[doc(alias = "FSSTAT3resok")]
     #[derive(Copy)]
     pub struct Done {
@@ -34,13 +34,13 @@ xdr_struct! {
         pub free_bytes: u64,
         /// Free bytes that the caller may use.
         pub available_bytes: u64,
-        /// Number of files that there can be.
+        /// The largest number of files.
         pub files: u64,
-        /// Files that can still be made.
+        /// The number of files that can still be made.
         pub free_files: u64,
-        /// Files that the caller can still make.
+        /// The number of files that the caller can still make.
         pub available_files: u64,
-        /// Seconds for which this is not expected to change; zero says nothing.
+        /// The seconds for which the values are expected to stay the same; zero if unknown.
         #[doc(alias = "invarsec")]
         pub steady_seconds: u32,
     }

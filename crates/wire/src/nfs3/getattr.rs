@@ -1,4 +1,4 @@
-//! GETATTR, procedure 1: the attributes of an object (RFC 1813 3.3.1).
+//! GETATTR, procedure 1: returns the attributes of an object (RFC 1813 3.3.1).
 
 use leasehold_base::xdr_struct;
 
@@ -8,7 +8,7 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 1;
 
 xdr_struct! {
-    /// Which object.
+    /// The object.
     #[doc(alias = "GETATTR3args")]
     #[derive(Copy)]
     pub struct Args {
@@ -17,7 +17,7 @@ xdr_struct! {
     }
 }
 
-/// The attributes, or the status alone.
+/// The attributes; in case of an error only the status.
 #[doc(alias = "GETATTR3res")]
 pub type Reply = super::Reply<Done, ()>;
 

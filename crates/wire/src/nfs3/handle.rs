@@ -1,12 +1,12 @@
-//! What names an object to a client.
+//! File handles.
 
 use core::fmt;
 
 use leasehold_base::limits::{HANDLE_BYTES_MAX, HANDLE_V2_BYTES};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// A file handle: at most 64 bytes that only the server understands (RFC 1813 2.3.3, `nfs_fh3`).
-/// It is kept in place, so that it outlives the message it came in.
+/// A file handle: at most 64 bytes that only the server interprets (RFC 1813 2.3.3, `nfs_fh3`). It
+/// is stored inline, so that it outlives the message.
 #[doc(alias = "nfs_fh3")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle {
@@ -15,7 +15,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The handle of these bytes; none when they are too many.
+    /// Returns the handle with these bytes, or `None` if they are too many.
     #[must_use]
     pub fn new(handle: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX as usize];
@@ -23,14 +23,14 @@ impl Handle {
         Some(Self { length: u8::try_from(handle.len()).ok()?, bytes })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
-/// The length that versions 2 and 3 have in common.
+/// The handle length that is valid in both version 2 and version 3.
 impl From<[u8; HANDLE_V2_BYTES]> for Handle {
     fn from(handle: [u8; HANDLE_V2_BYTES]) -> Self {
         Self::new(&handle).expect("32 bytes are no more than 64")

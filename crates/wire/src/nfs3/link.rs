@@ -1,4 +1,4 @@
-//! LINK, procedure 15: gives an object one more name (RFC 1813 3.3.15).
+//! LINK, procedure 15: adds a name to an object (RFC 1813 3.3.15).
 
 use leasehold_base::xdr_struct;
 
@@ -8,13 +8,13 @@ use super::{Attributes, DirectoryArgs, Handle, Wcc};
 pub const NUMBER: u32 = 15;
 
 xdr_struct! {
-    /// Which object, and its further name.
+    /// The object, and its additional name.
     #[doc(alias = "LINK3args")]
     #[derive(Copy)]
     pub struct Args<'a> {
         /// The object.
         pub file: Handle,
-        /// The name that it is to have as well.
+        /// The additional name.
         pub link: DirectoryArgs<'a>,
     }
 }
@@ -28,7 +28,7 @@ xdr_struct! {
     #[doc(alias("LINK3resok", "LINK3resfail"))]
     #[derive(Copy, Default)]
     pub struct Done {
-        /// The object afterwards.
+        /// The attributes of the object after the operation.
         pub attributes: Option<Attributes>,
         /// The directory of the new name.
         pub directory: Wcc,

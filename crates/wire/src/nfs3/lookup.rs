@@ -1,4 +1,4 @@
-//! LOOKUP, procedure 3: the object of a name (RFC 1813 3.3.3).
+//! LOOKUP, procedure 3: returns the object with a name (RFC 1813 3.3.3).
 
 use leasehold_base::xdr_struct;
 
@@ -7,16 +7,16 @@ use super::{Attributes, DirectoryArgs, Handle};
 /// The procedure's number.
 pub const NUMBER: u32 = 3;
 
-/// Which name in which directory.
+/// The name and its directory.
 #[doc(alias = "LOOKUP3args")]
 pub type Args<'a> = DirectoryArgs<'a>;
 
-/// The object, or the directory's attributes alone.
+/// The object; in case of an error only the directory's attributes.
 #[doc(alias = "LOOKUP3res")]
 pub type Reply = super::Reply<Done, Option<Attributes>>;
 
 xdr_struct! {
-    /// The object that the name led to.
+    /// The object with the name.
     #[doc(alias = "LOOKUP3resok")]
     #[derive(Copy)]
     pub struct Done {

@@ -8,18 +8,18 @@ use super::{DirectoryArgs, Made, SetAttributes, Wcc};
 pub const NUMBER: u32 = 9;
 
 xdr_struct! {
-    /// Which directory.
+    /// The directory to make.
     #[doc(alias = "MKDIR3args")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// Where the directory is to be.
+        /// The parent and the name of the new directory.
         pub place: DirectoryArgs<'a>,
-        /// The attributes that it is to have.
+        /// The attributes of the new directory.
         pub attributes: SetAttributes,
     }
 }
 
-/// The new directory, or the one above before and after alone.
+/// The new directory; in case of an error only the parent before and after.
 #[doc(alias = "MKDIR3res")]
 pub type Reply = super::Reply<Done, Wcc>;
 

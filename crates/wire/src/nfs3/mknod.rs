@@ -9,13 +9,13 @@ use super::{Device, DirectoryArgs, FileType, Made, SetAttributes, Wcc};
 pub const NUMBER: u32 = 11;
 
 xdr_struct! {
-    /// Which special file.
+    /// The special file to make.
     #[doc(alias = "MKNOD3args")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// Where the file is to be.
+        /// The directory and the name of the file.
         pub place: DirectoryArgs<'a>,
-        /// What it is to be.
+        /// The kind of file, with its data.
         pub node: Node,
     }
 
@@ -23,15 +23,15 @@ xdr_struct! {
     #[doc(alias = "devicedata3")]
     #[derive(Copy)]
     pub struct DeviceData {
-        /// The attributes that it is to have.
+        /// The attributes of the file.
         pub attributes: SetAttributes,
-        /// The device that it is to lead to.
+        /// The number of the device.
         pub device: Device,
     }
 }
 
-/// What is to be made. The kinds without data are not for MKNOD; they decode so that they can be
-/// answered with [`Status::BadType`](super::Status::BadType).
+/// The object to make. MKNOD rejects the kinds without data; they decode so that the server can
+/// reply with [`Status::BadType`](super::Status::BadType).
 #[doc(alias = "mknoddata3")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
@@ -52,7 +52,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// The kind of object that is to be made.
+    /// Returns the kind of the object to make.
     #[must_use]
     pub const fn file_type(&self) -> FileType {
         match self {
@@ -92,7 +92,7 @@ impl Encode for Node {
     }
 }
 
-/// The special file, or the directory before and after alone.
+/// The special file; in case of an error only the directory before and after.
 #[doc(alias = "MKNOD3res")]
 pub type Reply = super::Reply<Done, Wcc>;
 

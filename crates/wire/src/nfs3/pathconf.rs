@@ -1,4 +1,4 @@
-//! PATHCONF, procedure 20: limits of names and links (RFC 1813 3.3.20).
+//! PATHCONF, procedure 20: returns limits of names and links (RFC 1813 3.3.20).
 
 use leasehold_base::xdr_struct;
 
@@ -8,7 +8,7 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 20;
 
 xdr_struct! {
-    /// Which object.
+    /// The object.
     #[doc(alias = "PATHCONF3args")]
     #[derive(Copy)]
     pub struct Args {
@@ -17,7 +17,7 @@ xdr_struct! {
     }
 }
 
-/// The limits, or the object's attributes alone.
+/// The limits; in case of an error only the object's attributes.
 #[doc(alias = "PATHCONF3res")]
 pub type Reply = super::Reply<Done, Option<Attributes>>;
 
@@ -32,14 +32,14 @@ xdr_struct! {
         pub link_max: u32,
         /// The longest name, in bytes.
         pub name_bytes_max: u32,
-        /// Whether a longer name is an error; else it is cut.
+        /// True if a longer name is an error; false if the server truncates it.
         #[doc(alias = "no_trunc")]
         pub refuses_long_names: bool,
-        /// Whether only the privileged may give files away.
+        /// True if only privileged users may change the owner of a file.
         pub chown_restricted: bool,
-        /// Whether names that differ only in case are the same name.
+        /// True if names that differ only in case are equal.
         pub case_insensitive: bool,
-        /// Whether names keep their case.
+        /// True if the file system preserves the case of names.
         pub case_preserving: bool,
     }
 }

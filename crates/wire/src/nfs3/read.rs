@@ -1,4 +1,4 @@
-//! READ, procedure 6: data of a file (RFC 1813 3.3.6).
+//! READ, procedure 6: returns data of a file (RFC 1813 3.3.6).
 
 use bytes::Bytes;
 use leasehold_base::limits::TRANSFER_BYTES_MAX;
@@ -11,20 +11,20 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 6;
 
 xdr_struct! {
-    /// Which bytes of which file.
+    /// The range of the file.
     #[doc(alias = "READ3args")]
     #[derive(Copy)]
     pub struct Args {
         /// The file.
         pub file: Handle,
-        /// Where in the file, in bytes.
+        /// The offset in the file, in bytes.
         pub offset: u64,
-        /// How many bytes at most.
+        /// The largest number of bytes.
         pub count: u32,
     }
 }
 
-/// The data, or the file's attributes alone.
+/// The data; in case of an error only the file's attributes.
 #[doc(alias = "READ3res")]
 pub type Reply = super::Reply<Done, Option<Attributes>>;
 
@@ -32,11 +32,11 @@ pub type Reply = super::Reply<Done, Option<Attributes>>;
 #[doc(alias = "READ3resok")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The file afterwards.
+    /// The attributes of the file after the read.
     pub attributes: Option<Attributes>,
-    /// How many bytes were read; the length of the data says it again.
+    /// The number of bytes read, equal to the length of the data.
     pub count: u32,
-    /// Whether they reach to the end of the file.
+    /// True if the data reaches the end of the file.
     pub end: bool,
     /// The bytes.
     pub data: Bytes,

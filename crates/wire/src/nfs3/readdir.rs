@@ -1,4 +1,4 @@
-//! READDIR, procedure 16: names and numbers in a directory (RFC 1813 3.3.16).
+//! READDIR, procedure 16: returns names and numbers in a directory (RFC 1813 3.3.16).
 
 use leasehold_base::units::{Cookie, FileId};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
@@ -11,18 +11,18 @@ use crate::list::List;
 pub const NUMBER: u32 = 16;
 
 xdr_struct! {
-    /// Which part of which directory.
+    /// The directory, and the position of the listing.
     #[doc(alias = "READDIR3args")]
     #[derive(Copy)]
     pub struct Args {
         /// The directory.
         pub directory: Handle,
-        /// The entry behind which to begin; zero begins at the start.
+        /// The cookie of the last entry that the client has; zero begins at the start.
         pub cookie: Cookie,
-        /// The verifier that came with the cookie; zero at the start.
+        /// The verifier from the reply with the cookie; zero at the start.
         #[doc(alias = "cookieverf3")]
         pub verifier: [u8; 8],
-        /// The largest [`Done`] that is wanted, in bytes.
+        /// The largest encoded [`Done`], in bytes.
         pub count: u32,
     }
 
@@ -34,31 +34,31 @@ xdr_struct! {
         pub file_id: FileId,
         /// The name.
         pub name: Name<'a>,
-        /// Where a listing goes on behind it.
+        /// The cookie with which the client continues the listing after this entry.
         pub cookie: Cookie,
     }
 }
 
-/// A part of the directory, or its attributes alone.
+/// A part of the directory; in case of an error only its attributes.
 #[doc(alias = "READDIR3res")]
 pub type Reply<Entries> = super::Reply<Done<Entries>, Option<Attributes>>;
 
-/// What a client reads.
+/// The listing as the client decodes it.
 pub type Listing<'a> = Reply<List<Entry<'a>>>;
 
-/// A part of the directory: `Entries` is a [`List`] of [`Entry`] to a client,
-/// and to a server whatever encodes as one, such as [`ListOf`](crate::list::ListOf).
+/// A part of the directory. `Entries` is a [`List`] of [`Entry`] for a client, and for a server any
+/// type with the same encoding, such as [`ListOf`](crate::list::ListOf).
 #[doc(alias = "READDIR3resok")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done<Entries> {
     /// The directory's attributes.
     pub attributes: Option<Attributes>,
-    /// To be given back with any of the cookies.
+    /// The verifier that the client must send with each of the cookies.
     #[doc(alias = "cookieverf3")]
     pub verifier: [u8; 8],
     /// The entries.
     pub entries: Entries,
-    /// Whether they reach to the end of the directory.
+    /// True if the entries reach the end of the directory.
     pub end: bool,
 }
 

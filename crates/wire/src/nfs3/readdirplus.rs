@@ -1,4 +1,5 @@
-//! READDIRPLUS, procedure 17: names in a directory, with handles and attributes (RFC 1813 3.3.17).
+//! READDIRPLUS, procedure 17: returns names, handles and attributes in a directory (RFC 1813
+//! 3.3.17).
 
 use leasehold_base::units::{Cookie, FileId};
 use leasehold_base::xdr_struct;
@@ -10,21 +11,20 @@ use crate::list::List;
 pub const NUMBER: u32 = 17;
 
 xdr_struct! {
-    /// Which part of which directory.
+    /// The directory, and the position of the listing.
     #[doc(alias = "READDIRPLUS3args")]
     #[derive(Copy)]
     pub struct Args {
         /// The directory.
         pub directory: Handle,
-        /// The entry behind which to begin; zero begins at the start.
+        /// The cookie of the last entry that the client has; zero begins at the start.
         pub cookie: Cookie,
-        /// The verifier that came with the cookie; zero at the start.
+        /// The verifier from the reply with the cookie; zero at the start.
         #[doc(alias = "cookieverf3")]
         pub verifier: [u8; 8],
-        /// How many bytes of names and numbers are wanted at most, attributes and handles not
-        /// counted.
+        /// The largest number of bytes of names and numbers, without attributes and handles.
         pub names_count: u32,
-        /// The largest [`Done`] that is wanted, in bytes.
+        /// The largest encoded [`Done`], in bytes.
         pub count: u32,
     }
 
@@ -36,7 +36,7 @@ xdr_struct! {
         pub file_id: FileId,
         /// The name.
         pub name: Name<'a>,
-        /// Where a listing goes on behind it.
+        /// The cookie with which the client continues the listing after this entry.
         pub cookie: Cookie,
         /// The object's attributes.
         pub attributes: Option<Attributes>,
@@ -45,20 +45,20 @@ xdr_struct! {
     }
 }
 
-/// A part of the directory, or its attributes alone.
+/// A part of the directory; in case of an error only its attributes.
 #[doc(alias = "READDIRPLUS3res")]
 pub type Reply<Entries> = super::Reply<Done<Entries>, Option<Attributes>>;
 
-/// What a client reads.
+/// The listing as the client decodes it.
 pub type Listing<'a> = Reply<List<Entry<'a>>>;
 
-/// A part of the directory, as READDIR has it but with other entries.
+/// A part of the directory, as in READDIR but with larger entries.
 #[doc(alias = "READDIRPLUS3resok")]
 pub type Done<Entries> = readdir::Done<Entries>;
 
-/// The encoded size of an entry in its list, in bytes, without the bytes of its name: what READDIR
-/// has, then attributes and a handle of 32 bytes with the flags before them. A server that serves
-/// version 2 as well has no longer handles.
+/// The encoded size of an entry in its list, in bytes, without the bytes of its name: the fields of
+/// READDIR, then attributes and a handle of 32 bytes with the flags before them. A server that also
+/// serves version 2 issues no longer handles.
 pub const ENTRY_BYTES: u32 = readdir::ENTRY_BYTES + 4 + ATTRIBUTES_BYTES + 4 + 4 + 32;
 
 /// The encoded size of [`Done`] without entries, in bytes.

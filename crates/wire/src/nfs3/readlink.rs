@@ -1,4 +1,4 @@
-//! READLINK, procedure 5: what a symbolic link says (RFC 1813 3.3.5).
+//! READLINK, procedure 5: returns the target of a symbolic link (RFC 1813 3.3.5).
 
 use leasehold_base::xdr_struct;
 
@@ -8,7 +8,7 @@ use super::{Attributes, Handle, Path};
 pub const NUMBER: u32 = 5;
 
 xdr_struct! {
-    /// Which link.
+    /// The link.
     #[doc(alias = "READLINK3args")]
     #[derive(Copy)]
     pub struct Args {
@@ -17,18 +17,18 @@ xdr_struct! {
     }
 }
 
-/// The link's target, or its attributes alone.
+/// The link's target; in case of an error only its attributes.
 #[doc(alias = "READLINK3res")]
 pub type Reply<'a> = super::Reply<Done<'a>, Option<Attributes>>;
 
 xdr_struct! {
-    /// What the link says.
+    /// The target of the link.
     #[doc(alias = "READLINK3resok")]
     #[derive(Copy)]
     pub struct Done<'a> {
         /// The link's attributes.
         pub attributes: Option<Attributes>,
-        /// Where it leads, for the client to follow.
+        /// The target, which the client resolves.
         pub target: Path<'a>,
     }
 }

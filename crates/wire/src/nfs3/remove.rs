@@ -1,11 +1,11 @@
-//! REMOVE, procedure 12: removes a name of anything but a directory (RFC 1813 3.3.12).
+//! REMOVE, procedure 12: removes a name of an object that is not a directory (RFC 1813 3.3.12).
 
 use super::{DirectoryArgs, Wcc};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 12;
 
-/// Which name in which directory.
+/// The name and its directory.
 #[doc(alias = "REMOVE3args")]
 pub type Args<'a> = DirectoryArgs<'a>;
 

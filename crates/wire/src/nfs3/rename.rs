@@ -1,4 +1,4 @@
-//! RENAME, procedure 14: gives an object another name (RFC 1813 3.3.14).
+//! RENAME, procedure 14: changes the name of an object (RFC 1813 3.3.14).
 
 use leasehold_base::xdr_struct;
 
@@ -8,13 +8,13 @@ use super::{DirectoryArgs, Wcc};
 pub const NUMBER: u32 = 14;
 
 xdr_struct! {
-    /// Which object, and its new name.
+    /// The object, and its new name.
     #[doc(alias = "RENAME3args")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// The name that it has.
+        /// The old name.
         pub from: DirectoryArgs<'a>,
-        /// The name that it is to have.
+        /// The new name.
         pub to: DirectoryArgs<'a>,
     }
 }

@@ -8,15 +8,15 @@ use super::{Handle, SetAttributes, Time, Wcc};
 pub const NUMBER: u32 = 2;
 
 xdr_struct! {
-    /// What is to be changed of which object.
+    /// The object, and the new attributes.
     #[doc(alias = "SETATTR3args")]
     #[derive(Copy)]
     pub struct Args {
         /// The object.
         pub object: Handle,
-        /// What is to be changed.
+        /// The new attributes.
         pub attributes: SetAttributes,
-        /// The change time that the object must still have, if one is given.
+        /// If present, the call succeeds only if the object has this change time.
         #[doc(alias = "sattrguard3")]
         pub guard: Option<Time>,
     }

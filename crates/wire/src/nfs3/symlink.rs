@@ -8,20 +8,20 @@ use super::{DirectoryArgs, Made, Path, SetAttributes, Wcc};
 pub const NUMBER: u32 = 10;
 
 xdr_struct! {
-    /// Which link, and what it says.
+    /// The link, and its target.
     #[doc(alias = "SYMLINK3args")]
     #[derive(Copy)]
     pub struct Args<'a> {
-        /// Where the link is to be.
+        /// The directory and the name of the link.
         pub place: DirectoryArgs<'a>,
-        /// The attributes that it is to have.
+        /// The attributes of the link.
         pub attributes: SetAttributes,
-        /// Where it is to lead.
+        /// The target of the link.
         pub target: Path<'a>,
     }
 }
 
-/// The link, or the directory before and after alone.
+/// The link; in case of an error only the directory before and after.
 #[doc(alias = "SYMLINK3res")]
 pub type Reply = super::Reply<Done, Wcc>;
 

@@ -1,4 +1,4 @@
-//! Every message of the version, byte for byte as RFC 1813 has it.
+//! Each message of the version is compared byte for byte with RFC 1813.
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileSystemId, FileTime};
@@ -8,7 +8,7 @@ use super::*;
 use crate::list::{List, ListOf};
 use crate::testing::{bytes, encoded};
 
-/// Attributes with a value of its own in every field.
+/// Attributes with a distinct value in each field.
 const ATTRIBUTES: Attributes = Attributes {
     file_type: FileType::Directory,
     mode: 0o755,
@@ -40,10 +40,10 @@ const WCC: Wcc = Wcc {
     after: Some(ATTRIBUTES),
 };
 
-/// The bytes of [`WCC`] in front of the attributes afterwards.
+/// The bytes of [`WCC`] before the attributes after the operation.
 const BEFORE: &str = "00000001 0000000000000007 00000008 00000009 0000000a 0000000b 00000001";
 
-/// What is to be set, with each way of setting a time.
+/// Attributes to set, with each way of setting a time.
 const SET: SetAttributes = SetAttributes {
     mode: Some(0o644),
     uid: None,
@@ -57,7 +57,7 @@ const SET: SetAttributes = SetAttributes {
 const SATTR: &str = "00000001 000001a4 00000000 00000001 00000064 00000000
     00000001 00000002 00000009 0000000a";
 
-/// The bytes of attributes of which none is to be set.
+/// The bytes of `SetAttributes` that changes nothing.
 const KEEP: &str = "00000000 00000000 00000000 00000000 00000000 00000000";
 
 /// The bytes of [`handle`].
@@ -177,7 +177,7 @@ fn write() {
     vector!(Reply::Failed(Status::NoSpace, Wcc::default()), "0000001c 00000000 00000000");
 }
 
-/// What a procedure that makes an object answers.
+/// Tests the results of a procedure that makes an object.
 fn made() {
     let object = Some(handle());
     vector!(
@@ -412,7 +412,7 @@ fn statuses_and_kinds_are_numbered_as_in_the_standard() {
 }
 
 #[test]
-fn times_outside_what_the_other_side_can_hold_are_its_ends() {
+fn times_outside_of_the_wire_range_become_its_limits() {
     let time = |seconds, nanoseconds| Time { seconds, nanoseconds };
     let file_time = |seconds, nanoseconds| FileTime { seconds, nanoseconds };
     assert_eq!(Time::from(file_time(5, 6)), time(5, 6));

@@ -1,4 +1,4 @@
-//! WRITE, procedure 7: data to a file (RFC 1813 3.3.7).
+//! WRITE, procedure 7: writes data to a file (RFC 1813 3.3.7).
 
 use bytes::Bytes;
 use leasehold_base::limits::TRANSFER_BYTES_MAX;
@@ -11,13 +11,13 @@ use super::{Handle, Wcc};
 pub const NUMBER: u32 = 7;
 
 xdr_enum! {
-    /// How safe written data must be, or is (RFC 1813 3.3.7).
+    /// The stability of written data (RFC 1813 3.3.7).
     #[doc(alias = "stable_how")]
     pub enum Stability {
-        /// Anywhere; a COMMIT will follow.
+        /// Not stable; the client sends a COMMIT later.
         #[doc(alias = "UNSTABLE")]
         Unstable = 0,
-        /// Data on stable storage, with as much as is needed to read it back.
+        /// Data on stable storage, with the metadata that a later read needs.
         #[doc(alias = "DATA_SYNC")]
         DataSync = 1,
         /// Data and all attributes on stable storage.
@@ -26,17 +26,17 @@ xdr_enum! {
     }
 }
 
-/// Which bytes go where, and how safely.
+/// The data, its place in a file, and the required stability.
 #[doc(alias = "WRITE3args")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// The file.
     pub file: Handle,
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// How many bytes; the length of the data says it again.
+    /// The number of bytes, equal to the length of the data.
     pub count: u32,
-    /// How safe the data must be before the answer.
+    /// The stability that the data must have before the server replies.
     pub stability: Stability,
     /// The bytes.
     pub data: Bytes,
@@ -64,20 +64,20 @@ impl Encode for Args {
     }
 }
 
-/// What was written, or the file before and after alone.
+/// The result of the write; in case of an error only the file before and after.
 #[doc(alias = "WRITE3res")]
 pub type Reply = super::Reply<Done, Wcc>;
 
 xdr_struct! {
-    /// What was written.
+    /// The result of the write.
     #[doc(alias = "WRITE3resok")]
     #[derive(Copy)]
     pub struct Done {
         /// The file before and after.
         pub file: Wcc,
-        /// How many bytes were written.
+        /// The number of bytes written.
         pub count: u32,
-        /// How safe they are, at least as asked.
+        /// The stability of the data, at least the requested one.
         pub stability: Stability,
         /// Changes whenever unstable data may have been lost.
         #[doc(alias = "writeverf3")]

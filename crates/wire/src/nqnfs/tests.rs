@@ -1,4 +1,4 @@
-//! The messages byte for byte, as the kernel of 4.4BSD-Lite2 lays them out.
+//! Each message is compared byte for byte with the layout of the 4.4BSD-Lite2 kernel.
 
 use bytes::Bytes;
 use leasehold_base::units::{FileId, FileSystemId};
@@ -100,6 +100,6 @@ fn getlease() {
 fn vacated_has_a_lease_word_and_evicted_has_none() {
     let object = nfs3::getattr::Args { object: handle() };
     vector!(Call { ask: None, args: object }, "00000000 00000002 abcd0000");
-    // With the length of the handle, which the server of 4.4BSD-Lite2 forgot.
+    // With the length of the handle, which the server of 4.4BSD-Lite2 omits by mistake.
     vector!(object, "00000002 abcd0000");
 }

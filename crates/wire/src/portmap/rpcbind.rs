@@ -1,16 +1,17 @@
-//! Versions 3 and 4, called rpcbind: where a program is served, on any network (RFC 1833 2.1).
+//! Versions 3 and 4, called rpcbind: map programs to addresses of any network (RFC 1833 2.1).
 //!
-//! Version 3 ends with TADDR2UADDR. Version 4 calls procedure 5 BCAST and has four more.
+//! The last procedure of version 3 is TADDR2UADDR. Version 4 renames procedure 5 to BCAST and adds
+//! four procedures.
 
 pub mod getstat;
 
 use leasehold_base::limits::BINDING_TEXT_BYTES_MAX;
 use leasehold_base::xdr_struct;
 
-/// The first version that is described here.
+/// The first version in this module.
 pub const VERSION_3: u32 = 3;
 
-/// The second version that is described here.
+/// The second version in this module.
 pub const VERSION_4: u32 = 4;
 
 opaques! {
@@ -18,12 +19,12 @@ opaques! {
     /// `127.0.0.1.8.1`; the owner of a service.
     Text <= BINDING_TEXT_BYTES_MAX;
 
-    /// An address as its network has it.
+    /// An address in the form of its network.
     Address <= BINDING_TEXT_BYTES_MAX;
 }
 
 xdr_struct! {
-    /// Where a program is served.
+    /// The address of a program.
     #[doc(alias = "rpcb")]
     #[derive(Copy)]
     pub struct Binding<'a> {
@@ -37,11 +38,11 @@ xdr_struct! {
         /// The address on it.
         #[doc(alias = "r_addr")]
         pub address: Text<'a>,
-        /// Who serves it.
+        /// The owner of the registration.
         pub owner: Text<'a>,
     }
 
-    /// What came of a call on the caller's behalf.
+    /// The result of a forwarded call.
     #[doc(alias = "rpcb_rmtcallres")]
     #[derive(Copy)]
     pub struct ForwardedReply<'a> {
@@ -55,50 +56,50 @@ xdr_struct! {
     #[doc(alias = "netbuf")]
     #[derive(Copy)]
     pub struct NetworkAddress<'a> {
-        /// The length that there is room for, in bytes.
+        /// The capacity for the address, in bytes.
         pub bytes_max: u32,
         /// The address.
         pub address: Address<'a>,
     }
 }
 
-/// SET, procedure 1: a program is served from now on.
+/// SET, procedure 1: registers a program.
 pub mod set {
     /// The procedure's number.
     pub const NUMBER: u32 = 1;
 
-    /// Where it is served.
+    /// The binding to register.
     pub type Args<'a> = super::Binding<'a>;
 
-    /// Whether that was taken down; not when there was a binding before.
+    /// True if rpcbind has recorded the binding; false if a binding existed before.
     pub type Reply = bool;
 }
 
-/// UNSET, procedure 2: a program is no longer served.
+/// UNSET, procedure 2: removes the binding of a program.
 pub mod unset {
     /// The procedure's number.
     pub const NUMBER: u32 = 2;
 
-    /// Which program and version, on which network; on all when it has no name.
+    /// The program, version and network; an empty name selects all networks.
     pub type Args<'a> = super::Binding<'a>;
 
-    /// Whether that was taken down.
+    /// True if rpcbind has removed a binding.
     pub type Reply = bool;
 }
 
-/// GETADDR, procedure 3: where a program is served, in any of its versions.
+/// GETADDR, procedure 3: returns the address of a program in any of its versions.
 pub mod getaddr {
     /// The procedure's number.
     pub const NUMBER: u32 = 3;
 
-    /// Which program; the network is that of the call.
+    /// The program; the network is the network of the call.
     pub type Args<'a> = super::Binding<'a>;
 
     /// The address; empty for none.
     pub type Reply<'a> = super::Text<'a>;
 }
 
-/// DUMP, procedure 4: all that is served.
+/// DUMP, procedure 4: returns all bindings.
 pub mod dump {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
@@ -106,26 +107,26 @@ pub mod dump {
     /// Nothing.
     pub type Args = ();
 
-    /// All that is served.
+    /// All bindings.
     #[doc(alias = "rpcblist_ptr")]
     pub type Reply<'a> = crate::list::List<super::Binding<'a>>;
 }
 
-/// CALLIT, in version 4 BCAST, procedure 5: a call on the caller's behalf, not answered when it
+/// CALLIT, in version 4 BCAST, procedure 5: forwards a call; rpcbind sends no reply if the call
 /// fails.
 #[doc(alias = "bcast")]
 pub mod callit {
     /// The procedure's number.
     pub const NUMBER: u32 = 5;
 
-    /// Which call.
+    /// The call to forward.
     pub type Args<'a> = super::super::ForwardedCall<'a>;
 
-    /// What came of it.
+    /// The result of the forwarded call.
     pub type Reply<'a> = super::ForwardedReply<'a>;
 }
 
-/// GETTIME, procedure 6: the server's time.
+/// GETTIME, procedure 6: returns the server's time.
 pub mod gettime {
     /// The procedure's number.
     pub const NUMBER: u32 = 6;
@@ -137,7 +138,7 @@ pub mod gettime {
     pub type Reply = u32;
 }
 
-/// UADDR2TADDR, procedure 7: an address in its network's form.
+/// UADDR2TADDR, procedure 7: converts an address to the form of its network.
 pub mod uaddr2taddr {
     /// The procedure's number.
     pub const NUMBER: u32 = 7;
@@ -149,7 +150,7 @@ pub mod uaddr2taddr {
     pub type Reply<'a> = super::NetworkAddress<'a>;
 }
 
-/// TADDR2UADDR, procedure 8: an address in universal form.
+/// TADDR2UADDR, procedure 8: converts an address to universal form.
 pub mod taddr2uaddr {
     /// The procedure's number.
     pub const NUMBER: u32 = 8;
@@ -161,7 +162,7 @@ pub mod taddr2uaddr {
     pub type Reply<'a> = super::Text<'a>;
 }
 
-/// GETVERSADDR, procedure 9: where just this version of a program is served.
+/// GETVERSADDR, procedure 9: returns the address of exactly this version of a program.
 pub mod getversaddr {
     pub use super::getaddr::{Args, Reply};
 
@@ -169,7 +170,7 @@ pub mod getversaddr {
     pub const NUMBER: u32 = 9;
 }
 
-/// INDIRECT, procedure 10: a call on the caller's behalf, answered also when it fails.
+/// INDIRECT, procedure 10: forwards a call; rpcbind also replies if the call fails.
 pub mod indirect {
     pub use super::callit::{Args, Reply};
 
@@ -177,7 +178,7 @@ pub mod indirect {
     pub const NUMBER: u32 = 10;
 }
 
-/// GETADDRLIST, procedure 11: every address of a program.
+/// GETADDRLIST, procedure 11: returns all addresses of a program.
 pub mod getaddrlist {
     use leasehold_base::xdr_struct;
 
@@ -187,7 +188,7 @@ pub mod getaddrlist {
     /// The procedure's number.
     pub const NUMBER: u32 = 11;
 
-    /// Which program and version.
+    /// The program and version.
     pub type Args<'a> = super::Binding<'a>;
 
     /// Its addresses.
@@ -195,7 +196,7 @@ pub mod getaddrlist {
     pub type Reply<'a> = List<Entry<'a>>;
 
     xdr_struct! {
-        /// An address, and what network it belongs to.
+        /// An address and its network.
         #[doc(alias = "rpcb_entry")]
         #[derive(Copy)]
         pub struct Entry<'a> {
@@ -205,7 +206,8 @@ pub mod getaddrlist {
             /// The network.
             #[doc(alias = "r_nc_netid")]
             pub network: Text<'a>,
-            /// 1 without connections, 2 with, 3 with an orderly end, 4 raw.
+            /// 1 connectionless, 2 connection-oriented, 3 connection-oriented with orderly release,
+            /// 4 raw.
             #[doc(alias = "r_nc_semantics")]
             pub semantics: u32,
             /// The family of protocols, such as `inet6`.

@@ -1,4 +1,4 @@
-//! Every message of all three versions, byte for byte as RFC 1833 has it.
+//! Each message of all three versions is compared byte for byte with RFC 1833.
 
 use super::rpcbind::getstat::{Addressed, Called, Counts, Statistics};
 use super::rpcbind::{Address, Binding, ForwardedReply, NetworkAddress, Text};

@@ -1,4 +1,4 @@
-//! The messages byte for byte, as `spec/replica.x` has them.
+//! Each message is compared byte for byte with `spec/replica.x`.
 
 use leasehold_base::units::{FileId, FileSystemId};
 
@@ -180,7 +180,7 @@ fn changes_of_names() {
 }
 
 #[test]
-fn what_is_replaced_elsewhere() {
+fn prepares_and_their_outcomes() {
     vector!(
         r#yield::Args { caller: CALLER, change: 11, yielded: YIELDED, by: Some(3) },
         "{WHO} 000000000000000b {WHERE} 0000000000000009 0000000000000008 00000001 00000003"
@@ -207,7 +207,7 @@ fn moves() {
 }
 
 #[test]
-fn why_a_call_had_no_effect() {
+fn errors_have_no_results() {
     vector!(claim::Reply::Epoch(4), "00000001 0000000000000004");
     vector!(claim::Reply::Later, "00000002");
     vector!(claim::Reply::Gone, "00000003");

@@ -1,4 +1,4 @@
-//! The heads of calls and replies, byte for byte as RFC 5531 has them.
+//! The heads of calls and replies are compared byte for byte with RFC 5531.
 
 use super::*;
 use crate::testing::{bytes, encoded};
@@ -10,7 +10,7 @@ fn call<'a>(credential: OpaqueAuth<'a>, verifier: OpaqueAuth<'a>) -> Call<'a> {
     Call { xid: Xid(0x1234_5678), program, version, procedure, credential, verifier }
 }
 
-/// Reads the head of a call, and how many bytes are behind it.
+/// Decodes the head of a call, and returns the number of remaining bytes.
 fn read(description: &str) -> Result<usize, CallError> {
     let message = bytes(description);
     let mut reader = Reader::new(&message);
@@ -31,7 +31,7 @@ fn a_call_and_its_credential() {
 }
 
 #[test]
-fn a_call_of_which_nothing_can_be_answered() {
+fn an_unreadable_call_has_no_reply() {
     assert_eq!(read(""), Err(CallError::NotACall));
     assert_eq!(read("12345678 00000001 00000002"), Err(CallError::NotACall), "a reply");
     assert_eq!(read("12345678 00000000"), Err(CallError::NotACall), "no version");
@@ -56,7 +56,7 @@ fn a_call_that_is_denied() {
     assert_eq!(read(&format!("{CALL_HEAD} {none}")), bad(AuthStatus::BadVerifier));
 }
 
-/// An AUTH_SYS body with so many groups, numbered from 1.
+/// Returns an AUTH_SYS body with `count` groups, numbered from 1.
 fn auth_sys(count: u32) -> String {
     let groups: String = (1..=count).map(|group| format!("{group:08x}")).collect();
     format!("000000aa 00000004 'host' 000003e8 00000064 {count:08x} {groups}")
@@ -122,7 +122,7 @@ fn replies() {
 }
 
 #[test]
-fn replies_that_are_none() {
+fn malformed_replies_are_rejected() {
     for message in [
         "12345678",
         "12345678 00000000 00000002",

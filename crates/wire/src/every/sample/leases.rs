@@ -1,4 +1,4 @@
-//! Values of the programs that have leases.
+//! Sample values for the programs with leases.
 
 use crate::lease::{self, callback};
 use crate::list::List;

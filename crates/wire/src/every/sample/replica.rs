@@ -1,4 +1,4 @@
-//! Values of what metaservers say to each other.
+//! Sample values for messages between metaservers.
 
 use crate::replica;
 

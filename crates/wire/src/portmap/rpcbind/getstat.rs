@@ -1,4 +1,4 @@
-//! GETSTAT, procedure 12: how often each procedure was called.
+//! GETSTAT, procedure 12: returns the number of calls of each procedure.
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::xdr_struct;
@@ -13,7 +13,7 @@ pub const NUMBER: u32 = 12;
 pub type Args = ();
 
 xdr_struct! {
-    /// What was counted, for each version.
+    /// The statistics of each version.
     #[doc(alias = "rpcb_stat_byvers")]
     pub struct Reply<'a> {
         /// Version 2.
@@ -24,22 +24,22 @@ xdr_struct! {
         pub version_4: Statistics<'a>,
     }
 
-    /// What was counted.
+    /// The statistics of one version.
     #[doc(alias = "rpcb_stat")]
     pub struct Statistics<'a> {
         /// Calls of each procedure.
         pub calls: Counts,
-        /// Times that SET succeeded.
+        /// Successful calls of SET.
         pub set: u32,
-        /// Times that UNSET succeeded.
+        /// Successful calls of UNSET.
         pub unset: u32,
-        /// Programs that were asked for.
+        /// Lookups by program.
         pub addressed: List<Addressed<'a>>,
-        /// Procedures that were called on others' behalf.
+        /// Forwarded calls by procedure.
         pub called: List<Called<'a>>,
     }
 
-    /// How often a program was asked for.
+    /// The lookups of a program.
     #[doc(alias = "rpcbs_addrlist")]
     #[derive(Copy)]
     pub struct Addressed<'a> {
@@ -47,15 +47,15 @@ xdr_struct! {
         pub program: u32,
         /// Its version.
         pub version: u32,
-        /// Times that it was found.
+        /// Successful lookups.
         pub success: u32,
-        /// Times that it was not.
+        /// Failed lookups.
         pub failure: u32,
         /// The network.
         pub network: Text<'a>,
     }
 
-    /// How often a procedure was called on others' behalf.
+    /// The forwarded calls of a procedure.
     #[doc(alias = "rpcbs_rmtcalllist")]
     #[derive(Copy)]
     pub struct Called<'a> {
@@ -65,11 +65,11 @@ xdr_struct! {
         pub version: u32,
         /// Its procedure.
         pub procedure: u32,
-        /// Times that it succeeded.
+        /// Successful calls.
         pub success: u32,
-        /// Times that it failed.
+        /// Failed calls.
         pub failure: u32,
-        /// Times that the call was INDIRECT.
+        /// Calls by INDIRECT.
         pub indirect: u32,
         /// The network.
         pub network: Text<'a>,
@@ -79,7 +79,7 @@ xdr_struct! {
 /// The number of procedures of version 4 (RFC 1833 2.1, RPCBSTAT_HIGHPROC).
 const PROCEDURES: usize = 13;
 
-/// How often each procedure was called, by its number.
+/// The number of calls of each procedure, by its number.
 #[doc(alias = "rpcbs_proc")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts(pub [u32; PROCEDURES]);
