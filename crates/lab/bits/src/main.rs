@@ -1,7 +1,7 @@
 //! Prints the bits of the laboratory's answers, one line for each reference case.
 //!
-//! The native build and the WebAssembly build of this program must print the same. It uses
-//! nothing but standard output, so it runs under any host of WASI preview 1; `run.mjs` is one.
+//! The native build and the WebAssembly build of this program must print the same output. It uses
+//! only standard output, so it runs under any host of WASI preview 1; `run.mjs` is one.
 #![allow(clippy::print_stdout, reason = "a program that prints")]
 
 use leasehold_lab_des::{Options, Study, in_turn};
@@ -9,7 +9,7 @@ use leasehold_lab_network::{Solution, approximate, sensitivity, solve};
 use leasehold_lab_oracles::{product_form, simulated};
 use leasehold_lab_policy::{Kind, MabSize, Terms, mab, sharing};
 
-/// Folds the bits of numbers into one (FNV-1a).
+/// Combines the bits of numbers into one number (FNV-1a).
 struct Fold(u64);
 
 impl Fold {

@@ -1,7 +1,7 @@
-//! `lab gallery`: the seeds' figures drawn from models, beside the seeds' points, with the error.
+//! `lab gallery`: draws the seeds' figures from models, with the seeds' points and the error.
 //!
-//! The seeds' numbers come from the reference files; where a drawing is lost and only the text
-//! speaks, there is a curve and no error.
+//! The seeds' numbers come from the reference files. If a drawing is lost and only its text
+//! remains, the gallery shows a curve without an error.
 
 mod canonical;
 mod nfsp;
@@ -23,15 +23,15 @@ use std::path::Path;
 pub(crate) struct Exhibit {
     /// The name of its file.
     name: &'static str,
-    /// Which figure of which seed.
+    /// The figure's number, and its seed.
     of: &'static str,
-    /// What the model is made from.
+    /// The construction of the model, in a sentence.
     how: String,
     #[serde(flatten)]
     chart: Chart,
-    /// Mean relative difference between model and seed; none where the seed has no points.
+    /// Mean relative difference between model and seed; `None` if the seed has no points.
     error: Option<f64>,
-    /// What the curve is drawn from, to go on with.
+    /// The model of the curve, for further experiments.
     model: Model,
 }
 
@@ -49,8 +49,8 @@ fn closed(population: usize, think: f64, demands: &[f64]) -> Network {
     }
 }
 
-/// A network of one closed class as a model, with what the numbers come from; centres get names,
-/// and none that nobody needs is kept.
+/// Returns a network of one closed class as a model that states the source of its numbers. Centres
+/// receive the names in `names`; centres without demand are omitted.
 fn model_of(title: &str, source: &str, network: &Network, names: &[&str]) -> Model {
     let demand = |seconds: f64| Demand {
         from: Origin::Seed,
@@ -103,7 +103,7 @@ fn model_of(title: &str, source: &str, network: &Network, names: &[&str]) -> Mod
     }
 }
 
-/// The time of a cycle, think time included, for each population.
+/// Returns the time of a cycle, including think time, for each population.
 fn cycles(populations: &[usize], network: impl Fn(usize) -> Network) -> Result<Vec<f64>, Failure> {
     let one = |&population: &usize| {
         let solution =
@@ -113,7 +113,7 @@ fn cycles(populations: &[usize], network: impl Fn(usize) -> Network) -> Result<V
     populations.iter().map(one).collect()
 }
 
-/// The mean relative difference of a model from points.
+/// Returns the mean relative difference between a model and points.
 fn mean_error(model: &[f64], points: &[f64]) -> f64 {
     let sum: f64 = model.iter().zip(points).map(|(ours, theirs)| (ours / theirs - 1.0).abs()).sum();
     sum / points.len() as f64
@@ -123,8 +123,8 @@ fn joined(x: &[usize], y: &[f64]) -> Vec<(f64, f64)> {
     x.iter().map(|x| *x as f64).zip(y.iter().copied()).collect()
 }
 
-/// The two parameters, think time and demand at one queue, that come nearest to measured cycle
-/// times: a coarse grid, refined around its best point again and again.
+/// Returns the two parameters, think time and demand at one queue, that fit measured cycle times
+/// best: a coarse grid, refined repeatedly around its best point.
 fn fit(populations: &[usize], measured: &[f64]) -> Result<(f64, f64), Failure> {
     let largest = measured.iter().copied().fold(0.0, f64::max);
     let (mut best, mut width) = ((largest / 2.0, largest / 2.0), largest / 2.0);
@@ -152,7 +152,7 @@ fn fit(populations: &[usize], measured: &[f64]) -> Result<(f64, f64), Failure> {
     Ok(best)
 }
 
-/// Every exhibit.
+/// Returns every exhibit.
 pub(crate) fn exhibits() -> Result<Vec<Exhibit>, Failure> {
     let mut all = canonical::exhibits()?;
     all.extend(rfs::exhibits()?);
@@ -161,7 +161,7 @@ pub(crate) fn exhibits() -> Result<Vec<Exhibit>, Failure> {
     Ok(all)
 }
 
-/// Draws every exhibit and writes a page that shows them.
+/// Draws every exhibit and writes a page with all of them.
 pub(crate) fn write(directory: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Failure::running(format!("{}: {error}", directory.display())))?;
@@ -198,10 +198,11 @@ pub(crate) fn write(directory: &Path, out: &mut dyn Write) -> Result<(), Failure
     line(out, &table.text())
 }
 
-/// The columns of the paper's table of remote calls.
+/// The columns of the remote calls table in the paper.
 const CALLS: [&str; 7] = ["getattr", "read", "write", "lookup", "other", "consistency", "total"];
 
-/// The paper's table of remote calls and ours, as text, and how far their ratios are apart.
+/// Returns the remote calls table of the paper and the simulated one as text, and the mean error of
+/// their ratios.
 fn table_one() -> (String, f64) {
     let trace = mab(MabSize::default());
     let item = leasehold_lab_oracles::seed_item("nqnfs-table1").unwrap_or_default();
@@ -212,7 +213,7 @@ fn table_one() -> (String, f64) {
     }
     let ours = |kind: Kind| -> Vec<f64> {
         let report = kind.run(&trace, Terms::default());
-        // Call-backs are no column of the paper's.
+        // The paper has no column for call-backs.
         let mut counts: Vec<f64> = report.calls[..6].iter().map(|count| *count as f64).collect();
         counts.push(counts.iter().sum());
         counts
@@ -235,8 +236,9 @@ fn table_one() -> (String, f64) {
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     let text = format!(
         "The workload is built from the benchmark's description and sized on plain NFS; nothing is \
-         fitted to the other rows. What the paper's Spritely NFS read was read by another system \
-         with another cache. Mean error of the ratios {:.1} %.\n\n```text\n{}\n\n{}\n\n{}\n```",
+         fitted to the other rows. The paper measured Spritely NFS on another operating system \
+         with another cache, so its reads are not comparable. Mean error of the ratios \
+         {:.1} %.\n\n```text\n{}\n\n{}\n\n{}\n```",
         mean * 100.0,
         counts.text(),
         policies::table(&trace).text(),

@@ -1,4 +1,4 @@
-//! Files that come in, and what is wrong with them.
+//! Input files, and their errors.
 
 use crate::output;
 use core::fmt;
@@ -6,7 +6,7 @@ use leasehold_lab_network::model::Model;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Why the laboratory has no answer.
+/// The reason for which a command of the laboratory failed.
 #[derive(Debug)]
 pub struct Failure {
     text: String,
@@ -15,28 +15,28 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What was given cannot be used.
+    /// Returns a failure for invalid input.
     pub(crate) fn input(text: impl fmt::Display) -> Self {
         Self { text: text.to_string(), is_input: true, is_unread: false }
     }
 
-    /// Something went wrong on the way.
+    /// Returns a failure for an error at run time.
     pub(crate) fn running(text: impl fmt::Display) -> Self {
         Self { text: text.to_string(), is_input: false, is_unread: false }
     }
 
-    /// The answer could not be written.
+    /// Returns a failure for an output that cannot be written.
     pub(crate) fn writing(error: &std::io::Error) -> Self {
         let is_unread = error.kind() == std::io::ErrorKind::BrokenPipe;
         Self { text: error.to_string(), is_input: false, is_unread }
     }
 
-    /// Whether all there is to it is that the reader has read enough.
+    /// Returns true if the only failure is that the reader has closed the output.
     pub(crate) const fn is_unread(&self) -> bool {
         self.is_unread
     }
 
-    /// Whether what was given is at fault, a file or an option.
+    /// Returns true if the input is at fault, a file or an option.
     #[must_use]
     pub const fn is_input(&self) -> bool {
         self.is_input
@@ -52,19 +52,19 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl From<String> for Failure {
-    /// What a knob or a template refuses was given.
+    /// Converts the message of a knob or a template that rejects its input.
     fn from(text: String) -> Self {
         Self::input(text)
     }
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path)
         .map_err(|error| Failure::input(format!("{}: {error}", path.display())))
 }
 
-/// The model in a file.
+/// Reads the model in a file.
 pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
     Model::parse(&read(path)?).map_err(|problems| {
         let lines: Vec<String> =
@@ -73,7 +73,7 @@ pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
     })
 }
 
-/// Checks files; says what the solvers leave out of those that are right.
+/// Checks files; prints the parts of valid models that the solvers omit.
 pub(crate) fn check(paths: &[PathBuf], out: &mut dyn Write) -> Result<(), Failure> {
     let mut wrong = Vec::new();
     for path in paths {

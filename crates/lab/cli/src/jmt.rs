@@ -1,8 +1,8 @@
 //! Models of Java Modelling Tools: JMVA for the solvers, JSIMgraph for the simulator.
 //!
-//! What both sides can say is carried over; what ours cannot say is refused, and what theirs
-//! cannot say (caches, timeouts, crashes) is refused on the way out, so that nothing changes its
-//! meaning in silence.
+//! Properties that both formats can express are converted. The import rejects a foreign property
+//! without a counterpart, and the export rejects caches, timeouts and crashes, so that no model
+//! changes its meaning silently.
 
 mod jmva;
 mod jsim;
@@ -12,7 +12,7 @@ use crate::Failure;
 use clap::ValueEnum;
 use leasehold_lab_network::model::{Class, Model, Step};
 
-/// Which of the tools.
+/// The target tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Tool {
     /// The analytic solver
@@ -21,7 +21,7 @@ pub enum Tool {
     Jsimgraph,
 }
 
-/// The name of the delay that stands for think times.
+/// The name of the delay that represents think times.
 const THINK: &str = "think";
 
 /// Reads a file of either tool.
@@ -64,7 +64,7 @@ pub(crate) fn export(model: &Model, tool: Tool) -> Result<String, Failure> {
     }
 }
 
-/// What a class has that the tools have not.
+/// Returns the property of a class that the tools do not support.
 fn beyond(class: &Class) -> Option<&'static str> {
     if class.cache.is_some() {
         Some("a cache")

@@ -1,8 +1,8 @@
 //! The laboratory on the command line: check, solve, simulate, sweep, plan, plot.
 //!
-//! The library parses nothing but its own options and writes to what it is given, so that the
-//! binary wires it with one line and tests read what it prints. Files and threads are used here,
-//! and only here among the laboratory's crates.
+//! The library parses only its own options and writes to a given output, so that the binary needs
+//! one line for it and tests read its output. Of the laboratory's crates, only this one uses files
+//! and threads.
 
 mod gallery;
 mod input;
@@ -21,17 +21,17 @@ mod ui;
 
 pub use input::Failure;
 
-// What the page asks too lives in a crate without I/O.
+// Functions that the page also uses are in a crate without I/O.
 use leasehold_lab_plan::{knob, slo};
 
 use clap::Subcommand;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What the laboratory can do.
+/// The commands of the laboratory.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Say what is wrong with model files
+    /// Check model files and report errors
     Check {
         /// Model files (JSON)
         #[arg(required = true, value_name = "FILE")]
@@ -39,11 +39,11 @@ pub enum Lab {
     },
     /// Print the JSON schema of model files
     Schema,
-    /// Build a system on a page, move a slider, see what happens
+    /// Build a system on a page, move a slider and see the effect
     Ui(ui::Ui),
-    /// The verdict, how busy each centre is, and what would help, at once
+    /// Show verdict, utilisation of each centre and the most useful upgrades at once
     Look(look::Look),
-    /// Print the model of a template, or the templates there are
+    /// Print the model of a template, or list the templates
     Template(look::Template),
     /// Solve a model analytically
     Solve(solve::Solve),
@@ -51,7 +51,7 @@ pub enum Lab {
     Simulate(simulate::Simulate),
     /// Solve or simulate a model for many values of one number
     Sweep(sweep::Sweep),
-    /// How many clients a system carries, what limits it, what an upgrade gives
+    /// Find how many clients a system carries, its bottleneck and the gain of an upgrade
     Plan(plan::Plan),
     /// Draw throughput and response time against the number of customers
     Plot(sweep::Plot),
@@ -66,21 +66,21 @@ pub enum Lab {
     Export {
         /// A model file
         file: PathBuf,
-        /// Which of the tools
+        /// The target tool
         #[arg(long, value_enum, default_value = "jmva")]
         to: jmt::Tool,
     },
     /// Draw the seeds' figures from models, beside the seeds' points
     Gallery {
-        /// Where the pictures and the page go
+        /// The directory for the pictures and the page
         directory: PathBuf,
     },
 }
 
-/// Does what was asked and writes the answer to `out`.
+/// Runs a command and writes its output to `out`.
 ///
 /// # Errors
-/// What is wrong, in words for the user.
+/// A message for the user.
 pub fn run(lab: &Lab, out: &mut dyn Write) -> Result<(), Failure> {
     match answer(lab, out) {
         Err(failure) if failure.is_unread() => Ok(()),

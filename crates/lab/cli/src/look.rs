@@ -1,4 +1,4 @@
-//! `lab look` and `lab template`: what the page shows at once, and the systems that it begins with.
+//! `lab look` and `lab template`: the immediate view of the page, and the built-in systems.
 
 use crate::output::{self, Cell, Format, Table, line};
 use crate::{Failure, input};
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The verdict, how busy each centre is, and what would help, at once
+/// Show verdict, utilisation of each centre and the most useful upgrades at once
 ///
-/// Means of product-form models are exact; percentiles, caches and forks are estimated (`simulate`
-/// and `plan` are sure). Two files are shown side by side.
+/// Means of product-form models are exact; percentiles, caches and forks are estimates (`simulate`
+/// and `plan` give reliable values). Two files are shown side by side.
 #[derive(Debug, Args)]
 pub struct Look {
     /// Model files
@@ -23,22 +23,22 @@ pub struct Look {
     /// The service level: mean, p50, p95 or p99 below a time
     #[arg(long, value_parser = Slo::parse, default_value = "p95 < 10 ms")]
     slo: Slo,
-    /// The class whose customers are counted and timed [default: the first closed one]
+    /// The class whose customers are counted and timed [default: the first closed class]
     #[arg(long)]
     class: Option<String>,
-    /// The curve instead: throughput and response times by load
+    /// Print the curve instead: throughput and response times by load
     #[arg(long)]
     curve: bool,
     #[command(flatten)]
     format: Format,
 }
 
-/// Print the model of a template, or the templates there are
+/// Print the model of a template, or list the templates
 #[derive(Debug, Args)]
 pub struct Template {
-    /// Which template
+    /// The template
     name: Option<String>,
-    /// Where a dial stands; may be given several times
+    /// The value of a dial; may be given several times
     #[arg(long, value_name = "DIAL=NUMBER", value_parser = dial, requires = "name")]
     set: Vec<(String, f64)>,
     #[command(flatten)]

@@ -1,11 +1,11 @@
-//! Answers as tables for people, CSV for spreadsheets, JSON for programs.
+//! Results as tables for people, CSV for spreadsheets, JSON for programs.
 
 use crate::Failure;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 
-/// How an answer is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Format {
     /// Print JSON
@@ -20,9 +20,9 @@ pub(crate) struct Format {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number; none where it is not known.
+    /// A number; `None` if it is unknown.
     Number(Option<f64>),
 }
 
@@ -54,7 +54,7 @@ impl Cell {
     }
 }
 
-/// A number with the digits that a person reads.
+/// Formats a number with as many digits as a reader needs.
 pub(crate) fn pretty(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 {
@@ -91,7 +91,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Columns aligned: words to the left, numbers to the right.
+    /// Formats aligned columns: text to the left, numbers to the right.
     pub(crate) fn text(&self) -> String {
         let cells: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(Cell::pretty).collect()).collect();
@@ -134,7 +134,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// A list of objects keyed by column.
+    /// Returns a list of objects keyed by column.
     pub(crate) fn json(&self) -> serde_json::Value {
         let object = |row: &Vec<Cell>| -> serde_json::Value {
             let pairs = self.columns.iter().cloned().zip(row);
@@ -143,7 +143,7 @@ impl Table {
         self.rows.iter().map(object).collect()
     }
 
-    /// Prints the table as asked.
+    /// Prints the table in the requested format.
     pub(crate) fn print(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
         if format.json {
             json(out, &self.json())

@@ -1,5 +1,6 @@
-//! `lab plan`: how many clients a system carries under a service level, what limits it, what one
-//! more of each centre gives, and the cheapest configuration for a wanted number of clients.
+//! `lab plan`: finds the number of clients that a system carries under a service level, its
+//! bottleneck, the gain of one more server at each centre, and the cheapest configuration for a
+//! required number of clients.
 
 mod search;
 
@@ -18,11 +19,12 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// How many clients a system carries, what limits it, what an upgrade gives
+/// Find how many clients a system carries, its bottleneck and the gain of an upgrade
 ///
-/// `lab plan MODEL --slo 'p95 < 10 ms'` says it in one sentence, then as a table. With --clients
-/// and --price it finds the cheapest upgrade that carries so many. With --transport it says how
-/// remote calls should travel: UDP or TCP, how many connections, which sizes, and why.
+/// `lab plan MODEL --slo 'p95 < 10 ms'` prints a sentence, then a table. With --clients and --price
+/// it finds the cheapest upgrade that carries this number of clients. With --transport it
+/// recommends a transport for remote calls: UDP or TCP, the number of connections, the sizes, and
+/// the reasons.
 #[derive(Debug, Args)]
 pub struct Plan {
     /// A model file
@@ -34,18 +36,18 @@ pub struct Plan {
     /// The class whose clients are counted and timed [default: the first]
     #[arg(long)]
     class: Option<String>,
-    /// The largest number of clients to look at
+    /// The largest number of clients to consider
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     most: u32,
-    /// Services, or answers where a cache gives more of them, that a simulated point may take
+    /// Services, or replies where a cache gives more of them, that a simulated point may take
     ///
-    /// More is slower and surer; the answer says when a point was not finished within it.
+    /// A higher value is slower and more reliable; the output reports each unfinished point.
     #[arg(long, default_value_t = 500_000)]
     effort: u64,
     /// Find the cheapest upgrade that carries this many clients
     #[arg(long, requires = "price", value_parser = clap::value_parser!(u32).range(1..))]
     clients: Option<u32>,
-    /// What one more of a centre costs; may be given several times
+    /// Cost of one more server at a centre; may be given several times
     #[arg(long, value_name = "CENTRE=COST", value_parser = price)]
     price: Vec<(String, f64)>,
     /// Draw the response time against the number of clients (SVG)
@@ -85,7 +87,7 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let answer = Answer::find(&search, &model)?;
     let is_solved = search.is_solved(&model);
-    // The line of progress makes room for the answer.
+    // Clears the progress line before the output.
     drop(search);
     let method =
         if is_solved { "solved exactly" } else { "simulated, the same luck for every variant" };
@@ -116,13 +118,13 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     output::line(out, &format!("\nmethod: {method}"))
 }
 
-/// What a plan says.
+/// The results of a plan.
 struct Answer {
     clients: u32,
-    /// The busiest first.
+    /// Busiest first.
     upgrades: Vec<Upgrade>,
     curve: Vec<(u32, Point)>,
-    /// What the points that decide these numbers lack.
+    /// The shortfalls of the points that determine these numbers.
     lacks: Vec<Lack>,
 }
 
@@ -136,7 +138,8 @@ impl Answer {
             if let Some(servers) = knob::servers(&centre.kind) {
                 let more = Knob::Servers(centre.name.clone()).turn(model, (servers + 1) as f64)?;
                 let mut more = System::new(more, format!("one more of \"{}\"", centre.name));
-                // What carries so many now carries them with more, too.
+                // A system that carries this number of clients now also carries it with more
+                // servers.
                 let clients = search.most_clients(&mut more, clients)?;
                 lacks.extend(more.lacks(clients));
                 upgrades.push(Upgrade { centre: centre.name.clone(), utilisation: *used, clients });
@@ -149,7 +152,7 @@ impl Answer {
     }
 }
 
-/// The shortfalls of points, for programs.
+/// Returns the shortfalls of points as JSON.
 fn unfinished(lacks: &[Lack]) -> Vec<serde_json::Value> {
     let one = |lack: &Lack| json!({ "shortfall": lack.shortfall.to_string(), "effort_wanted": lack.effort });
     lacks.iter().map(one).collect()
@@ -172,7 +175,7 @@ fn verdict(slo: Slo, most: u32, class: &Class, answer: &Answer) -> String {
     .sentence()
 }
 
-/// Some points up to a little beyond the limit.
+/// Returns some points up to slightly beyond the limit.
 fn curve(search: &Search, system: &mut System, clients: u32) -> Result<Vec<(u32, Point)>, Failure> {
     let mut counts: Vec<u32> = (1..=8).map(|step| (clients * step).div_ceil(8).max(1)).collect();
     counts.extend([clients + 1, clients + clients.div_ceil(4) + 1]);

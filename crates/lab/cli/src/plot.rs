@@ -1,4 +1,4 @@
-//! Pictures: one chart of lines and points, as SVG.
+//! Charts of lines and points as SVG.
 
 use crate::Failure;
 use plotters::chart::SeriesAnno;
@@ -8,63 +8,63 @@ use serde::Serialize;
 use std::ops::Range;
 use std::path::Path;
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Mark {
-    /// What others are held against.
+    /// A dashed line for a reference.
     Dashed,
     Line,
     Thin,
     Points,
-    /// Rings, which show what lies inside.
+    /// Rings, which do not hide the points inside.
     Rings,
 }
 
-/// Points under one name; no name keeps it out of the legend.
+/// Points with one name; a series with an empty name has no entry in the legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     name: String,
     mark: Mark,
     #[serde(serialize_with = "short")]
     points: Vec<(f64, f64)>,
-    /// How far each point may be off, where that is known.
+    /// The possible error of each point, if known.
     #[serde(skip)]
     plus_minus: Vec<f64>,
 }
 
-/// Points with as many digits as a picture shows.
+/// Serializes points with as many digits as a picture shows.
 fn short<S: serde::Serializer>(points: &[(f64, f64)], to: S) -> Result<S::Ok, S::Error> {
     let digits = |number: f64| format!("{number:.4e}").parse::<f64>().unwrap_or(number);
     to.collect_seq(points.iter().map(|(x, y)| (digits(*x), digits(*y))))
 }
 
 impl Series {
-    /// A line.
+    /// Returns a line.
     #[must_use]
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self::new(name, Mark::Line, points)
     }
 
-    /// A dashed line, which others are held against.
+    /// Returns a dashed line for a reference.
     #[must_use]
     pub fn dashed(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self::new(name, Mark::Dashed, points)
     }
 
-    /// A line that stands behind others.
+    /// Returns a thin line for the background.
     #[must_use]
     pub fn thin(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self::new(name, Mark::Thin, points)
     }
 
-    /// Rings, which show what lies inside.
+    /// Returns rings, which do not hide the points inside.
     #[must_use]
     pub fn rings(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self::new(name, Mark::Rings, points)
     }
 
-    /// Points.
+    /// Returns points.
     #[must_use]
     pub fn points(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self::new(name, Mark::Points, points)
@@ -74,12 +74,12 @@ impl Series {
         Self { name: name.into(), mark, points, plus_minus: Vec::new() }
     }
 
-    /// The same series with a bar through each point.
+    /// Returns the same series with an error bar at each point.
     pub(crate) fn plus_minus(self, plus_minus: Vec<f64>) -> Self {
         Self { plus_minus, ..self }
     }
 
-    /// The same with its powers of ten in place of what they make; what is not above zero has none.
+    /// Returns the same series with logarithms to base ten; drops values that are not above zero.
     fn powers(&self) -> Self {
         let above = self.points.iter().filter(|(_, y)| *y > 0.0);
         Self::new(&self.name, self.mark, above.map(|(x, y)| (*x, y.log10())).collect())
@@ -110,18 +110,19 @@ const COLOURS: [RGBColor; 7] = [
 
 const SIZE: (u32, u32) = (760, 440);
 
-/// The numbers beside the vertical axis at most; of powers of ten each has one.
+/// The largest number of labels on the vertical axis; on a logarithmic axis each power of ten has a
+/// label.
 const LABELS_MAX: usize = 11;
 
 impl Chart {
-    /// What stands over it, along its axes, and what is drawn.
+    /// Returns a chart with a title, names of the axes and series.
     #[must_use]
     pub fn new(title: &str, x: &str, y: &str, series: Vec<Series>) -> Self {
         let (title, x, y) = (title.into(), x.into(), y.into());
         Self { title, x, y, series, is_logarithmic: false }
     }
 
-    /// The same with a vertical axis of powers of ten, for what differs by factors; without bars.
+    /// Returns the same chart with a logarithmic vertical axis, without error bars.
     #[must_use]
     pub fn logarithmic(self) -> Self {
         let series = self.series.iter().map(Series::powers).collect();
@@ -131,7 +132,7 @@ impl Chart {
     /// Draws into a file.
     ///
     /// # Errors
-    /// It cannot be written, or its name is none of a picture.
+    /// The file cannot be written, or its name has no picture extension.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         if path.extension().is_none_or(|ending| ending != "svg") {
             let text = format!("{}: pictures are SVG; the name must end in .svg", path.display());
@@ -141,17 +142,17 @@ impl Chart {
             .map_err(|error| Failure::running(format!("{}: {error}", path.display())))
     }
 
-    /// The picture as text.
+    /// Returns the picture as text.
     ///
     /// # Errors
-    /// It cannot be drawn.
+    /// The picture cannot be drawn.
     pub fn svg(&self) -> Result<String, Failure> {
         let mut text = String::new();
         self.draw(&mut text).map_err(|error| Failure::running(format!("drawing: {error}")))?;
         Ok(text)
     }
 
-    /// How far the axes go: the end of the horizontal one, both ends of the other.
+    /// Returns the ranges of the axes: the end of the horizontal one, both ends of the other.
     fn ends(&self) -> (f64, Range<f64>) {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let most = |of: fn(&(f64, f64)) -> f64| {
@@ -195,7 +196,7 @@ impl Chart {
             .draw()?;
         let mut named = 0;
         for series in &self.series {
-            // What has no name belongs to the series before it.
+            // A series without a name belongs to the series before it.
             named += usize::from(!series.name.is_empty());
             let colour = COLOURS[(named.max(1) - 1) % COLOURS.len()];
             let bars = series
@@ -237,8 +238,8 @@ impl Chart {
         Ok(())
     }
 
-    /// A place for the names in which the fewest points lie: a corner, or between what differs by
-    /// factors.
+    /// Returns the place for the legend with the fewest points: a corner, or on a logarithmic axis
+    /// also a side.
     fn free_place(&self, x_most: f64, ys: &Range<f64>) -> SeriesLabelPosition {
         let within = |right: bool, heights: Range<f64>| {
             let points = self.series.iter().flat_map(|series| &series.points);
@@ -265,7 +266,7 @@ impl Chart {
     }
 }
 
-/// Enters a series into the legend.
+/// Adds a series to the legend.
 fn enter(drawn: &mut SeriesAnno<'_, SVGBackend<'_>>, series: &Series, colour: RGBColor) {
     drawn.label(&series.name);
     if series.mark == Mark::Dashed {
@@ -277,7 +278,7 @@ fn enter(drawn: &mut SeriesAnno<'_, SVGBackend<'_>>, series: &Series, colour: RG
     }
 }
 
-/// A number beside an axis, without the noise of its last digits and without needless zeros.
+/// Formats a number at an axis without rounding noise and without unnecessary zeros.
 fn tick(number: &f64) -> String {
     let rounded = format!("{number:.6}");
     let short = rounded.trim_end_matches('0').trim_end_matches('.');
@@ -289,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_short_and_names_keep_out_of_the_way() {
+    fn ticks_are_short_and_the_legend_hides_no_points() {
         assert_eq!(
             [0.0, 10.0, 0.05, 2.5, 100_000.0].map(|n| tick(&n)),
             ["0", "10", "0.05", "2.5", "100000"]
@@ -302,7 +303,7 @@ mod tests {
         assert!(refused.to_string().contains("must end in .svg"));
     }
 
-    /// How many points each line of the first colour has.
+    /// Returns the number of points of each line in the first colour.
     fn drawn(series: Series) -> Vec<usize> {
         let picture = Chart::new("", "", "", vec![series]).svg().expect("drawn");
         let own = |tag: &&str| tag.starts_with("<polyline") && tag.contains("#0072B2");
@@ -312,18 +313,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_through_its_points_and_a_dashed_one_is_many() {
+    fn a_line_passes_its_points_and_a_dashed_line_has_many_parts() {
         let points = || vec![(1.0, 11.0), (7.0, 77.0), (8.0, 44.0)];
         assert_eq!(drawn(Series::line("", points())), [3]);
         let dashes = drawn(Series::dashed("", points())).len();
         assert!(dashes > 20, "{dashes}");
-        // The legend has some more of them, and of any other line a bar.
+        // The legend adds some points; an error bar adds points to any other line.
         assert!(drawn(Series::dashed("a", points())).len() > dashes);
         assert_eq!(drawn(Series::line("a", points())), [3]);
     }
 
     #[test]
-    fn what_differs_by_factors_has_its_powers_of_ten_beside_the_axis() {
+    fn a_logarithmic_axis_has_powers_of_ten_as_labels() {
         let points = vec![(1.0, 0.05), (2.0, 66.0), (3.0, 0.0)];
         let chart = Chart::new("", "", "ms", vec![Series::points("a", points)]).logarithmic();
         let (x_most, ys) = chart.ends();

@@ -9,26 +9,26 @@ use std::path::PathBuf;
 
 /// Count the remote calls of cache consistency policies on one trace
 ///
-/// Without a trace it is a workload like the Modified Andrew Benchmark: one client, nothing
-/// shared. Stale reads, evictions and what a crash loses show in the workload that shares files.
+/// Without a trace the workload resembles the Modified Andrew Benchmark: one client, no sharing.
+/// Stale reads, recalls and losses in crashes occur only in the workload with shared files.
 #[derive(Debug, Args)]
 pub struct Policies {
     /// A trace of file operations (JSON)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Which workload, where there is no trace
+    /// The workload if no trace is given
     #[arg(long, value_enum, default_value = "andrew", conflicts_with = "trace")]
     workload: Workload,
     #[command(flatten)]
     format: Format,
 }
 
-/// Workloads that need no file.
+/// Built-in workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {
     /// The Modified Andrew Benchmark at one client
     Andrew,
-    /// Four clients at three files, with crashes
+    /// Four clients with three shared files, with crashes
     Sharing,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Policies, out: &mut dyn Write) -> Result<(), Failure
     table(&trace).print(options.format, out)
 }
 
-/// One row for each policy.
+/// Returns one row for each policy.
 pub(crate) fn table(trace: &Trace) -> Table {
     let mut table = Table::new(&[
         "policy",

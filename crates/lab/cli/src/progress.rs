@@ -1,10 +1,10 @@
-//! One line on a terminal that tells how far long work is; nothing where nobody looks.
+//! A line on the terminal that shows the progress of long work; no output without a terminal.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// The line and when it was last drawn.
+/// The line, and the time when it was last drawn.
 #[derive(Debug)]
 pub(crate) struct Progress {
     drawn: Cell<Option<Instant>>,
@@ -12,7 +12,7 @@ pub(crate) struct Progress {
     is_seen: bool,
 }
 
-/// Work that is done sooner needs no line, and no eye follows a faster one.
+/// Shorter work needs no line, and a faster refresh is not visible.
 const PAUSE: Duration = Duration::from_millis(300);
 
 impl Progress {
@@ -21,11 +21,11 @@ impl Progress {
         Self { drawn: Cell::new(None), begun: Instant::now(), is_seen }
     }
 
-    /// Shows what is being done.
+    /// Shows the current step.
     pub(crate) fn say(&self, text: &str) {
         if self.is_seen && self.drawn.get().unwrap_or(self.begun).elapsed() >= PAUSE {
             self.drawn.set(Some(Instant::now()));
-            // A line that cannot be shown is no reason to stop the work.
+            // A failure to draw the line does not stop the work.
             let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
         }
     }

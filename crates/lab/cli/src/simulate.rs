@@ -1,4 +1,4 @@
-//! `lab simulate`: the simulated answer, with intervals, on all processors.
+//! `lab simulate`: simulates with confidence intervals on all processors.
 
 use crate::output::{self, Cell, Format, Table};
 use crate::progress::Progress;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// Simulate a model, with confidence intervals
 ///
-/// Runs until throughput and response time are known to the wanted width, or until the limit of
-/// services. The same seed gives the same answer, on any number of processors.
+/// Runs until the intervals of throughput and response time have the requested width, or until the
+/// limit of services. The same seed gives the same results on any number of processors.
 #[derive(Debug, Args)]
 pub struct Simulate {
     /// A model file
@@ -23,22 +23,22 @@ pub struct Simulate {
     format: Format,
 }
 
-/// How long and how often to simulate.
+/// The length and the number of replications.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Run {
-    /// All luck comes from this number
+    /// Seed of all random streams
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Independent replications
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..))]
     replications: u16,
-    /// How often an interval should hold the true value
+    /// Probability that a confidence interval contains the true value
     #[arg(long, default_value_t = 0.9, value_parser = share)]
     confidence: f64,
-    /// Half width of an interval over its mean that is wanted
+    /// Requested half width of an interval, relative to its mean
     #[arg(long, default_value_t = 0.01, value_parser = share)]
     width: f64,
-    /// Services, or answers where a cache gives more of them, after which to stop in any case
+    /// Services, or replies where a cache gives more of them, after which to stop in any case
     #[arg(long, default_value_t = 30_000_000)]
     services_max: u64,
 }
@@ -73,14 +73,14 @@ fn on_all_processors(replications: &mut [Replication], until: f64) {
     });
 }
 
-/// A study that has come to its end.
+/// A finished study.
 pub(crate) struct Answer {
     pub(crate) study: Study,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
 impl Answer {
-    /// The interval of a quantity of a class as a whole.
+    /// Returns the interval of a quantity of a class as a whole.
     pub(crate) fn of(&self, quantity: Quantity, class: &str) -> Option<Interval> {
         let own = |outcome: &&Outcome| {
             let metric = &outcome.metric;
@@ -89,7 +89,7 @@ impl Answer {
         self.outcomes.iter().find(own).map(|outcome| outcome.interval)
     }
 
-    /// How busy a centre is with all classes together.
+    /// Returns the utilisation of a centre by all classes together.
     pub(crate) fn utilisation(&self, centre: &str) -> f64 {
         let here = |outcome: &&Outcome| {
             outcome.metric.quantity == Quantity::Utilisation
@@ -99,7 +99,7 @@ impl Answer {
     }
 }
 
-/// Simulates a model; `what` is told while it lasts.
+/// Simulates a model; shows `what` in the progress line.
 pub(crate) fn simulate(
     model: &Model,
     options: Options,
@@ -148,7 +148,7 @@ pub(crate) fn run(options: &Simulate, out: &mut dyn Write) -> Result<(), Failure
 
 fn table(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(&["class", "centre", "what", "mean", "plus_minus"]);
-    // What never happened would fill the table with zeros.
+    // A quantity that never occurred would fill the table with zeros.
     let rare = |quantity: Quantity| {
         matches!(quantity, Quantity::Unanswered | Quantity::Retransmitted | Quantity::Wasted)
     };
@@ -166,7 +166,7 @@ fn table(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The name of a quantity in tables, with its unit.
+/// Returns the name of a quantity in tables, with its unit.
 pub(crate) const fn name(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Throughput => "throughput 1/s",

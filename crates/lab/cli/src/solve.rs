@@ -1,4 +1,4 @@
-//! `lab solve`: the analytic answer for a model as it stands.
+//! `lab solve`: solves a model analytically.
 
 use crate::output::{self, Cell, Format, Table, pretty};
 use crate::{Failure, input};
@@ -10,29 +10,29 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// How to solve.
+/// The solution method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
     /// Exact: Mean Value Analysis, or normalising constants where rates depend on the load
     Exact,
-    /// The quick approximation
+    /// The fast approximation
     BardSchweitzer,
-    /// The better approximation
+    /// The more accurate approximation
     Linearizer,
 }
 
 /// Solve a model analytically
 ///
 /// Prints throughput and response time of each class, and queue and utilisation of each class at
-/// each centre; then what limits the system.
+/// each centre; then the bottleneck of the system.
 #[derive(Debug, Args)]
 pub struct Solve {
     /// A model file
     file: PathBuf,
-    /// How to solve it
+    /// The solution method
     #[arg(long, value_enum, default_value = "exact")]
     method: Method,
-    /// Say how each result moves with each demand (per cent for one per cent)
+    /// Print the change of each result with each demand (per cent for one per cent)
     #[arg(long)]
     sensitivity: bool,
     /// Print bounds too (one closed class, single servers)
@@ -42,7 +42,7 @@ pub struct Solve {
     format: Format,
 }
 
-/// Solves by a method.
+/// Solves a network by a method.
 pub(crate) fn by(method: Method, network: &Network) -> Result<Solution, Failure> {
     match method {
         Method::Exact => leasehold_lab_network::solve(network),
@@ -104,13 +104,13 @@ pub(crate) fn run(options: &Solve, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How far an approximation is from the truth.
+/// The error of an approximation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ApproximationError {
-    /// Relative to the exact throughput of each class, at most.
+    /// The largest error relative to the exact throughput of a class.
     Known(f64),
-    /// There is no exact answer; so much the throughputs of the two approximations differ.
+    /// No exact solution exists; the two approximations differ in throughput by this share.
     MethodsDiffer(f64),
 }
 
@@ -149,7 +149,7 @@ fn approximation_error(
     }))
 }
 
-/// Results by class, then by centre and class.
+/// Returns results by class, then by centre and class.
 pub(crate) fn table(network: &Network, solution: &Solution) -> Table {
     let columns = ["class", "centre", "throughput_per_s", "response_s", "present", "utilisation"];
     let mut table = Table::new(&columns);
@@ -196,7 +196,7 @@ fn bounds_table(all: &bounds::AllBounds) -> Table {
     table
 }
 
-/// Every slope by name, for programs.
+/// Returns every slope by name as JSON.
 fn slope_values(network: &Network, slopes: &[sensitivity::Elasticity]) -> serde_json::Value {
     let one = |slope: &sensitivity::Elasticity| {
         json!({

@@ -1,4 +1,4 @@
-//! `lab sweep` and `lab plot`: one number of a model turned from one end to the other.
+//! `lab sweep` and `lab plot`: vary one number of a model over a range.
 
 use crate::knob::{self, Knob};
 use crate::output::{Format, Table, line};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub struct Sweep {
     /// A model file
     file: PathBuf,
-    /// The number to turn
+    /// The number to vary
     ///
     /// population:CLASS, rate:CLASS, think:CLASS (a factor), servers:CENTRE, demand:CENTRE (a
     /// factor), term:CLASS or blocks:CLASS
@@ -31,7 +31,7 @@ pub struct Sweep {
     /// Simulate instead of solving
     #[arg(long)]
     simulate: bool,
-    /// How to solve
+    /// The solution method
     #[arg(long, value_enum, default_value = "exact", conflicts_with = "simulate")]
     method: Method,
     /// Draw response times into this file (SVG)
@@ -45,8 +45,8 @@ pub struct Sweep {
 
 /// Draw throughput and response time against the number of customers
 ///
-/// The solved curve with its balanced bounds where those apply, and simulated points with
-/// intervals on demand.
+/// Draws the solved curve, with its balanced bounds where they apply, and on request simulated
+/// points with intervals.
 #[derive(Debug, Args)]
 pub struct Plot {
     /// A model file
@@ -57,20 +57,20 @@ pub struct Plot {
     /// The largest number of customers
     #[arg(long, default_value_t = 50)]
     to: usize,
-    /// Simulated points beside the curve
+    /// Draw simulated points next to the curve
     #[arg(long)]
     simulate: bool,
-    /// Where the picture goes (SVG)
+    /// The file for the picture (SVG)
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
     run: Run,
 }
 
-/// Points of a curve at most.
+/// The largest number of points of a curve.
 const COLUMNS: usize = 500;
 
-/// Results of one class at one value.
+/// The results of one class at one value.
 struct Point {
     value: f64,
     class: String,
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
     table.print(options.format, out)
 }
 
-/// One answer for each value.
+/// Returns one result for each value.
 fn by_value(model: &Model, options: &Sweep) -> Result<Vec<Point>, Failure> {
     let mut points = Vec::new();
     let progress = Progress::new();
@@ -141,14 +141,14 @@ fn by_value(model: &Model, options: &Sweep) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
-/// Exact answers for every number of customers from one pass.
+/// Returns exact results for every number of customers from one pass.
 fn by_population(model: &Model, options: &Sweep) -> Result<Vec<Point>, Failure> {
     let most = options.over.iter().copied().fold(0.0, f64::max);
     let network = options.vary.turn(model, most)?.network();
     let surface = surface(&network).map_err(Failure::input)?;
     let mut points = Vec::new();
     for &value in &options.over {
-        // Turning refuses what is not a whole number.
+        // `turn` rejects a value that is not a whole number.
         let population = options.vary.turn(model, value)?.network().population();
         points.extend(solved(&network, &surface.at(&population), value));
     }
@@ -199,7 +199,7 @@ fn simulated(
     Ok(model.classes.iter().map(point).collect())
 }
 
-/// The closed class that is counted: the one named, or the first.
+/// Returns the closed class to count: the named one, or the first.
 pub(crate) fn closed_class(model: &Model, name: Option<&str>) -> Result<usize, Failure> {
     let closed = |class: &Class| {
         matches!(class.kind, ClassKind::Closed { .. }) && name.is_none_or(|name| name == class.name)
@@ -217,7 +217,7 @@ pub(crate) fn plot(options: &Plot, out: &mut dyn Write) -> Result<(), Failure> {
     let surface = surface(&network).map_err(Failure::input)?;
     let mut population = network.population();
     let (mut exact, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
-    // More points than a picture has columns would not be seen.
+    // A curve with more points than the picture has columns shows no more detail.
     for count in (1..=options.to).step_by(options.to.div_ceil(COLUMNS).max(1)) {
         population[class] = count;
         let x = count as f64;

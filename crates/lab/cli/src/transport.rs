@@ -1,10 +1,10 @@
-//! `lab plan --transport`: how remote calls should travel, the algorithm that the seed's appendix
-//! on remote procedure calls asks for.
+//! `lab plan --transport`: recommends a transport for remote calls, the algorithm that the seed's
+//! appendix on remote procedure calls requests.
 //!
-//! For each way the mean time of a call is worked out from the mix of sizes, the round trip, the
-//! bandwidth and the loss of packets: what is sent, what it waits for, and what a lost packet
-//! costs. A datagram is lost with any of its fragments and is sent again after a timeout; a stream
-//! repairs a loss in about a round trip when more segments follow, else after its own timeout.
+//! For each transport it computes the mean time of a call from the mix of sizes, the round trip,
+//! the bandwidth and the loss of packets: transmission, waiting, and the cost of a lost packet. A
+//! datagram is lost with any of its fragments and is retransmitted after a timeout. A stream
+//! repairs a loss in about a round trip if more segments follow, otherwise after its own timeout.
 
 use crate::Failure;
 use crate::output::{self, Format, Table};
@@ -17,7 +17,7 @@ use std::io::Write;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Transport")]
 pub(crate) struct Transport {
-    /// Say how remote calls should travel
+    /// Recommend a transport for remote calls
     #[arg(long)]
     pub(crate) transport: bool,
     /// Round trip in milliseconds
@@ -26,28 +26,28 @@ pub(crate) struct Transport {
     /// Share of packets that are lost
     #[arg(long, default_value_t = 0.0, value_parser = loss, allow_negative_numbers = true)]
     loss: f64,
-    /// Megabits per second of the narrowest link
+    /// Bandwidth of the narrowest link in megabits per second
     #[arg(long, default_value_t = 1000.0, value_parser = positive, allow_negative_numbers = true)]
     mbit: f64,
     /// Calls by size: their share, bytes of a request and of a reply; may be given several times
     #[arg(long, value_name = "SHARE:REQUEST:REPLY", value_parser = mix,
           default_values = ["0.6:120:120", "0.3:120:8192", "0.1:8192:120"])]
     mix: Vec<Mix>,
-    /// Largest datagram that the servers take, bytes
+    /// Largest datagram that the servers accept, in bytes
     #[arg(long, default_value_t = 65_507, value_parser = clap::value_parser!(u32).range(512..=65_507))]
     datagram_max: u32,
-    /// Time until a datagram is sent again, in milliseconds
+    /// Timeout after which a datagram is retransmitted, in milliseconds
     #[arg(long, default_value_t = 1100.0, value_parser = positive, allow_negative_numbers = true)]
     timeout_ms: f64,
-    /// Servers that one client talks to
+    /// Number of servers that one client uses
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
-    /// Connections that one client may keep open
+    /// Largest number of connections that one client may keep open
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
 }
 
-/// Calls of one size.
+/// The calls of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Mix {
     share: f64,
@@ -84,27 +84,28 @@ fn mix(text: &str) -> Result<Mix, String> {
     }
 }
 
-/// Bytes of data in a packet of an Ethernet, and of headers around a call.
+/// Bytes of data in an Ethernet packet, and of headers around a call.
 const PACKET: f64 = 1460.0;
 const HEADER: f64 = 100.0;
 
-/// Processor time for a packet and for a call, both ends together: a slow core.
+/// Processor time for a packet and for a call, both ends together, on a slow core.
 const PER_PACKET: f64 = 2e-6;
 const PER_CALL: f64 = 20e-6;
 
-/// The least retransmission timeout of common streams, and duplicate acknowledgements they need.
+/// The smallest retransmission timeout of common streams, and the duplicate acknowledgements before
+/// a fast retransmission.
 const STREAM_TIMEOUT: f64 = 0.2;
 const DUPLICATES: f64 = 3.0;
 
-/// Bytes that a stream may have on its way.
+/// Bytes that a stream may have in flight.
 const WINDOW: f64 = 1_048_576.0;
 
-/// Ways for a call.
+/// The transports for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Datagrams as large as needed.
+    /// Datagrams of any size.
     Udp,
-    /// Datagrams of 1 KB, each acknowledged before the next, as the slower system of the seed.
+    /// Datagrams of 1 KB, each acknowledged before the next, as in the slower system of the seed.
     SmallUdp,
     /// A stream that stays open.
     Tcp,
@@ -134,19 +135,19 @@ impl Transport {
         self.rtt_ms / 1e3
     }
 
-    /// Seconds to put bytes on the wire.
+    /// Returns the seconds to transmit bytes.
     fn wire(&self, bytes: f64) -> f64 {
         (bytes + packets(bytes) * 78.0) * 8.0 / (self.mbit * 1e6)
     }
 
-    /// The mean time of a call.
+    /// Returns the mean time of a call.
     fn call(&self, way: Way, mix: Mix) -> f64 {
         let count = packets(mix.request) + packets(mix.reply);
         let sent = self.rtt() + self.wire(mix.request) + self.wire(mix.reply);
         let base = PER_CALL + sent + count * PER_PACKET;
         match way {
             Way::Udp => {
-                // One lost fragment loses the message; waits double: t, 2t, 4t ...
+                // One lost fragment loses the message; the timeout doubles: t, 2t, 4t ...
                 let lost = 1.0 - (1.0 - self.loss).powf(count);
                 let waits = if lost < 0.5 { lost / (1.0 - 2.0 * lost) } else { f64::INFINITY };
                 base + self.timeout_ms / 1e3 * waits
@@ -157,12 +158,12 @@ impl Transport {
                 base + (pieces - 2.0).max(0.0) * (self.rtt() + 2.0 * PER_PACKET) + waits
             }
             Way::Tcp => base + self.stream_repair(mix),
-            // Three packets to open, three to close; one round trip before the request goes.
+            // Three packets to open, three to close; one round trip precedes the request.
             Way::TcpPerCall => base + self.stream_repair(mix) + self.rtt() + 6.0 * PER_PACKET,
         }
     }
 
-    /// What losses cost on a stream: quick repair when enough segments follow the lost one.
+    /// Returns the cost of losses on a stream: fast repair if enough segments follow the lost one.
     fn stream_repair(&self, mix: Mix) -> f64 {
         let of = |bytes: f64| {
             let count = packets(bytes);
@@ -178,7 +179,7 @@ impl Transport {
         self.mix.iter().map(|mix| mix.share * self.call(way, *mix)).sum::<f64>() / shares
     }
 
-    /// Why a way cannot be taken, if it cannot.
+    /// Returns the reason for which a transport is not possible, if any.
     fn obstacle(&self, way: Way) -> Option<String> {
         let largest = self.mix.iter().map(|mix| mix.request.max(mix.reply)).fold(0.0, f64::max);
         match way {
@@ -194,15 +195,15 @@ impl Transport {
         }
     }
 
-    /// Connections that keep the link full.
+    /// Returns the number of connections that fill the link.
     fn connections(&self) -> f64 {
         let on_the_way = self.mbit * 1e6 / 8.0 * self.rtt();
         let room = f64::from(self.connections_max / self.servers.max(1)).max(1.0);
         (on_the_way / WINDOW).ceil().clamp(1.0, room.min(16.0))
     }
 
-    /// The smallest block, a power of two, whose time is at most a tenth more per byte than that
-    /// of 1 MiB; for datagrams as far as they go.
+    /// Returns the smallest block, a power of two, whose time per byte is at most a tenth above
+    /// that of 1 MiB; for datagrams within their largest size.
     fn block(&self, way: Way) -> f64 {
         let most = if way == Way::Udp { f64::from(self.datagram_max) } else { 1_048_576.0 };
         let sizes = || (12..=20).map(|power| f64::from(1_u32 << power)).filter(|s| *s <= most);
@@ -212,13 +213,13 @@ impl Transport {
         sizes().find(|size| per_byte(*size) <= 1.1 * best).unwrap_or(4096.0)
     }
 
-    /// The best way and the reason.
+    /// Returns the best transport and the reason.
     fn choose(&self) -> (Way, String) {
         let usable = || Way::ALL.into_iter().filter(|way| self.obstacle(*way).is_none());
         let best = usable().min_by(|a, b| self.mean(*a).total_cmp(&self.mean(*b)));
         let best = best.unwrap_or(Way::TcpPerCall);
-        // Within a twentieth of each other a kept stream is preferred: it does not lose
-        // dependability under load, as the seed's measurements of datagrams do.
+        // If the difference is below a twentieth, a permanent stream is preferred: unlike datagrams
+        // in the seed's measurements, it stays reliable under load.
         let stream = self.mean(Way::Tcp) <= 1.05 * self.mean(best);
         let best = if stream && self.obstacle(Way::Tcp).is_none() { Way::Tcp } else { best };
         let mean = time(self.mean(best));
@@ -302,14 +303,14 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_seed_come_out() {
-        // Small packets: both systems over datagrams are alike, and a stream for each call loses.
+        // Small packets: both datagram transports are equal, and a stream for each call is slower.
         let small = sized(512.0);
         assert!(small.mean(Way::SmallUdp) < 1.02 * small.mean(Way::Udp));
         assert!(small.mean(Way::TcpPerCall) > 1.5 * small.mean(Way::Udp));
-        // Eight small packets of data: even a stream for each call beats them.
+        // Eight small packets of data: even a stream for each call is faster.
         let eight = sized(8192.0);
         assert!(eight.mean(Way::SmallUdp) > eight.mean(Way::TcpPerCall));
-        // Large datagrams stay fastest while they can be used.
+        // Large datagrams stay fastest while they are possible.
         assert!(eight.mean(Way::Udp) <= eight.mean(Way::TcpPerCall));
         // Few servers: a permanent connection.
         assert_eq!(transport().choose().0, Way::Tcp);

@@ -1,4 +1,4 @@
-//! `lab ui`: the page, served or saved.
+//! `lab ui`: serves or saves the page.
 
 use crate::output::line;
 use crate::{Failure, input};
@@ -11,18 +11,19 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Build a system on a page, move a slider, see what happens
+/// Build a system on a page, move a slider and see the effect
 ///
-/// Serves one page to a browser on this machine until it is ended; everything is computed there.
-/// With --save the same page goes into a file that any browser opens without a server.
+/// Serves one page to a browser on this machine until the program ends; the browser does all
+/// computation. With --save the same page is written to a file that any browser opens without a
+/// server.
 #[derive(Debug, Args)]
 pub struct Ui {
     /// A model file to begin with
     file: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7800")]
     listen: SocketAddr,
-    /// Open it in the browser
+    /// Open the page in the browser
     #[arg(long)]
     open: bool,
     /// Write the page to a file instead

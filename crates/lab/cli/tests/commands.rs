@@ -1,4 +1,4 @@
-//! Every command on the example models, through the same parsing as the binary's.
+//! Every command on the example models, with the same parsing as the binary.
 
 use clap::Parser;
 use leasehold_lab_cli::{Lab, run};
@@ -18,7 +18,7 @@ fn model(name: &str) -> String {
     models().join(format!("{name}.json")).display().to_string()
 }
 
-/// What a command prints, or what it complains of.
+/// Returns the output of a command, or its error.
 fn lab(words: &[&str]) -> Result<String, String> {
     let line = Line::try_parse_from([&["lab"], words].concat()).map_err(|e| e.to_string())?;
     let mut out = Vec::new();
@@ -36,7 +36,7 @@ fn temporary(name: &str) -> PathBuf {
 }
 
 #[test]
-fn every_example_is_right_and_the_schema_is_the_one_in_the_documents() {
+fn every_example_is_valid_and_the_schema_equals_the_document() {
     let files: Vec<String> = std::fs::read_dir(models())
         .expect("the examples")
         .map(|entry| entry.expect("an entry").path().display().to_string())
@@ -80,7 +80,7 @@ fn approximations_state_their_error() {
     let known = json(&["solve", &model("diskless-low-variance"), "--method", "bard-schweitzer"]);
     let error = known["throughput_error"]["known"].as_f64().expect("a number");
     assert!(error > 1e-4 && error < 0.05, "{error}");
-    // Twice twenty thousand customers: too many points for an exact answer.
+    // Twenty thousand customers in each of two classes: too many points for an exact solution.
     let mut large: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let mut class = large["classes"][0].clone();
     class["kind"]["closed"]["population"]["value"] = 20_000.into();
@@ -129,7 +129,7 @@ fn sweep_and_plot_draw() {
 }
 
 #[test]
-fn plan_says_it_in_one_sentence() {
+fn plan_prints_one_sentence() {
     let answer = json(&["plan", &model("diskless"), "--slo", "mean < 100 ms"]);
     assert_eq!(answer["clients"], 13);
     let verdict = answer["verdict"].as_str().expect("a sentence");
@@ -143,7 +143,8 @@ fn plan_finds_the_cheapest_upgrade() {
     let diskless = model("diskless");
     let goal = ["plan", &diskless, "--slo", "mean < 100 ms", "--clients", "40"];
     let answer = json(&[&goal[..], &prices[..]].concat());
-    // Two more processors would do with the old disk or not at all; brute force says the same.
+    // Two more processors suffice with the old disk or not at all; an exhaustive search gives the
+    // same result.
     let cost = answer["cost"].as_f64().expect("a number");
     let mut cheapest = f64::INFINITY;
     for cpu in 0..4 {
@@ -185,7 +186,7 @@ fn policies_count_calls() {
 }
 
 #[test]
-fn models_go_out_and_come_back() {
+fn export_and_import_round_trip() {
     for tool in ["jmva", "jsimgraph"] {
         let xml = lab(&["export", &model("mixed"), "--to", tool]).expect("exported");
         let path = temporary(&format!("mixed-{tool}.xml"));
@@ -220,9 +221,9 @@ fn every_example_can_be_planned() {
     }
 }
 
-/// Caches begin filled: a small effort gives a wider interval, not another answer, and says so.
+/// Caches begin filled: a small effort gives a wider interval, not another result, and reports it.
 #[test]
-fn plans_of_little_effort_agree_and_say_what_they_lack() {
+fn plans_with_small_effort_agree_and_report_shortfalls() {
     let plan = |effort: &str| {
         let words = ["plan", &model("leases"), "--slo", "p95 < 10 ms", "--effort", effort];
         json(&words)
@@ -236,7 +237,8 @@ fn plans_of_little_effort_agree_and_say_what_they_lack() {
         (clients, of("plus_minus") / of("p95_s"))
     };
     let ((few, wide), (many, narrow)) = (limit(&little), limit(&more));
-    // Near the limit p95 rises three times as fast as the clients, so this is a wide margin.
+    // Near the limit p95 rises three times as fast as the number of clients, so this margin is
+    // wide.
     assert!((few / many - 1.0).abs() < 0.02 + wide + narrow, "{few} {wide} {many} {narrow}");
     let verdict = little["verdict"].as_str().expect("a sentence");
     assert!(verdict.contains("; this is unsure, ") && verdict.contains("--effort"), "{verdict}");
@@ -247,7 +249,7 @@ fn plans_of_little_effort_agree_and_say_what_they_lack() {
 }
 
 #[test]
-fn plan_says_why_no_upgrade_helps() {
+fn plan_reports_why_no_upgrade_helps() {
     let goal = ["plan", &model("diskless"), "--slo", "mean < 30 ms", "--clients", "40"];
     let refused = lab(&[&goal[..], &["--price", "disk=1"]].concat()).expect_err("hopeless");
     assert!(refused.contains("with 63 more of each it would still take"), "{refused}");
@@ -256,7 +258,7 @@ fn plan_says_why_no_upgrade_helps() {
 }
 
 #[test]
-fn templates_make_models_that_can_be_looked_at() {
+fn templates_make_models_that_look_accepts() {
     let all = json(&["template"]);
     assert_eq!(all.as_array().expect("templates").len(), 4);
     let model = lab(&["template", "nfsp", "--set", "iods=2", "--set", "clients=5"]).expect("made");
@@ -274,7 +276,7 @@ fn templates_make_models_that_can_be_looked_at() {
 }
 
 #[test]
-fn estimates_are_near_what_is_simulated() {
+fn estimates_are_near_simulated_values() {
     for (name, limit) in [("server", 0.08), ("nfsp", 0.08), ("diskless", 0.12)] {
         let path = temporary(&format!("near-{name}.json"));
         std::fs::write(&path, lab(&["template", name]).expect("made")).expect("written");

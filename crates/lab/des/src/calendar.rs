@@ -1,6 +1,6 @@
 //! The pending events, soonest first: a 4-ary heap.
 
-/// An event with its moment and the ticket by which it can be recognised as out of date.
+/// An event with its time, and the ticket that identifies an outdated event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry<E> {
     pub(crate) time: f64,
@@ -11,15 +11,15 @@ pub(crate) struct Entry<E> {
 /// Four children of 16 bytes fill one cache line.
 const CHILDREN: usize = 4;
 
-/// The pending events. Of two at the same moment the one scheduled first comes first.
+/// The pending events. Events at the same time run in the order of scheduling.
 ///
-/// An event is not removed when it loses its meaning; whoever scheduled it keeps the ticket and
-/// ignores the event when another ticket has taken its place.
+/// An event is not removed when it becomes void. Its scheduler stores the ticket and ignores the
+/// event if a later ticket has replaced it.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar<E> {
     heap: Vec<Entry<E>>,
     tickets: u32,
-    /// The first element has been handed out and its place is free.
+    /// The first element was returned and its place is free.
     vacant: bool,
 }
 
@@ -34,7 +34,7 @@ impl<E: Copy> Calendar<E> {
         self.tickets = self.tickets.wrapping_add(1).max(1);
         let entry = Entry { time, ticket: self.tickets, event };
         if self.vacant {
-            // Most events schedule the next one: it takes their place without a detour.
+            // Most events schedule the next one, which takes their place directly.
             self.vacant = false;
             self.sift_down(entry);
         } else {
@@ -44,7 +44,7 @@ impl<E: Copy> Calendar<E> {
         self.tickets
     }
 
-    /// Hands out the next event when it comes before `end`.
+    /// Returns the next event if it is before `end`.
     #[inline]
     pub(crate) fn next_before(&mut self, end: f64) -> Option<Entry<E>> {
         self.close_gap();
@@ -82,7 +82,7 @@ impl<E: Copy> Calendar<E> {
         self.heap[here] = entry;
     }
 
-    /// Puts `entry` where the first element was.
+    /// Moves `entry` down from the place of the first element.
     #[inline]
     fn sift_down(&mut self, entry: Entry<E>) {
         let heap = self.heap.as_mut_slice();

@@ -1,19 +1,19 @@
-//! How a study can end otherwise than with narrow intervals.
+//! The endings of a study without narrow intervals.
 
 use crate::engine::Runaway;
 use core::fmt;
 
-/// Why a model has no simulated answer.
+/// The reasons for which a model cannot be simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StudyError {
-    /// Its customers and caches do not fit in memory.
+    /// Its customers and caches exceed the memory limit.
     TooLarge {
-        /// What one replication needs at least.
+        /// The minimum for one replication, in bytes.
         bytes: u128,
-        /// What all replications may take together.
+        /// The limit for all replications together, in bytes.
         limit: u128,
     },
-    /// It would run for ever.
+    /// It would never end.
     Runaway(Runaway),
 }
 
@@ -35,19 +35,19 @@ impl fmt::Display for StudyError {
 
 impl core::error::Error for StudyError {}
 
-/// What a study that has ended still lacks.
+/// The shortfall of a finished study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// The times that the model itself names have not passed often enough.
+    /// The simulated time covers too few of the time constants in the model.
     OwnTimes,
-    /// The last half of the time is unlike the one before.
+    /// The last half of the time differs from the part before.
     Unsteady,
-    /// Intervals are wider than wanted.
+    /// Intervals are wider than requested.
     Wide,
 }
 
 impl Shortfall {
-    /// It in a word, for a table.
+    /// Returns the shortfall as a word, for a table.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! One replication of a model: the event loop and the state it moves.
+//! One replication of a model: the event loop and the state that it changes.
 //!
-//! A **customer** is who waits for an answer; a **message** is one request, retransmission or part
-//! of a fork on its way through the centres. A message knows its customer and the serial number of
-//! the request it belongs to; when the two no longer agree, nobody waits for it any more.
+//! A **customer** waits for a reply; a **message** is one request, retransmission or part of a fork
+//! on its route through the centres. A message has the number of its customer and the serial number
+//! of its request; if the serial numbers differ, the customer no longer waits for the message.
 
 mod centre;
 mod client;
@@ -21,32 +21,32 @@ use leasehold_lab_network::model::{self, ClassKind, Model, Scope};
 /// No message, customer or parent.
 const NONE: u32 = u32::MAX;
 
-/// What happens at a moment; packed into 32 bits, four for the kind.
+/// An event, packed into 32 bits, four of them for the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Event(u32);
 
 const INDEX_BITS: u32 = 28;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
-/// The kinds of event, with what their index counts.
+/// The kinds of event, with the meaning of their index.
 mod kind {
-    /// Message: its service at a centre of servers is done.
+    /// Message: its service at a centre with servers ends.
     pub(super) const SERVED: u32 = 0;
-    /// Customer: has thought enough.
+    /// Customer: its think time ends.
     pub(super) const THOUGHT: u32 = 1;
     /// Class: a customer arrives from outside.
     pub(super) const ARRIVAL: u32 = 2;
-    /// Centre: the next message of a shared or paced server is done.
+    /// Centre: the next message of a shared or load-dependent server is complete.
     pub(super) const SHARED: u32 = 3;
-    /// Customer: has waited long enough for an answer.
+    /// Customer: its timeout expires.
     pub(super) const TIMEOUT: u32 = 4;
-    /// Message: tries a full centre again.
+    /// Message: retries a full centre.
     pub(super) const AGAIN: u32 = 5;
-    /// Class: bursty arrivals change their phase.
+    /// Class: bursty arrivals change to the next phase.
     pub(super) const PHASE: u32 = 6;
     /// Centre: crashes.
     pub(super) const CRASH: u32 = 7;
-    /// Centre: is back.
+    /// Centre: restarts.
     pub(super) const RESTART: u32 = 8;
 }
 
@@ -57,30 +57,30 @@ impl Event {
     }
 }
 
-/// One request, retransmission or part of a fork on its way.
+/// One request, retransmission or part of a fork on its route.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     class: u32,
     leg: u32,
     customer: u32,
-    /// The customer's request that this message belongs to.
+    /// The request of the customer that this message belongs to.
     serial: u32,
     /// The next message in a queue or in the list of free ones.
     next: u32,
     /// The ticket of the event that ends its service.
     ticket: u32,
-    /// The whole message whose part this is.
+    /// The message of which this is a part.
     parent: u32,
-    /// Parts still on their way, and whether one of them was lost.
+    /// Parts still in progress, and a flag for a lost part.
     parts: u32,
     broken: bool,
-    /// Seconds of service still to do when interrupted.
+    /// Remaining seconds of service after an interruption.
     remaining: f64,
-    /// When its service ends: moment, or virtual time of a shared server.
+    /// The end of its service: a time, or the virtual time of a shared server.
     end: f64,
 }
 
-/// Who waits for an answer.
+/// A customer.
 #[derive(Clone, Copy, Debug)]
 struct Customer {
     class: u32,
@@ -88,49 +88,49 @@ struct Customer {
     waiting: bool,
     sent: u32,
     started: f64,
-    /// When patience ends, and the ticket and moment of the event that looks.
+    /// The deadline, and the ticket and time of the event that checks it.
     deadline: f64,
     alarm: f64,
     alarm_ticket: u32,
-    /// The block asked for and whether the request writes; kept to fill the cache on answer.
+    /// The requested block and a flag for writes; the reply fills the cache with it.
     block: u32,
     /// The first leg of the request, for retransmissions.
     first_leg: u32,
 }
 
-/// What a class remembers.
+/// The state of a class.
 #[derive(Clone, Debug)]
 struct ClassState {
     rules: ClassRules,
     /// Caches: one for each client, or one for all.
     caches: Vec<Lru>,
-    /// The phase of bursty arrivals, or the place in a trace.
+    /// The phase of bursty arrivals, or the position in a trace.
     phase: usize,
     trace_offset: f64,
     arrival_ticket: u32,
     first_customer: u32,
 }
 
-/// Why a replication would never come to its end.
+/// The reasons for which a replication would never end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Runaway {
-    /// Things happen for ever without time going by.
+    /// Events occur without end while simulated time does not advance.
     StandsStill {
-        /// The moment, in seconds.
+        /// The simulated time, in seconds.
         at: f64,
     },
-    /// Far more happens than there are requests and services.
+    /// The number of events far exceeds the number of requests and services.
     Overrun {
-        /// How many events there were.
+        /// The number of events.
         events: u64,
-        /// The moment that they led to, in seconds.
+        /// The simulated time that they reached, in seconds.
         at: f64,
     },
-    /// More requests come than are served, and they fill the memory.
+    /// Requests arrive faster than they are served, and fill the memory.
     Crowd {
-        /// How many were on their way at once.
+        /// The number of concurrent requests.
         requests: usize,
-        /// The moment, in seconds.
+        /// The simulated time, in seconds.
         at: f64,
     },
 }
@@ -157,13 +157,14 @@ impl fmt::Display for Runaway {
     }
 }
 
-/// Events without time going by that no sound model has, beside those of its own customers.
+/// The largest number of events without progress of time in a valid model, in addition to the
+/// events of its own customers.
 const PATIENCE: u64 = 1 << 20;
 
-/// Events of one customer, or for one service, that a sound model may have.
+/// The largest number of events of one customer, or for one service, in a valid model.
 const EVENTS_AT_ONCE: u64 = 64;
 
-/// Requests on their way at once, beside one for each customer: some 150 MB.
+/// The largest number of concurrent requests in addition to one for each customer: about 150 MB.
 const MESSAGES_MAX: usize = 1 << 21;
 
 /// One replication of a model.
@@ -180,12 +181,12 @@ pub struct Engine {
     free_customers: Vec<u32>,
     tally: Tally,
     tally_start: f64,
-    /// Events after which somebody looks whether time still moves on.
+    /// Remaining events until the next check that time advances.
     patience: u64,
 }
 
 impl Engine {
-    /// Bytes that a replication of a model keeps at least.
+    /// Returns the minimum number of bytes for a replication of a model.
     pub(crate) fn bytes(model: &Model) -> u128 {
         let customer = size_of::<Customer>() + size_of::<Message>() + 2 * size_of::<Event>();
         let of_class = |class: &model::Class| {
@@ -204,7 +205,7 @@ impl Engine {
         model.classes.iter().map(of_class).sum()
     }
 
-    /// A replication of a checked model; each seed has luck of its own.
+    /// Returns a replication of a checked model; each seed has its own random streams.
     #[must_use]
     pub fn new(model: &Model, seed: u64) -> Self {
         let Program { centres, classes, legs } = Program::new(model, seed);
@@ -237,16 +238,16 @@ impl Engine {
         engine
     }
 
-    /// The simulated time so far.
+    /// Returns the simulated time.
     #[must_use]
     pub const fn now(&self) -> f64 {
         self.now
     }
 
-    /// Runs until a moment of simulated time, within so many events.
+    /// Runs until `end` in simulated time, within `events_max` events.
     ///
     /// # Errors
-    /// A model whose time stands still, or that asks for too many events.
+    /// The time of the model does not advance, or the model exceeds the number of events.
     pub fn run_until(&mut self, end: f64, events_max: u64) -> Result<(), Runaway> {
         let mut events = 0;
         while events < events_max {
@@ -270,13 +271,12 @@ impl Engine {
         Err(self.overrun(events))
     }
 
-    /// Runs until a number of requests are answered or services done, or nothing happens any
-    /// more.
+    /// Runs until `count` requests are complete or services done, or until no event is pending.
     ///
     /// # Errors
-    /// A model whose time stands still, or in which too much happens between two services.
+    /// The time of the model does not advance, or too many events occur between two services.
     pub fn run_completions(&mut self, count: u64) -> Result<(), Runaway> {
-        // Looking after a few hundred events costs nothing and ends soon enough.
+        // A check after a few hundred events costs little and stops soon enough.
         const BETWEEN_LOOKS: u64 = 256;
         let wanted = self.tally.completions() + count;
         let (start, mut events, mut still) = (self.now, 0, 0);
@@ -290,7 +290,7 @@ impl Engine {
             events += BETWEEN_LOOKS;
             still = if self.now > before { 0 } else { still + BETWEEN_LOOKS };
             if events > self.patience + EVENTS_AT_ONCE * count {
-                // Whether it began to stand still long before.
+                // True if time stood still for most of these events.
                 let stands = still > events / 2;
                 let runaway = if stands { self.stands_still() } else { self.overrun(events) };
                 return Err(runaway);
@@ -307,7 +307,7 @@ impl Engine {
         Runaway::Overrun { events, at: self.now }
     }
 
-    /// Hands out what was counted since the last time and starts counting anew.
+    /// Returns the counts since the last call and resets them.
     pub fn take_tally(&mut self) -> Tally {
         for (centre, state) in self.centres.iter_mut().enumerate() {
             for class in 0..self.classes.len() {
@@ -380,7 +380,7 @@ impl Engine {
         }
     }
 
-    /// A message has done its visit: a part reports to the whole, a whole takes the next leg.
+    /// Completes the visit of a message: a part reports to the whole, a whole takes the next leg.
     #[inline]
     fn visited(&mut self, message: u32) {
         let parent = self.messages[message as usize].parent;
@@ -406,7 +406,7 @@ impl Engine {
         }
     }
 
-    /// A message vanishes on its way. A customer with a timeout will send another one.
+    /// Loses a message in transit. A customer with a timeout retransmits it.
     fn lose(&mut self, message: u32) {
         let Message { parent, customer, serial, .. } = self.messages[message as usize];
         if parent != NONE {

@@ -1,10 +1,11 @@
-//! What a cache holds after long use, so that no study waits until its caches have filled.
+//! The contents of a cache after long use, so that a study need not wait until caches are full.
 //!
-//! Requests for one block come at its share of the rate, independent of all others. Then the times
-//! since each block was last asked for are independent and exponential, and a least-recently-used
-//! cache holds the blocks with the shortest (King, Analysis of demand paging algorithms, 1971).
-//! Blocks that others have written since are not there; that they once took room is passed over.
-//! The rate itself is a guess: queues slow it down. It matters only for leases and fades with them.
+//! Requests for one block arrive at its share of the rate, independent of all others. Then the
+//! times since the last request of each block are independent and exponential, and a
+//! least-recently-used cache contains the blocks with the shortest times (King, Analysis of demand
+//! paging algorithms, 1971). Blocks that other clients have written since are absent; the model
+//! ignores the space that they used. The rate itself is an estimate, because queues reduce it. It
+//! matters only for leases, and its influence fades with them.
 
 use crate::law::{exponential, unit};
 use crate::lru::Lru;
@@ -12,12 +13,12 @@ use crate::program::CacheRules;
 use crate::zipf;
 use leasehold_base::random::Random;
 
-/// The caches of a class, each with its contents.
+/// Returns the filled caches of a class.
 pub(crate) fn filled(rules: &mut CacheRules, count: usize) -> Vec<Lru> {
     let weights = zipf::weights(rules.objects, rules.zipf);
     let scale = rules.rate / weights.iter().sum::<f64>();
     let rates: Vec<f64> = weights.iter().map(|weight| weight * scale).collect();
-    // What one customer asks for, each of the others writes in this proportion.
+    // Each other customer writes the blocks that one customer requests in this proportion.
     let foreign = rules.writes * count.saturating_sub(1) as f64;
     let mut held = Vec::new();
     (0..count)
@@ -47,8 +48,9 @@ pub(crate) fn filled(rules: &mut CacheRules, count: usize) -> Vec<Lru> {
         .collect()
 }
 
-/// What was left of a block's lease after it was last asked for: all of it where that renewed it,
-/// else a part as likely as any other. After `term` none is held until the next request.
+/// Returns the remaining lease of a block after its last request: the full term if that request
+/// renewed it, else a uniformly distributed part. After `term` no lease is held until the next
+/// request.
 fn left_of_lease(term: f64, rate: f64, chance: &mut Random) -> f64 {
     if term.is_finite() && unit(chance) * (1.0 + rate * term) < rate * term {
         term * unit(chance)
@@ -64,9 +66,9 @@ mod tests {
 
     const QUEUE: &str = r#"{ "name": "s", "kind": "queue" }"#;
 
-    /// A cold cache of a hundred blocks would miss most of the first requests.
+    /// An empty cache of a hundred blocks would miss most of the first requests.
     #[test]
-    fn caches_begin_as_they_stay() {
+    fn caches_begin_in_steady_state() {
         let (blocks, objects, lease) = (number(100.0), number(1000.0), seconds(5.0, ""));
         let cache = format!(
             r#", "cache": {{ "scope": "client", "blocks": {blocks}, "objects": {objects},

@@ -1,6 +1,6 @@
 //! Distribution of times in buckets of equal ratio, for percentiles.
 
-/// Buckets in one doubling: a bucket is 1.1 % wide, and values are spread evenly within it.
+/// Buckets for each doubling: a bucket is 1.1 % wide, and values are uniform within it.
 const PER_DOUBLING_BITS: u32 = 6;
 
 /// The exponents of 2^-40 (a picosecond) to 2^24 (half a year) in seconds.
@@ -34,7 +34,7 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// The time that a share of all times does not exceed; `NaN` when there is none.
+    /// Returns the time that a share of all times does not exceed; `NaN` if there are none.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let wanted = share * self.total as f64;
         let mut below = 0.0;

@@ -12,7 +12,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of a confidence level over equally long replications, by Student's law.
+    /// Returns the interval with a confidence level over equally long replications, by Student's t
+    /// distribution.
     #[must_use]
     pub fn of(values: &[f64], confidence: f64) -> Self {
         let count = values.len() as f64;
@@ -26,21 +27,22 @@ impl Interval {
         Self { mean, half_width: quantile * error }
     }
 
-    /// Whether a value lies inside.
+    /// Returns true if the interval contains the value.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half_width
     }
 
-    /// Half width over mean; zero when both are zero.
+    /// Returns half width over mean; zero if both are zero.
     #[must_use]
     pub fn relative(&self) -> f64 {
         if self.half_width == 0.0 { 0.0 } else { self.half_width / self.mean.abs() }
     }
 }
 
-/// The point that Student's law of `freedom` degrees exceeds with probability `1 - share`, for a
-/// share of one half or more (Hill 1970, Algorithm 396 of the ACM, with its normal quantile).
+/// Returns the point that Student's t distribution with `freedom` degrees exceeds with probability
+/// `1 - share`, for a share of one half or more (Hill 1970, Algorithm 396 of the ACM, with its
+/// normal quantile).
 #[must_use]
 pub fn student_quantile(share: f64, freedom: f64) -> f64 {
     let two_sided = 2.0 * (1.0 - share);
@@ -79,8 +81,8 @@ pub fn student_quantile(share: f64, freedom: f64) -> f64 {
     libm::sqrt(freedom * y)
 }
 
-/// The normal quantile for a share of one half or more: bisection of the error function, exact to
-/// the last digits and asked for a few times a run.
+/// Returns the normal quantile for a share of one half or more: bisection of the error function,
+/// exact to the last digits; a run calls it a few times.
 fn normal_quantile(share: f64) -> f64 {
     let (mut low, mut high) = (0.0, 40.0);
     for _ in 0..80 {

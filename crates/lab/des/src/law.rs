@@ -7,14 +7,14 @@ use leasehold_base::random::Random;
 use leasehold_lab_network::model::Law;
 use std::sync::LazyLock;
 
-/// A number in [0, 1).
+/// Returns a number in [0, 1).
 #[inline]
 pub(crate) const fn unit(random: &mut Random) -> f64 {
     // 53 bits fill the mantissa of a double.
     (random.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// A number in (0, 1], safe for logarithms.
+/// Returns a number in (0, 1], safe for logarithms.
 const fn unit_above_zero(random: &mut Random) -> f64 {
     1.0 - unit(random)
 }
@@ -22,7 +22,7 @@ const fn unit_above_zero(random: &mut Random) -> f64 {
 /// Layers of the ziggurat: eight bits of the random number choose one.
 const LAYERS: usize = 256;
 
-/// Where the tail begins and the area of each layer, the published values for 256 layers.
+/// The start of the tail and the area of each layer, the published values for 256 layers.
 const TAIL: f64 = 7.697_117_470_131_05;
 const AREA: f64 = 3.949_659_822_581_572e-3;
 
@@ -43,7 +43,7 @@ static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
     Ziggurat { edge, density: edge.map(|x| libm::exp(-x)) }
 });
 
-/// An exponential time of mean one.
+/// Returns an exponential time with mean one.
 #[inline]
 pub(crate) fn exponential(random: &mut Random) -> f64 {
     let table = &*ZIGGURAT;
@@ -65,7 +65,7 @@ pub(crate) fn exponential(random: &mut Random) -> f64 {
     }
 }
 
-/// Draws times of one law and mean.
+/// A source of times with one distribution and mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sampler {
     Constant(f64),
@@ -106,7 +106,7 @@ impl Sampler {
 
     #[inline]
     pub(crate) fn draw(self, random: &mut Random) -> f64 {
-        // The frequent case first, so that it is inlined where customers move.
+        // The frequent case is first, so that it is inlined on the hot path.
         if let Self::Exponential(mean) = self {
             mean * exponential(random)
         } else {
@@ -134,7 +134,7 @@ impl Sampler {
     }
 }
 
-/// A standard normal number by Box and Muller's method.
+/// Returns a standard normal number by the method of Box and Muller.
 fn normal(random: &mut Random) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(unit_above_zero(random)));
     radius * libm::cos(2.0 * core::f64::consts::PI * unit(random))
@@ -166,7 +166,7 @@ mod tests {
             (Law::Hyperexponential { scv: 4.0 }, 4.0),
             (Law::Uniform, 1.0 / 3.0),
             (Law::Lognormal { scv: 2.0 }, 2.0),
-            // Variance over squared mean of a Pareto law is 1 / (tail (tail - 2)).
+            // The variance over squared mean of a Pareto distribution is 1 / (tail (tail - 2)).
             (Law::Pareto { tail: 5.0 }, 1.0 / 15.0),
         ] {
             let (mean, ours) = mean_and_scv(Sampler::new(law, 3.0));
@@ -186,7 +186,7 @@ mod tests {
             .enumerate()
             .map(|(rank, time)| ((1.0 - libm::exp(-time)) - (rank as f64 + 0.5) / count).abs())
             .fold(0.0, f64::max);
-        // The 1 % point of the Kolmogorov law.
+        // The 1 % point of the Kolmogorov distribution.
         assert!(distance * libm::sqrt(count) < 1.63, "{distance}");
     }
 }

@@ -1,11 +1,12 @@
 //! Discrete-event simulation of the laboratory's models.
 //!
-//! An [`Engine`] runs one replication of a model: general service times, priorities, finite
-//! queues, timeouts and retransmission, bursts, forks over stripes, caches with leases, crashes
-//! and traces. A [`Study`] runs several, removes the warm-up and gives confidence intervals. There
-//! is no clock, no thread and no I/O here: a caller with threads hands them in, WebAssembly goes
-//! without. One seed gives the same bits on every machine, and each use of chance has a stream of
-//! its own, named after class and centre, so that two variants of a model meet the same luck.
+//! An [`Engine`] runs one replication of a model: general service times, priorities, finite queues,
+//! timeouts and retransmission, bursts, forks over stripes, caches with leases, crashes and traces.
+//! A [`Study`] runs several replications, removes the warm-up and gives confidence intervals. This
+//! crate has no clock, thread or I/O: a caller with threads passes a function that uses them, and
+//! WebAssembly runs without. One seed gives the same bits on every machine. Each use of randomness
+//! has its own stream, named after class and centre, so that two variants of a model use common
+//! random numbers.
 
 mod calendar;
 mod ending;

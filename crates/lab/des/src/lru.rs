@@ -10,10 +10,10 @@ struct Slot {
     lease_end: f64,
 }
 
-/// A cache of at most `capacity` blocks; each step takes constant time.
+/// A cache of at most `capacity` blocks; each operation takes constant time.
 #[derive(Clone, Debug)]
 pub(crate) struct Lru {
-    /// Where each block lies, if it does.
+    /// The slot of each block, if it is cached.
     place: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -34,12 +34,12 @@ impl Lru {
         }
     }
 
-    /// Bytes that a full cache takes.
+    /// Returns the bytes that a full cache takes.
     pub(crate) fn bytes(objects: usize, capacity: usize) -> usize {
         objects * size_of::<u32>() + capacity.min(objects) * size_of::<Slot>()
     }
 
-    /// The end of the lease of a block that is cached; using it makes it the newest.
+    /// Returns the end of the lease of a cached block, and makes the block the newest.
     pub(crate) fn use_block(&mut self, block: u32) -> Option<f64> {
         let slot = self.place[block as usize];
         if slot == NONE {
@@ -50,7 +50,7 @@ impl Lru {
         Some(self.slots[slot as usize].lease_end)
     }
 
-    /// Caches a block under a lease, evicting the oldest when full.
+    /// Caches a block under a lease, evicting the oldest block if the cache is full.
     pub(crate) fn insert(&mut self, block: u32, lease_end: f64) {
         if self.use_block(block).is_some() {
             self.slots[self.newest as usize].lease_end = lease_end;
@@ -71,7 +71,7 @@ impl Lru {
         self.link_newest(slot);
     }
 
-    /// Drops a block, if it is there.
+    /// Removes a block, if it is cached.
     pub(crate) fn evict(&mut self, block: u32) {
         let slot = core::mem::replace(&mut self.place[block as usize], NONE);
         if slot != NONE {

@@ -1,28 +1,28 @@
-//! What a study estimates.
+//! The quantities that a study estimates.
 
 use crate::interval::Interval;
 use leasehold_lab_network::model::Model;
 use serde::Serialize;
 
-/// What a metric tells.
+/// The quantity of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// Answers per second.
+    /// Replies per second.
     Throughput,
-    /// Mean seconds from request to answer.
+    /// Mean seconds from request to reply.
     Response,
-    /// Median of the same.
+    /// Median of the response time.
     ResponseP50,
     /// 95th percentile.
     ResponseP95,
     /// 99th percentile.
     ResponseP99,
-    /// The share of requests that end without an answer.
+    /// The share of requests that end without a reply.
     Unanswered,
     /// Retransmissions for each request.
     Retransmitted,
-    /// Answers that nobody waits for any more, for each request.
+    /// Replies for which no customer waits any more, for each request.
     Wasted,
     /// The share of requests answered from the cache.
     Hits,
@@ -30,7 +30,7 @@ pub enum Quantity {
     Renewals,
     /// Mean number present at a centre.
     Queue,
-    /// Service asked for at a centre over what it can give; the number busy for a delay.
+    /// Service requested at a centre over its capacity; the number busy for a delay.
     Utilisation,
     /// Services done per second at a centre.
     CentreThroughput,
@@ -39,11 +39,11 @@ pub enum Quantity {
 /// One number that a study estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Metric {
-    /// What it tells.
+    /// The quantity.
     pub quantity: Quantity,
     /// The class.
     pub class: String,
-    /// The centre; absent for what concerns a class as a whole.
+    /// The centre; absent for a quantity of a class as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centre: Option<String>,
 }
@@ -51,7 +51,7 @@ pub struct Metric {
 /// One metric with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// What was estimated.
+    /// The estimated metric.
     #[serde(flatten)]
     pub metric: Metric,
     /// Mean and half width.
@@ -59,12 +59,12 @@ pub struct Outcome {
     pub interval: Interval,
 }
 
-/// Whether a study goes on until this metric is narrow and steady.
+/// Returns true if a study continues until this metric is narrow and steady.
 pub(crate) const fn decides(quantity: Quantity) -> bool {
     matches!(quantity, Quantity::Throughput | Quantity::Response)
 }
 
-/// The metrics of a model, in the order of `Study::values`.
+/// Returns the metrics of a model, in the order of `Study::values`.
 pub(crate) fn metrics(model: &Model) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for class in &model.classes {

@@ -1,4 +1,4 @@
-//! A model compiled for the engine: names become positions, demands become samplers, the ways of
+//! A model compiled for the engine: names become positions, demands become samplers, the routes of
 //! requests become lists of steps.
 
 use crate::law::Sampler;
@@ -10,16 +10,16 @@ use leasehold_lab_network::model::{
     Scope, Step,
 };
 
-/// How a centre hands out its service.
+/// The service discipline of a centre.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Serving {
-    /// Everybody at once.
+    /// All customers at once.
     Delay,
-    /// A number of servers, each with one customer to the end.
+    /// A number of servers, each with one customer until its service ends.
     Servers { count: usize, preemptive: bool },
-    /// All present share the rate that belongs to their number.
+    /// All present customers share a rate that depends on their number.
     Shared { rates: Vec<f64> },
-    /// One at a time, at the rate that belongs to the number present.
+    /// One customer at a time, at a rate that depends on the number present.
     Paced { rates: Vec<f64> },
 }
 
@@ -30,23 +30,23 @@ pub(crate) struct CentreRules {
     pub(crate) by_priority: bool,
     pub(crate) capacity: usize,
     pub(crate) loss: f64,
-    /// Mean time up, time down.
+    /// Mean time until a crash, and the time until the restart.
     pub(crate) crashes: Option<(f64, f64)>,
     pub(crate) chance: Random,
 }
 
-/// One step of a way.
+/// One step of a route.
 #[derive(Clone, Debug)]
 pub(crate) enum Leg {
     /// Service at a centre.
     Visit { centre: u32, service: Sampler, chance: Random },
-    /// A part starts at each of the next `parts` legs, all visits; the way goes on behind them.
+    /// A part starts at each of the next `parts` legs, all visits; the route continues after them.
     Fork { parts: u32 },
-    /// The answer is there.
+    /// The reply arrives.
     End,
 }
 
-/// When customers from outside come.
+/// The arrivals of customers from outside.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Closed { population: u32, think: Sampler },
@@ -59,7 +59,7 @@ pub(crate) enum Source {
 /// A phase of bursty arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
-    /// Mean time between arrivals; infinite when none come.
+    /// Mean interarrival time; infinite without arrivals.
     pub(crate) mean_gap: f64,
     pub(crate) mean_stay: f64,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Burst {
 pub(crate) struct ClassRules {
     pub(crate) source: Source,
     pub(crate) priority: u8,
-    /// First waiting time, factor, retransmissions at most.
+    /// The first timeout, the backoff factor, and the largest number of retransmissions.
     pub(crate) timeout: Option<(f64, f64, u32)>,
     pub(crate) try_again: Option<f64>,
     /// The first leg of a whole request.
@@ -93,9 +93,9 @@ pub(crate) struct CacheRules {
     /// The first leg of a hit and of a renewal.
     pub(crate) hit: u32,
     pub(crate) renewal: u32,
-    /// Requests a second to one cache if nobody ever waited.
+    /// Requests per second to one cache if no customer ever waited.
     pub(crate) rate: f64,
-    /// Luck with what the cache holds at the beginning.
+    /// The random stream for the initial contents of the cache.
     pub(crate) filling: Random,
 }
 
@@ -107,15 +107,15 @@ pub(crate) struct Program {
     pub(crate) legs: Vec<Leg>,
 }
 
-/// A stream of chance of its own for each use, so that a change of one part of a model leaves the
-/// luck of the others as it was.
+/// Creates a separate random stream for each use, so that a change of one part of a model leaves
+/// the random numbers of the others unchanged.
 struct Streams {
     seed: u64,
 }
 
 impl Streams {
     fn named(&self, parts: &[&str]) -> Random {
-        // FNV-1a, 64 bits: any fixed mixing does.
+        // FNV-1a, 64 bits: any fixed mixing function suffices.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ self.seed;
         for byte in parts.iter().flat_map(|part| part.bytes().chain([0])) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -129,7 +129,7 @@ pub(crate) fn position(index: usize) -> u32 {
 }
 
 impl Program {
-    /// Compiles a model that its check has passed.
+    /// Compiles a model that has passed its check.
     pub(crate) fn new(model: &Model, seed: u64) -> Self {
         let streams = Streams { seed };
         let network = model.network();
@@ -203,7 +203,7 @@ impl Program {
         }
     }
 
-    /// Appends the legs of a way over the centres that `wanted` admits; returns the first.
+    /// Appends the legs of a route over the centres that `wanted` admits; returns the first.
     fn way(
         &mut self,
         model: &Model,
@@ -262,7 +262,7 @@ impl Program {
     }
 }
 
-/// Requests a second to one of a class' caches if nobody ever waited.
+/// Returns the requests per second to one of a class' caches if no customer ever waited.
 fn unhindered(class: &Class, cache: &Cache) -> f64 {
     match &class.kind {
         ClassKind::Open { rate, .. } => rate.base(),
@@ -272,7 +272,8 @@ fn unhindered(class: &Class, cache: &Cache) -> f64 {
                 Scope::Client => 1.0,
                 Scope::Server => population.base(),
             };
-            // Who neither thinks nor works asks without end, but not infinitely fast.
+            // A customer without think time and demand sends requests continuously, but not
+            // infinitely fast.
             customers / (think.seconds() + busy).max(1e-9)
         }
     }

@@ -1,10 +1,10 @@
-//! Several replications with warm-up removed, run until the intervals are narrow enough.
+//! Several replications with the warm-up removed, run until the intervals are narrow enough.
 //!
 //! Each replication runs in spans that double: after round r it has covered 2^r times the first
-//! span. Counts are kept by span; those of the first eighth are dropped as warm-up and the rest
-//! give one value of each metric. Values of different replications are independent, so their
-//! interval needs no guess at correlations (method of independent replications with deletion;
-//! Law and Kelton, Simulation Modeling and Analysis, chapter 9).
+//! span. Counts are stored by span; the first eighth is dropped as warm-up and the rest gives one
+//! value of each metric. Values of different replications are independent, so their interval needs
+//! no estimate of correlations (method of independent replications with deletion; Law and Kelton,
+//! Simulation Modeling and Analysis, chapter 9).
 
 use crate::ending::{Shortfall, StudyError};
 use crate::engine::{Engine, Runaway};
@@ -14,19 +14,19 @@ use crate::tally::Tally;
 use leasehold_lab_network::CentreKind;
 use leasehold_lab_network::model::{Arrivals, ClassKind, Model};
 
-/// How a study is run.
+/// The options of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// All luck comes from this number.
+    /// The seed of all random streams.
     pub seed: u64,
     /// Independent replications; at least two.
     pub replications: usize,
-    /// How often an interval should hold the true value.
+    /// The probability that an interval contains the true value.
     pub confidence: f64,
     /// The half width over the mean that throughput and response time must reach.
     pub width: f64,
-    /// Services in all replications together, or answers where caches give more of them, after
-    /// which the study does not go on.
+    /// The limit of services in all replications together, or of replies where caches give more of
+    /// them.
     pub services_max: u64,
 }
 
@@ -36,27 +36,28 @@ impl Default for Options {
     }
 }
 
-/// One replication: an engine and what it counted, by span.
+/// One replication: an engine and its counts, by span.
 #[derive(Clone, Debug)]
 pub struct Replication {
     engine: Engine,
     spans: Vec<Tally>,
     services: u64,
-    /// Events that a span may have beside those that its history foretells.
+    /// The number of events that a span may have in addition to the number predicted from its
+    /// history.
     events_max: u64,
     runaway: Option<Runaway>,
 }
 
 impl Replication {
-    /// Services done so far, or answers where a cache gives more of them.
+    /// Returns the services done so far, or replies where a cache gives more of them.
     #[must_use]
     pub const fn services(&self) -> u64 {
         self.services
     }
 
-    /// Runs on to a moment and keeps the counts of this span.
+    /// Runs until a time and stores the counts of this span.
     pub fn advance(&mut self, until: f64) {
-        // A span is as long as all before it and has about as many events.
+        // A span is as long as all spans before it and has about as many events.
         let foretold = self.services.saturating_mul(EVENTS_PER_SERVICE);
         let events_max = self.events_max.saturating_add(foretold);
         self.runaway = self.engine.run_until(until, events_max).err();
@@ -65,18 +66,18 @@ impl Replication {
         self.spans.push(tally);
     }
 
-    /// The counts without the first eighth of the time.
+    /// Returns the counts without the first eighth of the time.
     fn counted(&self) -> Tally {
         // Span i covers half of all time up to its end, so the last three cover seven eighths.
         merged(&self.spans[self.spans.len().saturating_sub(3)..])
     }
 
-    /// The counts of the last span.
+    /// Returns the counts of the last span.
     fn last(&self) -> Tally {
         self.spans[self.spans.len() - 1].clone()
     }
 
-    /// The counts of the last half of the time, and of the three eighths before.
+    /// Returns the counts of the last half of the time, and of the three eighths before.
     fn halves(&self) -> (Tally, Tally) {
         let (last, before) = self.spans.split_at(self.spans.len() - 1);
         (merged(before), merged(&last[last.len().saturating_sub(2)..]))
@@ -98,39 +99,39 @@ pub fn in_turn(replications: &mut [Replication], until: f64) {
     }
 }
 
-/// A model, its replications and how far they have run.
+/// A model, its replications and their progress.
 #[derive(Clone, Debug)]
 pub struct Study {
     options: Options,
     replications: Vec<Replication>,
     until: f64,
     metrics: Vec<Metric>,
-    /// What the services of a centre are divided by to give utilisation.
+    /// The divisors that convert the service of a centre into utilisation.
     servers: Vec<f64>,
     caches: Vec<bool>,
-    /// The longest time that the model itself names: a lease, a phase, a crash.
+    /// The longest time constant of the model: a lease, a phase, a crash.
     memory: f64,
 }
 
 /// The last span is half of all time, and seven eighths are counted.
 const LAST_OF_COUNTED: f64 = 4.0 / 7.0;
 
-/// How many of those times a study covers at least, so that the warm-up is one of them.
+/// The smallest number of these times that a study covers, so that the warm-up is one of them.
 const MEMORIES_MIN: f64 = 8.0;
 
-/// Services and answers after which the first span ends: short enough to be dropped, long enough
-/// to count.
+/// The number of services and replies after which the first span ends: small enough for the
+/// warm-up, large enough to give counts.
 const PILOT_COMPLETIONS: u64 = 500;
 
-/// Bytes that all replications of a study may take together: 2 GiB.
+/// The largest memory of all replications of a study: 2 GiB.
 const BYTES_MAX: u128 = 1 << 31;
 
-/// Events for each service, done or still allowed, that a span may have, and what it may have in
-/// any case.
+/// The number of events for each service, done or remaining, that a span may have, and the number
+/// that any span may have.
 const EVENTS_PER_SERVICE: u64 = 16;
 const EVENTS_MAX_LEAST: u64 = 1 << 22;
 
-/// Spans before the first look at the widths.
+/// The number of spans before the first check of the widths.
 const ROUNDS_MIN: usize = 4;
 
 impl Study {
@@ -148,7 +149,7 @@ impl Study {
         pilot.run_completions(PILOT_COMPLETIONS).map_err(StudyError::Runaway)?;
         let share = options.services_max / count as u64;
         let replication = |index: usize| Replication {
-            // Any two seeds give unrelated streams; the multiplier keeps studies apart.
+            // Any two seeds give unrelated streams; the multiplier separates studies.
             engine: Engine::new(model, options.seed.wrapping_mul(1_000_003) + index as u64),
             spans: Vec::new(),
             services: 0,
@@ -174,12 +175,12 @@ impl Study {
         })
     }
 
-    /// Runs to the end of the study. `advance` brings all replications to a moment, with as many
-    /// threads as the caller likes: the result is the same.
+    /// Runs to the end of the study. `advance` brings all replications to a time, with any number
+    /// of threads: the result is the same.
     ///
-    /// Stopping at the first look that happens to be narrow would favour spreads that came out
-    /// too small. So when the intervals are narrow one more round runs, and its spread is the one
-    /// that is told.
+    /// A study that stopped at the first narrow check would prefer spreads that are too small by
+    /// chance. Therefore, when the intervals are narrow, one more round runs, and the study reports
+    /// the spread of that round.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -190,8 +191,8 @@ impl Study {
         self.run_watched(advance, &mut |_| {})
     }
 
-    /// The same, and `watch` sees the study after each look at its widths, so that it can show
-    /// what is known so far.
+    /// Like [`Study::run`], and calls `watch` after each check of the widths, so that it can show
+    /// intermediate results.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -205,7 +206,7 @@ impl Study {
         }
         watch(self);
         let mut before = 0;
-        // A system in which nothing happens any more will not get narrower.
+        // A system without further events does not become narrower.
         while !self.is_done() && (before + 1..self.options.services_max).contains(&self.services())
         {
             before = self.services();
@@ -216,7 +217,7 @@ impl Study {
         Ok(self.outcomes())
     }
 
-    /// What the study lacks: time for what the model itself names, steadiness, narrow intervals.
+    /// Returns the shortfall of the study: its own time constants, steadiness, or narrow intervals.
     #[must_use]
     pub fn shortfall(&self) -> Option<Shortfall> {
         if self.until < MEMORIES_MIN * self.memory {
@@ -230,8 +231,9 @@ impl Study {
         }
     }
 
-    /// The `services_max` with which the study would likely lack nothing: intervals narrow with the
-    /// square root of what they rest on; what is unsteady may need any time and gets four times.
+    /// Returns the `services_max` with which the study would probably have no shortfall: intervals
+    /// narrow with the square root of the number of services; an unsteady study may need any time
+    /// and gets four times the number.
     #[must_use]
     pub fn services_wanted(&self) -> f64 {
         let own_times = MEMORIES_MIN * self.memory / self.until;
@@ -241,15 +243,15 @@ impl Study {
         self.services() as f64 * times
     }
 
-    /// Whether the study lacks nothing.
+    /// Returns true if the study has no shortfall.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.shortfall().is_none()
     }
 
-    /// Whether the last half of the time is like the one before: caches fill slowly, and no model
-    /// says how slowly. A move of less than half the wanted width does not matter; the test is
-    /// passed 99 times in a hundred when all is steady.
+    /// Returns true if the last half of the time resembles the part before: caches fill slowly, and
+    /// the model does not determine how slowly. A difference of less than half the requested width
+    /// is ignored; a steady system passes the test 99 times in a hundred.
     fn is_steady(&self) -> bool {
         let pairs: Vec<(Vec<f64>, Vec<f64>)> = self
             .replications
@@ -278,29 +280,31 @@ impl Study {
         runaway.map_or(Ok(()), |runaway| Err(StudyError::Runaway(runaway)))
     }
 
-    /// Services done in all replications, or answers where caches give more of them.
+    /// Returns the services done in all replications, or replies where caches give more of them.
     #[must_use]
     pub fn services(&self) -> u64 {
         self.replications.iter().map(|replication| replication.services).sum()
     }
 
-    /// Whether the metrics that the width is asked for have reached it.
+    /// Returns true if the metrics that determine the width have reached it.
     fn is_narrow(&self) -> bool {
         self.widest() <= self.options.width
     }
 
-    /// The widest interval of the metrics that a width is asked for, over its mean.
+    /// Returns the widest relative interval of the metrics that determine the width.
     fn widest(&self) -> f64 {
         self.metrics
             .iter()
             .zip(self.intervals(Replication::counted))
             .filter(|(metric, _)| decides(metric.quantity))
-            // What never happened has no mean and keeps nobody waiting: a maximum passes over it.
+            // A metric that never occurred has no mean and does not delay the end: the maximum
+            // ignores it.
             .map(|(_, interval)| interval.relative())
             .fold(0.0, f64::max)
     }
 
-    /// The interval of each metric over a part of every replication, in the order of `metrics`.
+    /// Returns the interval of each metric over a part of every replication, in the order of
+    /// `metrics`.
     fn intervals(&self, part: impl Fn(&Replication) -> Tally) -> Vec<Interval> {
         let values: Vec<Vec<f64>> =
             self.replications.iter().map(|replication| self.values(&part(replication))).collect();
@@ -313,11 +317,11 @@ impl Study {
             .collect()
     }
 
-    /// The metrics with their intervals so far.
+    /// Returns the metrics with their intervals so far.
     ///
-    /// The mean is that of all counted time. How far it can be off is judged by the last span
-    /// alone, which no look has seen: it spreads as much over half of the time as the mean would
-    /// with the square root of the share of time.
+    /// The mean is over all counted time. The error is estimated from the last span alone, which
+    /// no check has used: over half of the time it spreads as much as the mean would with the
+    /// square root of the share of time.
     #[must_use]
     pub fn outcomes(&self) -> Vec<Outcome> {
         let counted = self.intervals(Replication::counted);
@@ -331,7 +335,7 @@ impl Study {
         self.metrics.iter().zip(counted).zip(last).map(outcome).collect()
     }
 
-    /// One value for each metric, in the order of `metrics`.
+    /// Returns one value for each metric, in the order of `metrics`.
     fn values(&self, tally: &Tally) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.metrics.len());
         for (class, has_cache) in tally.classes.iter().zip(&self.caches) {

@@ -1,4 +1,4 @@
-//! What one replication has counted over a span of simulated time.
+//! The counts of one replication over a span of simulated time.
 
 use crate::histogram::Histogram;
 
@@ -9,10 +9,10 @@ pub(crate) struct ClassTally {
     pub(crate) response_sum: f64,
     pub(crate) responses: Histogram,
     pub(crate) offered: u64,
-    /// Requests that ended without an answer: lost for good, or given up.
+    /// Requests that ended without a reply: lost after the last retransmission, or abandoned.
     pub(crate) unanswered: u64,
     pub(crate) retransmitted: u64,
-    /// Answers that came after the request was answered already or given up.
+    /// Replies that arrived after the request had ended.
     pub(crate) wasted: u64,
     pub(crate) hits: u64,
     pub(crate) renewals: u64,
@@ -22,13 +22,13 @@ pub(crate) struct ClassTally {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CellTally {
     pub(crate) served: u64,
-    /// Seconds of service begun.
+    /// Seconds of started service.
     pub(crate) busy: f64,
     /// Integral of the number present.
     pub(crate) area: f64,
 }
 
-/// Everything counted over a span.
+/// All counts over a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
     pub(crate) span: f64,
@@ -87,18 +87,18 @@ impl Tally {
         }
     }
 
-    /// Services completed at all centres.
+    /// Returns the services completed at all centres.
     #[must_use]
     pub fn services(&self) -> u64 {
         self.cells.iter().map(|cell| cell.served).sum()
     }
 
-    /// Services and answers: a request that a cache answers has an answer alone.
+    /// Returns services and replies: a request with a cache hit has only a reply.
     pub(crate) fn completions(&self) -> u64 {
         self.services() + self.answers()
     }
 
-    /// Requests answered in all classes.
+    /// Returns the replies in all classes.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.classes.iter().map(|class| class.answered).sum()

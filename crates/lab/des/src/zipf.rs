@@ -3,7 +3,7 @@
 use crate::law::unit;
 use leasehold_base::random::Random;
 
-/// The popularity of each of so many, not yet scaled.
+/// Returns the popularity of each object, not normalized.
 pub(crate) fn weights(objects: usize, exponent: f64) -> Vec<f64> {
     (1..=objects.max(1)).map(|rank| libm::pow(rank as f64, -exponent)).collect()
 }
@@ -11,7 +11,7 @@ pub(crate) fn weights(objects: usize, exponent: f64) -> Vec<f64> {
 /// Chooses `k` (from 0) in proportion to `(k + 1)` to the power of minus an exponent.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
-    /// For each slot the share that stays, and where the rest goes.
+    /// For each slot, the share that stays, and the target of the rest.
     slots: Vec<(f64, u32)>,
 }
 
@@ -36,7 +36,7 @@ impl Zipf {
         Self { slots }
     }
 
-    /// Bytes that the choice of one of so many takes.
+    /// Returns the bytes that the choice among `objects` takes.
     pub(crate) const fn bytes(objects: usize) -> usize {
         objects * size_of::<(f64, u32)>()
     }

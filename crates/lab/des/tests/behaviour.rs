@@ -1,5 +1,5 @@
-//! What the simulator promises beside right means: intervals that hold, repeatable luck, and the
-//! features that no closed form covers checked by what must hold of them.
+//! Properties of the simulator besides correct means: coverage of intervals, repeatable random
+//! streams, and invariants of the features without a closed form.
 
 mod common;
 
@@ -16,7 +16,7 @@ use leasehold_lab_oracles::build::{closed, diskless, model, number, open, second
 const POISSON: &str = r#""poisson""#;
 const QUEUE: &str = r#"{ "name": "s", "kind": "queue" }"#;
 
-/// How often the 90 % interval of throughput and response time holds the exact value.
+/// Returns how often the 90 % interval of throughput and response time contains the exact value.
 fn coverage(model: &Model, studies: u64) -> f64 {
     let exact = solve(&model.network()).expect("solved");
     let name = &model.classes[0].name;
@@ -30,7 +30,7 @@ fn coverage(model: &Model, studies: u64) -> f64 {
 }
 
 #[test]
-fn intervals_hold_as_often_as_they_say() {
+fn intervals_cover_as_often_as_stated() {
     let mm1 = model(QUEUE, &[open("j", 0.5, POISSON, &seconds(1.0, ""), "")]);
     for (what, model) in [("M/M/1", mm1), ("diskless", diskless(20))] {
         let held = coverage(&model, 200);
@@ -39,7 +39,7 @@ fn intervals_hold_as_often_as_they_say() {
 }
 
 #[test]
-fn one_seed_gives_the_same_bits_whatever_runs_beside() {
+fn one_seed_gives_the_same_bits_in_any_order_of_replications() {
     let model = diskless(10);
     let options = Options { replications: 4, width: 0.05, ..Options::default() };
     let forwards = studied(&model, options);
@@ -53,8 +53,8 @@ fn one_seed_gives_the_same_bits_whatever_runs_beside() {
 }
 
 #[test]
-fn variants_meet_the_same_luck() {
-    // A faster disk, with the same arrivals: the difference is far steadier than its two sides.
+fn variants_use_common_random_numbers() {
+    // A faster disk with the same arrivals: the difference varies far less than either value.
     let at = |disk: f64, seed: u64| {
         let class = open("j", 0.5, POISSON, &seconds(disk, ""), "");
         let mut engine = Engine::new(&model(QUEUE, &[class]), seed);
@@ -71,7 +71,7 @@ fn variants_meet_the_same_luck() {
 }
 
 #[test]
-fn lost_requests_are_sent_again_and_given_up_in_the_end() {
+fn lost_requests_are_retransmitted_and_then_abandoned() {
     let loss = number(0.2);
     let centre = format!(r#"{{ "name": "s", "kind": "delay", "loss": {loss} }}"#);
     let after = seconds(1.0, "");
@@ -86,7 +86,7 @@ fn lost_requests_are_sent_again_and_given_up_in_the_end() {
     assert!((unanswered.mean - 0.008).abs() < 0.001, "{unanswered:?}");
     let sent_again = of(&two, Retransmitted, "j", None);
     assert!((sent_again.mean - 0.24).abs() < 0.005, "{sent_again:?}");
-    // An answer after one loss takes 1 s more, after two 3 s: backoff doubles.
+    // A reply after one loss takes 1 s more, after two 3 s: the timeout doubles.
     let response = of(&two, Response, "j", None).mean;
     let wanted = 0.001 + (0.8 * 0.2 * 1.0 + 0.8 * 0.04 * 3.0) / 0.992;
     assert!((response / wanted - 1.0).abs() < 0.03, "{response} {wanted}");
@@ -94,7 +94,7 @@ fn lost_requests_are_sent_again_and_given_up_in_the_end() {
 }
 
 #[test]
-fn impatience_wastes_answers() {
+fn short_timeouts_waste_replies() {
     let timeout = |after: f64| {
         let after = seconds(after, "");
         format!(r#", "timeout": {{ "after": {after}, "retries": 3 }}"#)
@@ -119,7 +119,7 @@ fn a_fork_ends_with_its_last_part() {
 }
 
 #[test]
-fn a_crash_loses_what_is_there_and_clients_survive_it() {
+fn a_crash_loses_present_requests_and_clients_recover() {
     let (up, down) = (seconds(50.0, ""), seconds(5.0, ""));
     let centre = format!(
         r#"{{ "name": "s", "kind": "queue", "crashes": {{ "up": {up}, "down": {down} }} }}"#
@@ -131,7 +131,7 @@ fn a_crash_loses_what_is_there_and_clients_survive_it() {
     let outcomes = run(&model(&centre, &[class]), 1, 400_000);
     assert_eq!(of(&outcomes, Unanswered, "j", None).mean, 0.0);
     assert!((of(&outcomes, Throughput, "j", None).mean - 0.5).abs() < 0.01);
-    // One in eleven requests comes while the server is down and waits some seconds.
+    // One request in eleven arrives while the server is down and waits some seconds.
     let response = of(&outcomes, Response, "j", None).mean;
     assert!((0.35..1.0).contains(&response), "{response}");
     assert!(of(&outcomes, Retransmitted, "j", None).mean > 0.1);
@@ -158,12 +158,12 @@ fn a_cache_of_everything_misses_each_block_once() {
         )
     };
     assert_eq!(blocks(100.0), (1.0, 0.0));
-    // With equal popularity an LRU cache of a quarter hits a quarter of the time.
+    // With uniform popularity an LRU cache of a quarter has a hit ratio of a quarter.
     assert!((blocks(25.0).0 - 0.25).abs() < 0.01);
 }
 
 #[test]
-fn writes_take_blocks_out_of_other_caches_and_leases_run_out() {
+fn writes_evict_blocks_from_other_caches_and_leases_expire() {
     let (one, term) = (number(1.0), seconds(10.0, ""));
     let cache = |writes: f64| {
         format!(
@@ -179,7 +179,7 @@ fn writes_take_blocks_out_of_other_caches_and_leases_run_out() {
         (of(&outcomes, Hits, "j", None).mean, of(&outcomes, Renewals, "j", None).mean)
     };
     let (never, renewals) = hits(0.0);
-    // A read a second and a term of ten: one request in eleven renews, the others hit.
+    // One read per second and a term of ten seconds: one request in eleven renews, the others hit.
     assert!((never - 10.0 / 11.0).abs() < 0.01 && (renewals - 1.0 / 11.0).abs() < 0.01);
     let (often, _) = hits(0.2);
     assert!(often < 0.6, "{often}");
@@ -191,13 +191,13 @@ fn a_trace_is_replayed() {
     let class = open("j", 0.4, trace, &seconds(1.0, r#", "law": "constant""#), "");
     let outcomes = run(&model(QUEUE, &[class]), 1, 10_000);
     assert!((of(&outcomes, Throughput, "j", None).mean - 0.4).abs() < 0.001);
-    // The last one of a round is still served when the two at once of the next round come.
+    // The last customer of a round is still in service when the two of the next round arrive.
     assert!((of(&outcomes, Response, "j", None).mean - 1.5).abs() < 0.001);
     assert!((of(&outcomes, Utilisation, "j", Some("s")).mean - 0.4).abs() < 0.001);
 }
 
 #[test]
-fn a_system_in_which_nothing_happens_comes_to_an_end() {
+fn a_system_without_events_ends() {
     let demand = format!(r#""s": {}"#, seconds(1.0, ""));
     let empty = closed("nobody", 0, &seconds(1.0, ""), &demand, "");
     let outcomes = run(&model(QUEUE, &[empty]), 1, 100_000);
@@ -205,9 +205,9 @@ fn a_system_in_which_nothing_happens_comes_to_an_end() {
     assert!(of(&outcomes, Response, "nobody", None).mean.is_nan());
 }
 
-/// Models that a person can write and that would never come to their end: each says why.
+/// Models that a user can write and that would never end: each is rejected with a reason.
 #[test]
-fn what_would_run_for_ever_is_refused_with_a_reason() {
+fn endless_models_are_rejected_with_a_reason() {
     let study = |model: &Model| {
         let study = Study::new(model, Options { services_max: 100_000, ..Options::default() });
         let end = study.and_then(|mut study| study.run(&in_turn));
@@ -246,7 +246,7 @@ fn what_would_run_for_ever_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_study_says_what_it_lacks() {
+fn a_study_reports_its_shortfall() {
     let shortfall = |model: &Model, options: Options| {
         let mut study = Study::new(model, options).expect("small");
         study.run(&in_turn).expect("moves on");

@@ -1,4 +1,4 @@
-//! Systems with a known answer that are not product form, and agreement where they are.
+//! Systems that have a known solution without product form, and agreement with product form.
 
 mod common;
 
@@ -9,17 +9,17 @@ use leasehold_lab_network::solve;
 use leasehold_lab_oracles::build::{closed, model, number, seconds};
 use leasehold_lab_oracles::simulated;
 
-/// Whether a reference lies within four standard errors, or within one per cent.
+/// Asserts that a reference lies within four standard errors, or within one per cent.
 fn assert_agrees(what: &str, interval: Interval, reference: f64) {
     // The half width of a 90 % interval is 1.75 standard errors for 16 replications.
     let distance = (interval.mean - reference).abs();
     let near = distance <= 4.0 * interval.half_width / 1.75 || distance <= 0.01 * reference.abs();
     assert!(near, "{what}: {interval:?} against {reference}");
-    // An interval that says nothing would agree with everything.
+    // A very wide interval would agree with any value.
     assert!(interval.relative() < 0.05, "{what}: {interval:?}");
 }
 
-/// Simulates the cases whose name begins so, and compares.
+/// Simulates the cases whose name begins with one of `beginnings`, and compares.
 fn agree(beginnings: &[&str]) {
     let cases = simulated();
     let chosen: Vec<_> = cases
@@ -28,7 +28,7 @@ fn agree(beginnings: &[&str]) {
         .collect();
     assert!(chosen.len() >= beginnings.len());
     for case in chosen {
-        // Half of what the figures take, to be quick.
+        // Half of the services that the figures use, for speed.
         let outcomes = run(&case.model, 1, case.services / 2);
         for check in &case.checks {
             let outcome = outcomes.iter().find(|outcome| {
@@ -87,7 +87,7 @@ fn solver_and_simulator_agree_on_product_form() {
         let part = |name: &str, value: f64| format!(r#""{name}": {}"#, seconds(value, ""));
         [part("line", line), part("cpu", cpu), part("ether", ether), part("disk", disk)].join(", ")
     };
-    // Equal means at the centres that serve in order, unequal ones where service is shared.
+    // Equal means at the FCFS centres, unequal means at the sharing centres.
     let classes = [
         closed("a", 6, &seconds(2.0, ""), &demands(0.3, 0.9, 0.2, 0.1), ""),
         closed("b", 4, &seconds(1.0, ""), &demands(0.1, 0.9, 0.2, 0.4), ""),

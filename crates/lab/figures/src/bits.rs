@@ -1,5 +1,5 @@
-//! Whether WebAssembly gives the same bits: the program `leasehold-lab-bits`, built natively and
-//! for WASI, run here and in Node.
+//! Checks that WebAssembly gives the same bits: the program `leasehold-lab-bits`, built natively
+//! and for WASI, runs here and in Node.
 
 use crate::Figure;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     }
 }
 
-/// How many lines of both builds are equal, of how many.
+/// Returns the number of equal lines of both builds, and the number of all lines.
 fn compare() -> Result<(usize, usize), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let target = root.join("target");
@@ -42,7 +42,7 @@ fn build(root: &Path, words: &[&str]) -> Result<(), String> {
     output(&mut cargo).map(drop)
 }
 
-/// What a program prints.
+/// Returns the output of a program.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;

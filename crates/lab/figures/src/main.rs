@@ -1,6 +1,6 @@
 //! Measures the figures of the laboratory's core and prints them, one JSON object a line.
 //!
-//! Times are processor time of this thread, so that a busy machine does not change them much.
+//! Times are processor times of this thread, so that other load changes them little.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints")]
 
 mod bits;
@@ -30,7 +30,7 @@ impl Figure {
         );
     }
 
-    /// A share of cases, all of which must hold.
+    /// Returns a share of cases, all of which must pass.
     fn all(name: &'static str, good: usize, of: usize) -> Self {
         let ours = good as f64 / of.max(1) as f64;
         Self { name, ours, target: "all", unit: "share of cases", holds: good == of && of > 0 }
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// Product-form cases within their tolerance, and the one where other tools fail.
+/// Measures product-form cases within their tolerance, and the case where other tools fail.
 fn solved_oracles() -> Vec<Figure> {
     let cases = product_form();
     let mut good = 0;
@@ -67,7 +67,7 @@ fn solved_oracles() -> Vec<Figure> {
     vec![Figure::all("oracles.product-form", good, cases.len()), m18]
 }
 
-/// Other cases inside their intervals: within four standard errors, or one per cent.
+/// Measures other cases: within four standard errors, or one per cent.
 fn simulated_oracles() -> Vec<Figure> {
     let cases = simulated();
     let good = cases.iter().filter(|case| {
@@ -100,7 +100,7 @@ fn agrees(outcomes: &[Outcome], check: &Check) -> bool {
         })
 }
 
-/// How often a 90 % interval of the response time holds the exact one.
+/// Measures how often a 90 % interval of the response time contains the exact value.
 fn coverage() -> Vec<Figure> {
     let model = leasehold_lab_oracles::build::diskless(20);
     let exact = solve(&model.network()).map_or(f64::NAN, |solution| solution.response[0]);

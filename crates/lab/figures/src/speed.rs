@@ -1,4 +1,4 @@
-//! How fast solvers and simulator are: processor time, the best of a few runs.
+//! The speed of solvers and simulator: processor time, the best of several runs.
 
 use crate::Figure;
 use leasehold_lab_des::Engine;
@@ -7,13 +7,13 @@ use leasehold_lab_network::{Centre, CentreKind, Class, ClassKind, Network, appro
 use leasehold_lab_oracles::build::{closed, diskless, model, number, seconds};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of this thread so far, in seconds.
+/// Returns the processor time of this thread so far, in seconds.
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The shortest processor time of some runs.
+/// Returns the shortest processor time of several runs.
 fn best(runs: usize, mut work: impl FnMut()) -> f64 {
     let run = |_| {
         let start = processor_seconds();
@@ -63,7 +63,7 @@ fn at_least(name: &'static str, ours: f64, limit: f64, target: &'static str) -> 
     Figure { name, ours, target, unit: "services/s", holds: ours >= limit }
 }
 
-/// Services completed at centres per second of processor time.
+/// Returns the services completed at centres per second of processor time.
 fn services_per_second(model: &Model, services: u64) -> f64 {
     let mut done = 0;
     let time = best(3, || {
@@ -75,7 +75,7 @@ fn services_per_second(model: &Model, services: u64) -> f64 {
     done as f64 / time
 }
 
-/// Four classes of fifty customers over six centres.
+/// Returns a network of four classes of fifty customers over six centres.
 fn four_classes() -> Network {
     let demand = |class: usize, centre: usize| 0.001 * (1 + (class * 7 + centre * 3) % 5) as f64;
     let class = |class: usize| Class {
@@ -90,7 +90,8 @@ fn four_classes() -> Network {
     Network { classes: (0..4).map(class).collect(), centres: (0..6).map(centre).collect() }
 }
 
-/// A hundred clients with caches under leases; a message in a hundred is lost and sent again.
+/// Returns a model of a hundred clients with caches under leases; one message in a hundred is lost
+/// and retransmitted.
 fn leased() -> Model {
     let loss = number(0.01);
     let centres = format!(

@@ -1,5 +1,5 @@
 //! Thesis, chapters 3 and 4: the canonical system of workstations, Ethernet, server processor and
-//! disk, with the parameters that a textbook gives for Lazowska et al. 1986.
+//! disk, with the textbook parameters of Lazowska et al. 1986.
 
 use super::{Exhibit, chart, closed, joined, mean_error, model_of};
 use crate::Failure;
@@ -93,12 +93,12 @@ fn utilisation() -> Result<Exhibit, Failure> {
     })
 }
 
-/// Time to read 100 KB by blocks: each block costs a fixed time, each byte its own.
+/// Draws the time to read 100 KB in blocks: each block has a fixed time, and each byte has a time.
 fn block_size() -> Exhibit {
     let item = leasehold_lab_oracles::seed_item("thesis-A.3").unwrap_or_default();
     let sizes = leasehold_lab_oracles::numbers(&item["x"]["values"]);
     let times = leasehold_lab_oracles::numbers(&item["series"][0]["y"]);
-    // Least squares of time over 1 / size: one customer, so demands add up and nothing queues.
+    // Least squares of time over 1 / size: one customer, so demands add up and no queue forms.
     let inverse: Vec<f64> = sizes.iter().map(|size| 1.0 / size).collect();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (x, y) = (mean(&inverse), mean(&times));
@@ -136,7 +136,8 @@ fn block_size() -> Exhibit {
     }
 }
 
-/// Packets of 4 KB for 1 KB: a block and its request are two packets for five.
+/// Draws packets of 4 KB in place of 1 KB: a block and its request need two packets in place of
+/// five.
 fn packet_size() -> Result<Exhibit, Failure> {
     // Assumed: half of the processor's work is per packet, and a fifth of the network's time.
     let share = 2.0 / 5.0;
@@ -156,7 +157,7 @@ fn packet_size() -> Result<Exhibit, Failure> {
     })
 }
 
-/// A second server, a faster one, and a client cache that answers half of the requests.
+/// Draws a second server, a faster server, and a client cache with a hit ratio of one half.
 fn enhancements() -> Result<Exhibit, Failure> {
     let second = responses(SERVER_CPU / 2.0, DISK / 2.0, NETWORK)?;
     let cached = responses(SERVER_CPU / 2.0, DISK / 2.0, NETWORK / 2.0)?;
@@ -182,8 +183,8 @@ fn enhancements() -> Result<Exhibit, Failure> {
     })
 }
 
-/// The same system with constant processor and network times: simulated, beside an independent
-/// simulation of the same.
+/// Draws the same system with constant processor and network times, simulated, next to an
+/// independent simulation of the same system.
 fn low_variance() -> Result<Exhibit, Failure> {
     let reference = &leasehold_lab_oracles::lazowska()["des_low_variance"]["results"];
     let populations = [10, 20, 30, 50];
@@ -224,7 +225,7 @@ fn low_variance() -> Result<Exhibit, Failure> {
     })
 }
 
-/// The canonical model as a file, with other demands in seconds.
+/// Returns the canonical model as a file, with other demands in seconds.
 fn diskless(server_cpu: f64, disk: f64, network: f64) -> Result<Model, Failure> {
     let mut model = parse(include_str!("../../../../../docs/lab/models/diskless.json"))?;
     for (name, seconds) in [("server cpu", server_cpu), ("disk", disk), ("network", network)] {

@@ -1,22 +1,22 @@
-//! NFSP, figures 3 to 5: what a miss at a metaserver costs, and the bandwidth of reads and writes
-//! of 1 to 21 clients over 12 I/O daemons and 7 metaservers.
+//! NFSP, figures 3 to 5: the cost of a failed handle guess at a metaserver, and the bandwidth of
+//! reads and writes of 1 to 21 clients over 12 I/O daemons and 7 metaservers.
 
 use super::{Exhibit, chart, joined, mean_error, model_of};
 use crate::Failure;
 use crate::plot::Series;
 use leasehold_lab_network::{Centre, CentreKind, Class, ClassKind, Network, solve};
 
-/// Megabytes per second of every link, and of a block.
+/// Megabytes per second of every link, and megabytes of a block.
 const LINK: f64 = 11.0;
 const BLOCK: f64 = 8.0 / 1024.0;
 const IODS: usize = 12;
 const METASERVERS: usize = 7;
 
-/// Blocks that a client asks for ahead of time: assumed.
+/// Blocks that a client reads ahead: assumed.
 const WINDOW: usize = 4;
 
-/// Processor time of a metaserver for a written block over the time on its link, chosen so that
-/// the mean efficiency of a client is the 33 % of the text.
+/// Processor time of a metaserver for a written block relative to its time on the link, chosen so
+/// that the mean efficiency of a client is 33 %, as in the text.
 const COPY: f64 = 0.6;
 
 pub(super) fn exhibits() -> Result<Vec<Exhibit>, Failure> {
@@ -36,7 +36,7 @@ fn throughput(population: usize, centres: Vec<Centre>) -> Result<f64, Failure> {
     Ok(solve(&network(population, centres)).map_err(Failure::running)?.throughput[0])
 }
 
-/// One metaserver after the other is asked: a line through the origin.
+/// Draws queries to one metaserver after another: a line through the origin.
 fn misses() -> Exhibit {
     let item = leasehold_lab_oracles::seed_item("nfsp-fig3").unwrap_or_default();
     let slope = item["model"]["slope_ms"].as_f64().unwrap_or(0.0);
@@ -67,7 +67,7 @@ fn misses() -> Exhibit {
     }
 }
 
-/// Reads go from the I/O daemons to the clients: two sets of links.
+/// Draws reads, which go from the I/O daemons to the clients: two sets of links.
 fn reads() -> Result<Exhibit, Failure> {
     let item = leasehold_lab_oracles::seed_item("nfsp-fig4").unwrap_or_default();
     let seed = leasehold_lab_oracles::numbers(&item["series"][0]["y"]);
@@ -112,8 +112,8 @@ fn reads() -> Result<Exhibit, Failure> {
     })
 }
 
-/// Writes go through a metaserver, whose link they cross twice and whose processor copies them;
-/// the most crowded metaserver sets the pace, as in the measurement.
+/// Draws writes, which pass through a metaserver: they use its link twice, and its processor copies
+/// them. The most loaded metaserver limits the rate, as in the measurement.
 fn writes() -> Result<Exhibit, Failure> {
     let item = leasehold_lab_oracles::seed_item("nfsp-fig5").unwrap_or_default();
     let wanted = item["anchors"]["mean per-client efficiency"].as_f64().unwrap_or(0.0);

@@ -1,15 +1,15 @@
-//! Thesis, appendix A: remote reads and writes of RFS by 1 to 8 copies of a program at once.
+//! Thesis, appendix A: remote reads and writes of RFS by 1 to 8 concurrent copies of a program.
 
 use super::{Exhibit, chart, closed, cycles, fit, joined, mean_error, model_of};
 use crate::Failure;
 use crate::plot::Series;
 
-/// One of the two tables, and how it is modelled.
+/// One of the two tables, and its model.
 struct Subject {
     table: &'static str,
     name: &'static str,
     of: &'static str,
-    /// After how many copies the server's buffers are full; all fit into them when absent.
+    /// The number of copies at which the server's buffers are full; `None` if all data fits.
     buffered: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn exhibits() -> Result<Vec<Exhibit>, Failure> {
             table: "thesis-A.2",
             name: "rfs-writes",
             of: "Thesis, table and figure A.2: remote writes of RFS",
-            // The local times of the same table rise tenfold with the fourth copy.
+            // The local times in the same table rise tenfold with the fourth copy.
             buffered: Some(3),
         },
     ]
@@ -48,11 +48,11 @@ fn exhibit(subject: &Subject) -> Result<Exhibit, Failure> {
         fitted.push((think, demand));
         words.push(format!("{think:.1} s at the client and {demand:.1} s at the server"));
     }
-    // What holds with many copies is what one goes on with.
+    // Further experiments start from the parameters for many copies.
     let (think, demand) = fitted.last().copied().unwrap_or_default();
     let regimes = subject.buffered.map_or(String::new(), |most| {
         format!(
-            " Up to {most} copies the server's buffers hold what is written, as the local times \
+            " Up to {most} copies the server's buffers hold all written data, as the local times \
              show; from there on the disk is written to, and the parameters are others."
         )
     });

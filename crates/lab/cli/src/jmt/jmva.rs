@@ -65,7 +65,7 @@ fn stations(xml: &mut Writer, network: &Network) {
                 station(xml, network, "listation", &[name, ("servers", &servers)], &single);
             }
             CentreKind::LoadDependent(rates) => {
-                // One time for each number of customers that can be present.
+                // One time for each possible number of customers.
                 let most = network.population().iter().sum::<usize>().max(rates.len());
                 let all: Vec<f64> = (1..=most).map(|n| solver::rates::rate_at(rates, n)).collect();
                 station(xml, network, "ldstation", &[name], &times(&centre.demands, &all));
@@ -189,7 +189,7 @@ pub(super) fn import(root: Node<'_, '_>) -> Result<Model, String> {
     Ok(Model { format: FORMAT.into(), title, centres, classes })
 }
 
-/// A station; a delay at which classes have their reference becomes their think time.
+/// Imports a station; a delay that is the reference station of a class becomes its think time.
 fn import_station(
     node: Node<'_, '_>,
     references: &BTreeMap<&str, &str>,

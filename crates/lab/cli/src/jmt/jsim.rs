@@ -9,7 +9,7 @@ pub(super) use import::import;
 
 use roxmltree::Node;
 
-/// A parameter or part of one, by name, anywhere below a node.
+/// Returns a parameter or a part of a parameter with this name below a node.
 fn find<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
     node.descendants().find(|below| below.attribute("name") == Some(name))
 }

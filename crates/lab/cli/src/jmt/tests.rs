@@ -1,4 +1,4 @@
-//! What goes out comes back with the same answers.
+//! An exported model, imported again, has the same solution.
 
 use super::*;
 use leasehold_lab_network::solve;
@@ -36,13 +36,13 @@ fn same_answers(text: &str) {
 }
 
 #[test]
-fn jmva_comes_back_with_the_same_answers() {
+fn jmva_round_trip_keeps_the_solution() {
     let model = Model::parse(MODEL).expect("well formed");
     same_answers(&export(&model, Tool::Jmva).expect("can be said"));
 }
 
 #[test]
-fn jsimgraph_comes_back_with_the_same_answers_and_laws() {
+fn jsimgraph_round_trip_keeps_the_solution_and_distributions() {
     let model = Model::parse(MODEL).expect("well formed");
     let text = export(&model, Tool::Jsimgraph).expect("can be said");
     same_answers(&text);
@@ -78,7 +78,7 @@ fn load_dependent_stations_and_visits_are_read() {
 }
 
 #[test]
-fn what_would_change_its_meaning_is_not_passed_over() {
+fn import_rejects_unsupported_properties() {
     let model = Model::parse(MODEL).expect("well formed");
     let text = export(&model, Tool::Jsimgraph).expect("can be said");
     for (from, to, complaint) in [
@@ -94,7 +94,7 @@ fn what_would_change_its_meaning_is_not_passed_over() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused() {
+fn export_rejects_unsupported_properties() {
     let cached = MODEL.replace(
         r#""name": "b", "#,
         r#""name": "b", "timeout": { "after": { "value": 1, "unit": "s", "from": "assumed" },

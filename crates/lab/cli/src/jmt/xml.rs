@@ -1,6 +1,6 @@
-//! Writing XML, indented.
+//! An indenting XML writer.
 
-/// A document that grows.
+/// A document under construction.
 #[derive(Debug)]
 pub(super) struct Writer {
     text: String,
@@ -38,7 +38,7 @@ impl Writer {
         self.text.push_str("/>\n");
     }
 
-    /// Writes an element that holds words only.
+    /// Writes an element that contains only text.
     pub(super) fn words(&mut self, name: &str, attributes: &[(&str, &str)], words: &str) {
         self.tag(name, attributes);
         self.text.push_str(&format!(">{}</{name}>\n", escaped(words)));
@@ -52,7 +52,7 @@ impl Writer {
         }
     }
 
-    /// Closes whatever is open.
+    /// Closes all open elements.
     pub(super) fn finish(mut self) -> String {
         while !self.open.is_empty() {
             self.close();

@@ -1,6 +1,6 @@
-//! The largest load that keeps a service level, and the cheapest upgrade for a wanted one.
+//! The largest load that keeps a service level, and the cheapest upgrade for a required load.
 //!
-//! Response times rise with the load and fall with every upgrade; both searches rest on that.
+//! Response times rise with the load and fall with every upgrade; both searches depend on this.
 
 use crate::Failure;
 use crate::knob::{self, Knob};
@@ -13,7 +13,7 @@ use leasehold_lab_network::{SolveError, solve};
 use leasehold_lab_plan::verdict::most;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is looked for.
+/// The parameters of a search.
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) class: usize,
@@ -27,24 +27,24 @@ pub(super) struct Search {
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     pub(super) response: f64,
-    /// Half of the width of its interval; zero where it is exact.
+    /// Half of the width of its confidence interval; zero for an exact value.
     pub(super) plus_minus: f64,
     pub(super) throughput: f64,
-    /// By centre, of one server.
+    /// By centre, for one server.
     pub(super) utilisation: Vec<f64>,
     pub(super) lack: Option<Lack>,
 }
 
-/// What a simulated point still lacked at its end.
+/// The shortfall of a simulated point at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lack {
     pub(super) shortfall: Shortfall,
-    /// The effort that would likely do.
+    /// The effort that would probably suffice.
     pub(super) effort: f64,
 }
 
 impl Lack {
-    /// What to add to a sentence that rests on points of which some lack something.
+    /// Returns the warning for a sentence that depends on points with a shortfall.
     pub(super) fn warning(lacks: &[Self], effort: u64) -> String {
         let Some(worst) = lacks.iter().max_by(|a, b| a.effort.total_cmp(&b.effort)) else {
             return String::new();
@@ -67,7 +67,7 @@ impl Lack {
     }
 }
 
-/// A system, and what is known of it already, by load.
+/// A system, and its known points by load.
 #[derive(Debug)]
 pub(super) struct System {
     model: Model,
@@ -84,10 +84,10 @@ pub(super) struct Found {
     pub(super) lack: Option<Lack>,
 }
 
-/// Upgrades to look at before giving up.
+/// The number of upgrades to try before the search fails.
 const UPGRADES_MAX: usize = 500;
 
-/// The most of one centre that is looked at, beside what is there.
+/// The largest number of servers to add at one centre.
 const MORE_MAX: usize = 63;
 
 impl System {
@@ -95,19 +95,19 @@ impl System {
         Self { model, name: name.into(), points: BTreeMap::new() }
     }
 
-    /// What the points lack that decide that so many are the most.
+    /// Returns the shortfalls of the points that determine the largest load.
     pub(super) fn lacks(&self, most: u32) -> impl Iterator<Item = Lack> {
         [most, most + 1].into_iter().filter_map(|count| self.points.get(&count)?.lack)
     }
 }
 
 impl Search {
-    /// Means of product-form models are solved; all else is simulated.
+    /// Returns true for means of product-form models, which are solved; all others are simulated.
     pub(super) fn is_solved(&self, model: &Model) -> bool {
         self.slo.quantity == Quantity::Response && model.left_out().is_empty()
     }
 
-    /// The model with `count` customers, or arrivals a second.
+    /// Returns the model with `count` customers, or arrivals per second.
     fn loaded(&self, model: &Model, count: u32) -> Result<Model, Failure> {
         let class = &model.classes[self.class];
         let knob = match class.kind {
@@ -117,7 +117,7 @@ impl Search {
         Ok(knob.turn(model, f64::from(count))?)
     }
 
-    /// The system under a load.
+    /// Returns the point of the system under a load.
     pub(super) fn at(&self, system: &mut System, count: u32) -> Result<Point, Failure> {
         if let Some(known) = system.points.get(&count) {
             return Ok(known.clone());
@@ -143,7 +143,7 @@ impl Search {
                 utilisation: solution.utilisation.iter().map(|row| row.iter().sum()).collect(),
                 lack: None,
             }),
-            // An open class beyond what a centre can give waits for ever.
+            // An open class beyond the capacity of a centre has an infinite response time.
             Err(SolveError::Saturated { .. }) => Ok(Point {
                 response: f64::INFINITY,
                 plus_minus: 0.0,
@@ -156,7 +156,7 @@ impl Search {
     }
 
     fn simulated(&self, model: &Model, what: &str) -> Result<Point, Failure> {
-        // Few replications, each of them long: leases run out often enough within the effort.
+        // Few and long replications, so that leases expire often enough within the effort.
         let options = Options {
             replications: 4,
             width: 0.02,
@@ -183,15 +183,15 @@ impl Search {
         Ok(self.at(system, count)?.response < self.slo.bound)
     }
 
-    /// The largest load under which the service level holds, where it is known to hold under
-    /// `good`: steps that double, then halves.
+    /// Returns the largest load that keeps the service level, which `good` is known to keep:
+    /// doubles the step, then bisects.
     pub(super) fn most_clients(&self, system: &mut System, good: u32) -> Result<u32, Failure> {
         most(good, self.most, &mut |count| self.holds(system, count))
     }
 
-    /// The cheapest upgrade under which the service level holds for `clients`: all upgrades in
-    /// the order of their cost, until one holds. None has less of a centre than is needed when
-    /// there is plenty of all others.
+    /// Returns the cheapest upgrade that keeps the service level for `clients`: tries upgrades in
+    /// the order of their cost. Each has at least as many servers at a centre as are necessary with
+    /// unlimited servers at all other centres.
     pub(super) fn cheapest(
         &self,
         model: &Model,
@@ -241,7 +241,7 @@ impl Search {
         }
         let reached = open.first().map_or(f64::NAN, |(cost, _)| f64::from_bits(*cost));
         Err(Failure::input(format!(
-            "none of the {UPGRADES_MAX} cheapest upgrades carries {clients}; what is left costs \
+            "none of the {UPGRADES_MAX} cheapest upgrades carries {clients}; the others cost \
              {reached} and more"
         )))
     }

@@ -1,11 +1,11 @@
-//! Centres: who is served, for how long, and what happens when one is full or crashes.
+//! Centres: the order of service, its duration, full centres and crashes.
 
 use super::{Engine, Event, NONE, kind};
 use crate::law::{exponential, unit};
 use crate::program::{CentreRules, Leg, Serving, position};
 use crate::tally::CellTally;
 
-/// The number of a class present, and when it last changed.
+/// The number of present customers of a class, and the time of its last change.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Present {
     count: f64,
@@ -20,7 +20,7 @@ impl Present {
     }
 }
 
-/// Messages waiting, first in first out, linked by their `next`.
+/// Waiting messages in FIFO order, linked by `next`.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     priority: u8,
@@ -33,13 +33,13 @@ struct Line {
 pub(super) struct CentreState {
     rules: CentreRules,
     pub(super) present: Vec<Present>,
-    /// Everybody here, waiting or in service.
+    /// All messages at the centre, waiting or in service.
     total: usize,
     /// Waiting lines, highest priority first.
     lines: Vec<Line>,
-    /// Messages in service: at servers in no order, at shared ones a heap by end.
+    /// Messages in service: unordered at single servers, a heap by end at shared ones.
     serving: Vec<u32>,
-    /// Service given so far to each of those sharing, and when that was brought up to date.
+    /// Service that each sharing message has received so far, and the time of the last update.
     virtual_time: f64,
     updated: f64,
     ticket: u32,
@@ -61,7 +61,7 @@ impl CentreState {
         }
     }
 
-    /// The pace at which each message in service advances.
+    /// Returns the rate of service for each message.
     fn pace(&self) -> f64 {
         let rate = |rates: &[f64]| rates[self.total.clamp(1, rates.len()) - 1];
         match &self.rules.serving {
@@ -81,7 +81,7 @@ impl CentreState {
 }
 
 impl Engine {
-    /// A message arrives at the centre of its leg.
+    /// Handles the arrival of a message at the centre of its leg.
     #[inline]
     pub(super) fn enter(&mut self, message: u32) {
         let index = message as usize;
@@ -129,7 +129,7 @@ impl Engine {
         }
     }
 
-    /// Begins a service that goes on to its end at full pace.
+    /// Begins a service that runs to its end at full rate.
     #[inline]
     fn serve(&mut self, message: u32, need: f64) {
         let end = self.now + need;
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// The line that a message belongs in; all are equal where the centre does not look.
+    /// Returns the line for a message; all messages are equal at centres without priorities.
     fn priority(&self, centre: usize, message: u32) -> u8 {
         if self.centres[centre].rules.by_priority {
             self.classes[self.messages[message as usize].class as usize].rules.priority
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Takes the server of a message of lower priority, if there is one.
+    /// Takes the server of a message with lower priority, if one exists.
     fn preempt(&mut self, centre: usize, message: u32) -> bool {
         let priority =
             |of: u32| self.classes[self.messages[of as usize].class as usize].rules.priority;
@@ -187,7 +187,7 @@ impl Engine {
         true
     }
 
-    /// The next waiting message, of the highest priority.
+    /// Returns the next waiting message with the highest priority.
     fn next_waiting(&mut self, centre: usize) -> Option<u32> {
         let state = &mut self.centres[centre];
         let line = state.lines.iter_mut().find(|line| line.head != NONE)?;
@@ -199,7 +199,7 @@ impl Engine {
         Some(message)
     }
 
-    /// A service at a delay or at a server is done.
+    /// Completes a service at a delay or at a server.
     #[inline]
     pub(super) fn served(&mut self, message: u32, ticket: u32) {
         let state = &self.messages[message as usize];
@@ -221,7 +221,7 @@ impl Engine {
         self.visited(message);
     }
 
-    /// Counts a message out of a centre.
+    /// Removes a message from the counts of a centre.
     #[inline]
     fn leave(&mut self, centre: usize, message: u32) {
         self.depart(centre, message);
@@ -240,7 +240,7 @@ impl Engine {
         present.count -= 1.0;
     }
 
-    /// Brings the service given by a shared or paced server up to the moment.
+    /// Updates the service that a shared or load-dependent server has given.
     fn bring_up(&mut self, centre: usize) {
         let now = self.now;
         let state = &mut self.centres[centre];
@@ -254,7 +254,7 @@ impl Engine {
         self.bring_up(centre);
         let state = &mut self.centres[centre];
         if state.serving.is_empty() {
-            // A fresh start keeps virtual time small and its digits many.
+            // A reset keeps virtual time small and precise.
             state.virtual_time = 0.0;
         }
         self.messages[message as usize].end = state.virtual_time + need;
@@ -279,7 +279,7 @@ impl Engine {
         self.plan_shared(centre);
     }
 
-    /// Schedules the next end of service at the present pace.
+    /// Schedules the next end of service at the present rate.
     fn plan_shared(&mut self, centre: usize) {
         let state = &mut self.centres[centre];
         state.ticket = 0;
@@ -291,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// The first message of a shared or paced server is done.
+    /// Completes the first message of a shared or load-dependent server.
     pub(super) fn shared_served(&mut self, centre: usize, ticket: u32) {
         if self.centres[centre].ticket != ticket {
             return;
@@ -315,7 +315,7 @@ impl Engine {
         self.visited(message);
     }
 
-    /// The binary heap of those sharing a server, soonest end first; equal ends by message.
+    /// Orders the binary heap of a shared server: soonest end first; equal ends by message.
     fn ends_sooner(&self, a: u32, b: u32) -> bool {
         let key = |of: u32| (self.messages[of as usize].end, of);
         key(a) < key(b)
@@ -349,7 +349,7 @@ impl Engine {
         }
     }
 
-    /// A full centre refuses a message: it tries again later, or is lost.
+    /// Rejects a message at a full centre: it retries later, or is lost.
     fn refuse(&mut self, message: u32) {
         let class = self.messages[message as usize].class as usize;
         match self.classes[class].rules.try_again {
@@ -370,7 +370,7 @@ impl Engine {
         }
     }
 
-    /// A centre goes down; every message in it is lost.
+    /// Crashes a centre; every message in it is lost.
     pub(super) fn crash(&mut self, centre: usize) {
         let mut victims = core::mem::take(&mut self.centres[centre].serving);
         while let Some(message) = self.next_waiting(centre) {
@@ -388,7 +388,7 @@ impl Engine {
         }
     }
 
-    /// A centre is back, empty.
+    /// Restarts a centre, empty.
     pub(super) fn restart(&mut self, centre: usize) {
         self.centres[centre].down = false;
         self.plan_crash(centre);

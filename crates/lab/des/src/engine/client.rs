@@ -5,7 +5,7 @@ use crate::law::{exponential, unit};
 use crate::program::{Source, position};
 
 impl Engine {
-    /// Brings in the customers of a closed class, or the first arrival of an open one.
+    /// Adds the customers of a closed class, or the first arrival of an open one.
     pub(super) fn open_class(&mut self, class: usize) {
         self.classes[class].first_customer = position(self.customers.len());
         match &self.classes[class].rules.source {
@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// A customer arrives from outside, unless the plan has changed.
+    /// Handles an arrival from outside, unless its ticket is outdated.
     pub(super) fn arrival(&mut self, class: u32, ticket: u32) {
         let class = class as usize;
         if self.classes[class].arrival_ticket != ticket {
@@ -84,7 +84,7 @@ impl Engine {
                 state.trace_offset + seconds[state.phase - 1]
             }
         };
-        // In a silent phase the next arrival is never; the next phase plans anew.
+        // A silent phase has no next arrival; the next phase schedules one.
         state.arrival_ticket = if moment.is_finite() {
             self.calendar.schedule(moment, Event::new(kind::ARRIVAL, position(class)))
         } else {
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Bursty arrivals go to their next phase; the memoryless gap starts anew.
+    /// Changes bursty arrivals to the next phase and draws a new interarrival time.
     pub(super) fn change_phase(&mut self, class: u32) {
         let class = class as usize;
         let state = &mut self.classes[class];
@@ -111,7 +111,7 @@ impl Engine {
         self.plan_arrival(class);
     }
 
-    /// A customer asks for something.
+    /// Starts a request of a customer.
     #[inline]
     pub(super) fn start_request(&mut self, customer: u32) {
         let class = self.customers[customer as usize].class as usize;
@@ -153,7 +153,7 @@ impl Engine {
         self.proceed(message);
     }
 
-    /// Which way the request takes: a hit, a renewal of the lease, or the whole.
+    /// Returns the first leg of the request: of a hit, of a lease renewal, or of the whole route.
     fn consult_cache(&mut self, customer: u32, class: usize) -> u32 {
         let now = self.now;
         let state = &mut self.classes[class];
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// An answer arrives; a customer who still waits takes it.
+    /// Delivers a reply; a customer that still waits accepts it.
     #[inline]
     pub(super) fn answer(&mut self, message: u32) {
         let Message { customer, serial, class, .. } = self.messages[message as usize];
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// A customer is done with a request, answered or not.
+    /// Ends the request of a customer, with or without a reply.
     #[inline]
     pub(super) fn end_request(&mut self, customer: u32) {
         let state = &mut self.customers[customer as usize];
@@ -233,8 +233,8 @@ impl Engine {
         }
     }
 
-    /// Makes sure that somebody looks at the customer by `deadline`. One event is kept for each
-    /// customer; it looks again when it finds that the deadline has moved.
+    /// Schedules a check of the customer at `deadline`. Each customer has one event; it is
+    /// scheduled again if the deadline has moved.
     fn set_alarm(&mut self, customer: u32, deadline: f64) {
         let state = &mut self.customers[customer as usize];
         state.deadline = deadline;
@@ -245,7 +245,7 @@ impl Engine {
         }
     }
 
-    /// A customer's alarm rings: it waits on, sends again, or gives up.
+    /// Handles a customer's timeout: it waits longer, retransmits, or gives up.
     pub(super) fn timeout(&mut self, customer: u32, ticket: u32) {
         let now = self.now;
         let state = &mut self.customers[customer as usize];

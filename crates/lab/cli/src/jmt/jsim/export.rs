@@ -1,4 +1,4 @@
-//! Writing: one node for each centre, for thinking, and for where customers begin and end.
+//! Export: one node for each centre, for think times, and for sources and sinks.
 
 use super::super::THINK;
 use super::super::xml::Writer;
@@ -7,11 +7,11 @@ use leasehold_lab_network::model::{
     Arrivals, Class, ClassKind, Discipline, Kind, Law, Model, Quantity, Step,
 };
 
-/// The names of the nodes where customers from outside begin and end.
+/// The names of the source and the sink of customers from outside.
 const BEGIN: &str = "arrivals";
 const END: &str = "departures";
 
-/// A class' way: the names of the nodes in turn, from where it begins back to there.
+/// The route of a class: the names of the nodes in order, from its start back to its start.
 struct Way<'a> {
     class: &'a Class,
     nodes: Vec<String>,
@@ -107,7 +107,7 @@ fn way<'a>(model: &Model, class: &'a Class) -> Way<'a> {
     Way { class, nodes }
 }
 
-/// The next node of a class behind one; none behind the end of an open class.
+/// Returns the node after `node` on the route of a class; `None` after the sink of an open class.
 fn next<'a>(way: &'a Way<'_>, node: &str) -> Option<&'a str> {
     let at = way.nodes.iter().position(|name| name == node)?;
     if node == END {
@@ -183,7 +183,7 @@ fn queue_section(
     xml.close();
 }
 
-/// How a queue orders those who wait, in the words of the tool.
+/// Returns the tool's name of a queue discipline.
 const fn put_strategy(discipline: Discipline) -> &'static str {
     match discipline {
         Discipline::Fcfs | Discipline::ProcessorSharing => "TailStrategy",
@@ -192,10 +192,10 @@ const fn put_strategy(discipline: Discipline) -> &'static str {
     }
 }
 
-/// An array with the same strategy of a family for each class.
+/// Writes an array with the same strategy of a family for each class.
 fn each_class(xml: &mut Writer, ways: &[Way<'_>], name: &str, family: &str, strategy: &str) {
     let array = format!("jmt.engine.NetStrategies.{family}");
-    // The folder of a family carries its plural: QueuePutStrategies.
+    // The package of a family has the plural as its name: QueuePutStrategies.
     let path = format!("{}ies.{strategy}", array.trim_end_matches('y'));
     let class_path = ("classPath", array.as_str());
     xml.open("parameter", &[("array", "true"), class_path, ("name", name)]);
@@ -206,7 +206,7 @@ fn each_class(xml: &mut Writer, ways: &[Way<'_>], name: &str, family: &str, stra
     xml.close();
 }
 
-/// An array with the same number for each class.
+/// Writes an array with the same number for each class.
 fn each_number(xml: &mut Writer, ways: &[Way<'_>], path: &str, names: [&str; 2], value: &str) {
     let path = ("classPath", path);
     xml.open("parameter", &[("array", "true"), path, ("name", names[0])]);
@@ -257,7 +257,7 @@ fn server_section(
     xml.close();
 }
 
-/// The service, or the gaps between arrivals, of each class at a node.
+/// Writes the service times, or the interarrival times, of each class at a node.
 fn services(xml: &mut Writer, ways: &[Way<'_>], name: &str) {
     xml.open(
         "parameter",
@@ -342,7 +342,7 @@ fn measures(xml: &mut Writer, model: &Model) {
     }
 }
 
-/// Where the customers of closed classes are at the start.
+/// Writes the initial places of the customers of closed classes.
 fn preload(xml: &mut Writer, ways: &[Way<'_>]) {
     xml.open("preload", &[]);
     xml.open("stationPopulations", &[("stationName", THINK)]);

@@ -1,4 +1,4 @@
-//! Reading: nodes become centres, routing becomes visits.
+//! Import: nodes become centres, routing becomes visits.
 
 use super::super::jmva::{centre, class, plain, seconds};
 use super::{find, first_number, laws};
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 
 const SOURCE: &str = "imported from JSIMgraph";
 
-/// In an array of parameters, what stands behind the name of a class.
+/// Returns the node after the name of a class in an array of parameters.
 fn of_class<'a, 'i>(array: Node<'a, 'i>, class: &str) -> Option<Node<'a, 'i>> {
     let mut children = array.children().filter(Node::is_element);
     children.find(|child| child.has_tag_name("refClass") && child.text() == Some(class))?;
     children.next()
 }
 
-/// The sections of nodes that our centres can stand for.
+/// The sections of nodes that the model's centres can represent.
 const SECTIONS: [&str; 10] = [
     "RandomSource",
     "JobSink",
@@ -31,10 +31,10 @@ const SECTIONS: [&str; 10] = [
     "Router",
 ];
 
-/// Ways to choose where a customer goes next that depend on chance alone.
+/// Routing strategies that depend on probabilities alone.
 const ROUTINGS: [&str; 3] = ["Random", "Probabilities", "Disabled"];
 
-/// Refuses what would change its meaning if it were passed over.
+/// Rejects properties whose omission would change the meaning of the model.
 fn refuse_unknown(root: Node<'_, '_>, nodes: &[Node<'_, '_>]) -> Result<(), String> {
     if root.descendants().any(|node| node.has_tag_name("blockingRegion")) {
         return Err("regions of finite capacity are not covered".into());
@@ -173,8 +173,8 @@ fn import_class(
     Ok(class)
 }
 
-/// How often a class comes to each node between two visits of where it begins: the traffic
-/// equations, by repeated substitution.
+/// Returns the number of visits of a class to each node between two visits to its reference: solves
+/// the traffic equations by repeated substitution.
 fn visits(
     root: Node<'_, '_>,
     nodes: &[Node<'_, '_>],

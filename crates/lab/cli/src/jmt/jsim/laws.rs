@@ -1,4 +1,4 @@
-//! Laws of times in the words of the tool.
+//! Distributions of times in the format of the tool.
 
 use super::super::xml::Writer;
 use leasehold_lab_network::model::Law;
@@ -6,7 +6,7 @@ use roxmltree::Node;
 
 const STRATEGIES: &str = "jmt.engine.NetStrategies.ServiceStrategies";
 
-/// Writes the service of a class; none when it has none here.
+/// Writes the service of a class; `None` if the node does not serve the class.
 pub(super) fn write(xml: &mut Writer, time: Option<(Law, f64)>) {
     let Some((law, mean)) = time else {
         let path = format!("{STRATEGIES}.DisabledServiceTimeStrategy");
@@ -31,7 +31,7 @@ pub(super) fn write(xml: &mut Writer, time: Option<(Law, f64)>) {
     xml.close();
 }
 
-/// The tool's class, its name there, and its parameters.
+/// Returns the tool's class, its display name, and its parameters.
 fn of(law: Law, mean: f64) -> (&'static str, &'static str, Vec<(&'static str, f64)>) {
     match law {
         Law::Exponential => ("Exponential", "Exponential", vec![("lambda", 1.0 / mean)]),
@@ -58,7 +58,7 @@ fn of(law: Law, mean: f64) -> (&'static str, &'static str, Vec<(&'static str, f6
     }
 }
 
-/// Reads the service of a class; none when it has none here.
+/// Reads the service of a class; `None` if the node does not serve the class.
 pub(super) fn read(strategy: Node<'_, '_>) -> Result<Option<(Law, f64)>, String> {
     let name = strategy.attribute("name").unwrap_or("");
     if name != "ServiceTimeStrategy" {
