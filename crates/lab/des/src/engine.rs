@@ -92,7 +92,7 @@ struct Customer {
     deadline: f64,
     alarm: f64,
     alarm_ticket: u32,
-    /// The requested block and a flag for writes; the reply fills the cache with it.
+    /// The requested block and a flag for writes; the reply adds the block to the cache.
     block: u32,
     /// The first leg of the request, for retransmissions.
     first_leg: u32,

@@ -1,10 +1,11 @@
-//! The ten basic tests of the Connectathon suite, as the calls that a client makes of them.
+//! The ten basic tests of the Connectathon suite, as the calls of a client.
 //!
-//! The client keeps the attributes and names that replies bring, and asks for those that it has
-//! not. Version 2 says nothing of a directory whose names were changed, nor of what was linked or
-//! renamed, so there the client asks behind each change; version 3 says it with the change. It is
-//! asked instead what may be done with a directory, once for each, and to commit what was written.
-//! One call is on its way at a time but for the WRITEs of test 5a, which are [`crate::sequence()`]'s.
+//! The client caches the attributes and names from replies, and requests only the missing ones.
+//! Replies of version 2 contain no attributes of a changed directory or of a linked or renamed
+//! object, so the client requests them after each change; replies of version 3 contain them. With
+//! version 3 the client also requests the permitted access once for each directory, and commits
+//! written data. One call is in flight at a time, except for the WRITEs of test 5a, which
+//! [`crate::sequence()`] makes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use leasehold_wire::{nfs2, nfs3};
 use crate::Error;
 use crate::connection::{Connection, NFS, NFS_2, Program, decode};
 
-/// The version that a client speaks.
+/// The NFS version of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// 2.
@@ -28,10 +29,10 @@ pub enum Version {
     Three,
 }
 
-/// What a test came to.
+/// The result of a test.
 #[derive(Clone, Debug)]
 pub struct Basic {
-    /// Its number in the suite, and what it does.
+    /// Its number in the suite, and its description.
     pub name: &'static str,
     /// How long it took.
     pub time: Duration,
@@ -41,26 +42,27 @@ pub struct Basic {
 
 type HandleBytes = [u8; HANDLE_V2_BYTES];
 
-/// Test 1: levels below the root, files in each directory but those of the last level, and
-/// directories in those: 155 files and 62 directories.
+/// Test 1: levels below the root, files in each directory except in the last level, and
+/// subdirectories in each directory: 155 files and 62 directories.
 const LEVELS: u32 = 5;
 const FILES: u32 = 5;
 const DIRECTORIES: u32 = 2;
 
-/// What a file of test 5 holds, and how much one READ carries.
+/// The size of a file of test 5, and the size of one READ.
 pub const FILE_BYTES: u32 = 1 << 20;
 const PIECE_BYTES: u32 = 8192;
 
-/// How often a file is written and read in test 5.
+/// The number of times that test 5 writes and reads a file.
 pub const TIMES: u32 = 10;
 
-/// How much of a directory is asked for at once.
+/// The number of bytes of a directory in one request.
 const PAGE_BYTES: u32 = 8192;
 
-/// Does all but test 5a, whose files, of names from `0` on, are there already; in their order.
+/// Runs all tests except test 5a, whose files, with names from `0` on, exist already; in their
+/// order.
 ///
 /// # Errors
-/// When the connection fails or the server answers wrongly.
+/// The connection fails or the server sends a wrong reply.
 pub fn basic(server: SocketAddr, root: HandleBytes, version: Version) -> Result<Vec<Basic>, Error> {
     let mut client = Client {
         connection: Connection::open(server)?,
@@ -98,7 +100,7 @@ struct Client {
     number: u32,
 }
 
-/// Names of a version's directories.
+/// Returns the name of a directory entry in version 2.
 fn place_2(at: HandleBytes, name: &[u8]) -> nfs2::DirectoryArgs<'_> {
     nfs2::DirectoryArgs { directory: nfs2::Handle(at), name: nfs2::Name(name) }
 }
@@ -150,7 +152,7 @@ impl Client {
     }
 
     fn look(&mut self, root: HandleBytes) -> Result<(), Error> {
-        // Both ask whether what is cached still holds.
+        // Both versions check that the cached attributes are still valid.
         (0..500).try_for_each(|_| self.get_attributes(root))
     }
 
@@ -159,7 +161,7 @@ impl Client {
         for turn in 0..1000 {
             let mode = Some(if turn % 2 == 0 { 0 } else { 0o666 });
             let file = files[turn % files.len()];
-            // Both answer with attributes, and the stat is answered from them.
+            // Both replies contain attributes, which serve the stat.
             match self.version {
                 Version::Two => {
                     let attributes = nfs2::SetAttributes { mode, ..Default::default() };
@@ -304,7 +306,7 @@ impl Client {
         (0..10).try_for_each(|number| self.remove(root, &format!("file.{number}")))
     }
 
-    /// What may be done with a directory that is used for the first time: version 3 asks.
+    /// Requests the permitted access to a directory at its first use, in version 3.
     fn may(&mut self, at: HandleBytes) -> Result<(), Error> {
         if self.version == Version::Three {
             let access = nfs3::access::Access { lookup: true, modify: true, ..Default::default() };
@@ -314,7 +316,7 @@ impl Client {
         Ok(())
     }
 
-    /// A directory was changed: its attributes came with that, or are asked for.
+    /// Records a change of a directory: uses the attributes from the reply, or requests them.
     fn has_changed(&mut self, at: HandleBytes) -> Result<(), Error> {
         match self.version {
             Version::Two => self.get_attributes(at),
@@ -443,7 +445,7 @@ impl Client {
         }
     }
 
-    /// Asks, and gives back the results of a success.
+    /// Calls the server, and returns the results of a success.
     fn done(
         &mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! A stream to a server: calls go out in batches, replies come in as they come.
+//! A stream to a server: calls are sent in batches, replies are processed as they arrive.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{Read as _, Write as _};
@@ -23,20 +23,21 @@ pub(crate) const NFS: Program = Program(nfs3::PROGRAM, nfs3::VERSION);
 pub(crate) const NFS_2: Program = Program(nfs2::PROGRAM, nfs2::VERSION);
 pub(crate) const MOUNT: Program = Program(mount::PROGRAM, 3);
 
-/// A server that says nothing for so long fails the run.
+/// The run fails if the server sends nothing for this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much is asked of the socket at once.
+/// The largest number of bytes in one read from the socket.
 const RECEIVE_BYTES: usize = 256 << 10;
 
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// The number of the first call. A port comes again before a server forgets what it replied to
-    /// the port's last owner: calls that began at the same number would be taken for its calls.
+    /// The number of the first call. A port is reused before a server forgets its replies to the
+    /// last owner of the port. If the numbers were equal, the server would treat new calls as
+    /// retransmissions.
     first: u32,
     credential: Vec<u8>,
     out: Vec<u8>,
-    /// Memory that is used again.
+    /// A reused buffer.
     writer: Writer,
     received: BytesMut,
     splitter: Splitter,
@@ -70,7 +71,8 @@ impl Connection {
         })
     }
 
-    /// Adds a call to the next batch; its number is the caller's to give. Says how many bytes it has.
+    /// Adds a call to the next batch, with a number that the caller chooses. Returns its size in
+    /// bytes.
     pub(crate) fn queue(
         &mut self,
         xid: u32,
@@ -102,7 +104,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next reply: its number and its results. Waits only when `wait` is set.
+    /// Returns the number and the results of the next reply. Waits only if `wait` is set.
     pub(crate) fn reply(&mut self, wait: bool) -> Result<Option<(u32, Bytes)>, Error> {
         loop {
             let next = self.splitter.next(&mut self.received);
@@ -117,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Receives at least so many bytes.
+    /// Receives at least `bytes` bytes.
     fn receive(&mut self, bytes: usize) -> Result<(), Error> {
         self.received.reserve(bytes);
         let wanted = self.received.len() + bytes;
@@ -131,7 +133,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Calls and waits.
+    /// Sends a call and waits for its reply.
     pub(crate) fn call<T: for<'a> Decode<'a>>(
         &mut self,
         program: Program,
@@ -145,7 +147,7 @@ impl Connection {
     }
 }
 
-/// The number of a reply, and what follows its head.
+/// Returns the number of a reply, and the bytes after its head.
 fn results(mut record: Bytes) -> Result<(u32, Bytes), Error> {
     let mut reader = Reader::new(&record);
     let reply = Reply::decode(&mut reader).map_err(|error| Error::Wrong(error.to_string()))?;
@@ -157,7 +159,7 @@ fn results(mut record: Bytes) -> Result<(u32, Bytes), Error> {
     Ok((reply.xid.0, record))
 }
 
-/// Results as the procedure has them.
+/// Decodes the results of the procedure.
 pub(crate) fn decode<'a, T: Decode<'a>>(results: &'a Bytes) -> Result<T, Error> {
     decode_all(&mut Reader::new(results)).map_err(|error| Error::Wrong(error.to_string()))
 }

@@ -1,5 +1,5 @@
-//! Many connections, each with one call in flight, by one thread that treats them alike: so what
-//! differs between them is the server's doing.
+//! Many connections, each with one call in flight, served equally by one thread, so that
+//! differences between them are due to the server.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crate::connection::Connection;
 use crate::operation::{Operation, Slot};
 use crate::{Error, Setting};
 
-/// A server that answers none of them for so long fails the run.
+/// The run fails if the server sends no reply on any connection for this time.
 const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
-/// How many calls of each connection were answered.
+/// Returns the number of replies on each connection.
 ///
 /// # Errors
-/// When a connection fails or the server answers wrongly.
+/// A connection fails or the server sends a wrong reply.
 pub fn crowd(
     setting: &Setting,
     operation: Operation,
@@ -42,7 +42,7 @@ pub fn crowd(
         epoll::wait(&events, rustix::buffer::spare_capacity(&mut ready), Some(&PATIENCE))
             .map_err(std::io::Error::from)?;
         if ready.is_empty() {
-            return Err(Error::Wrong("it answers nobody".to_owned()));
+            return Err(Error::Wrong("no reply on any connection".to_owned()));
         }
         for event in &ready {
             let number = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! How long calls take, one after another.
+//! The latency of successive calls.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use crate::connection::Connection;
 use crate::operation::{Operation, Slot};
 use crate::{Error, Setting};
 
-/// How long each of the calls took that were made on one connection, never two at once, the
-/// shortest first.
+/// Returns the latencies of calls on one connection with one call in flight, in ascending order.
 ///
 /// # Errors
+/// The connection fails or the server sends a wrong reply.
 /// When the connection fails or the server answers wrongly.
 pub fn latencies(
     setting: &Setting,

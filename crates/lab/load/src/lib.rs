@@ -1,7 +1,7 @@
-//! A load generator: NFS version 3 calls over streams, many in flight, whose replies are checked.
+//! A load generator: NFS version 3 calls over streams, many in flight, with checked replies.
 //!
-//! It is made to cost little itself, because it shares the machine with the server that it
-//! measures, and to believe nothing: a server that answers wrongly fails the run.
+//! The generator itself has a low cost, because it shares the machine with the server under test,
+//! and it checks every reply: a wrong reply fails the run.
 
 mod basic;
 mod connection;
@@ -24,12 +24,12 @@ pub use walk::{Walk, Walker, walk};
 
 use std::fmt;
 
-/// Why a run came to nothing.
+/// The reason for which a run failed.
 #[derive(Debug)]
 pub enum Error {
     /// The connection failed.
     Connection(std::io::Error),
-    /// The server answered what it must not.
+    /// The server sent a wrong reply.
     Wrong(String),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connection(error) => write!(f, "the connection failed: {error}"),
-            Self::Wrong(what) => write!(f, "the server answered wrongly: {what}"),
+            Self::Wrong(what) => write!(f, "the server sent a wrong reply: {what}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The operations that load is made of.
+//! The operations of a load.
 
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
@@ -12,42 +12,42 @@ use crate::Error;
 use crate::connection::{Connection, NFS, decode};
 use crate::setting::{FILE_BYTES, FILES, Setting, file_name, pattern};
 
-/// What is asked again and again.
+/// The repeated operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// NULL.
     Null,
     /// GETATTR of one file.
     Getattr,
-    /// LOOKUP of one name after another.
+    /// LOOKUP of successive names.
     Lookup,
-    /// READ of so many bytes, through a file that stays in memory.
+    /// READ of a number of bytes, sequentially through a file that stays in memory.
     Read(u32),
-    /// WRITE through a file.
+    /// WRITE sequentially through a file.
     Write {
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u32,
-        /// Whether each is on stable storage when it is answered, else one COMMIT ends the run.
+        /// True if each WRITE is stable; otherwise one COMMIT ends the run.
         stable: bool,
     },
-    /// READDIRPLUS through a directory, each call where the last one on its slot ended.
+    /// READDIRPLUS of a directory; each call continues the previous call of its slot.
     Readdirplus,
-    /// CREATE of a file and REMOVE of it in turn; each counts.
+    /// Alternating CREATE and REMOVE of a file; each counts.
     CreateRemove,
 }
 
-/// One call after another on one slot of a connection: never two at once.
+/// Successive calls on one slot of a connection, with one call in flight.
 pub(crate) struct Slot {
     operation: Operation,
-    /// Differs for each slot of a run.
+    /// Unique for each slot of a run.
     number: u32,
-    /// Calls made.
+    /// The number of calls.
     turn: u64,
     cookie: Cookie,
     data: Bytes,
 }
 
-/// What a reply was worth.
+/// The contents of a reply, in numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Worth {
     pub(crate) bytes: u64,
@@ -114,12 +114,13 @@ impl Slot {
         self.turn += 1;
     }
 
-    /// Whether a number is that of the slot's last call: they count up in steps of all slots.
+    /// Returns true if the number belongs to the slot's last call: numbers advance by the number of
+    /// slots.
     pub(crate) fn is_answered_by(&self, xid: u32, slot_count: u32) -> bool {
         u64::from(xid / slot_count) + 1 == self.turn
     }
 
-    /// Whether the slot has left nothing behind.
+    /// Returns true if the slot has left no file on the server.
     pub(crate) fn is_tidy(&self) -> bool {
         self.operation != Operation::CreateRemove || self.turn.is_multiple_of(2)
     }
@@ -152,8 +153,8 @@ impl Slot {
                 return Ok(Worth { bytes: bytes.into(), entries: 0 });
             }
             Operation::Readdirplus => return self.check_listing(results),
-            // CREATE and REMOVE both begin with the status; what follows is well formed or not by
-            // the number of its bytes, which tests of the server look at.
+            // CREATE and REMOVE both begin with the status. The number of the following bytes
+            // determines their form; tests of the server check it.
             Operation::CreateRemove => {
                 if results.first_chunk() != Some(&[0; 4]) {
                     return wrong(&results);
@@ -164,9 +165,10 @@ impl Slot {
     }
 
     fn check_data(&self, data: &Bytes, count: u32) -> Result<Worth, Error> {
-        // The offset of the call before, the one that is answered here.
+        // The offset of the previous call, to which this reply belongs.
         let offset = self.offset_of(self.turn - 1, count);
-        // The first word of each page says where it is: all of it would cost more than the read.
+        // The first word of each page contains its offset: a check of all data would cost more than
+        // the read.
         let right = data.len() == count as usize
             && data.chunks(4096).zip(offset / 8..).all(|(page, _)| page.len() >= 8)
             && (0..u64::from(count)).step_by(4096).all(|at| {
@@ -200,7 +202,7 @@ impl Slot {
         self.offset_of(self.turn, count)
     }
 
-    /// Slots go through the file one behind the other.
+    /// The slots proceed through the file in turn.
     fn offset_of(&self, turn: u64, count: u32) -> u64 {
         let pieces = FILE_BYTES / u64::from(count);
         (turn * 16 + u64::from(self.number)) % pieces * u64::from(count)
@@ -211,7 +213,7 @@ const fn stability(stable: bool) -> write::Stability {
     if stable { write::Stability::FileSync } else { write::Stability::Unstable }
 }
 
-/// Puts on stable storage what unstable writes left.
+/// Commits the data of unstable writes.
 pub(crate) fn commit(setting: &Setting, connection: &mut Connection) -> Result<(), Error> {
     let args = commit::Args { file: setting.target, offset: 0, count: 0 };
     match connection.call(NFS, commit::NUMBER, &args)? {

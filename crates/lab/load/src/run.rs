@@ -1,4 +1,4 @@
-//! One run: so many calls in flight on so many connections for so long.
+//! One run: a number of calls in flight on a number of connections for a time.
 
 use std::fs;
 use std::thread;
@@ -8,23 +8,23 @@ use crate::connection::Connection;
 use crate::operation::{Operation, Slot, commit};
 use crate::{Error, Setting};
 
-/// What is asked, and how hard.
+/// The operation and the intensity of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
     /// Calls in flight on each connection.
     pub in_flight: u32,
     /// Connections, a thread each.
     pub connections: u32,
-    /// For how long; calls in flight are waited for.
+    /// The duration; the run then waits for the calls in flight.
     pub time: Duration,
-    /// How many calls each connection makes at most, but for those that are in flight then.
+    /// The largest number of calls on each connection, except calls already in flight.
     pub calls_max: u64,
 }
 
 impl Load {
-    /// A load that ends with its time alone.
+    /// Returns a load that only its time ends.
     #[must_use]
     pub const fn timed(
         operation: Operation,
@@ -36,39 +36,39 @@ impl Load {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    /// Calls that were answered.
+    /// Calls with a reply.
     pub calls: u64,
-    /// Bytes of file data in them.
+    /// Bytes of file data in the calls.
     pub bytes: u64,
-    /// Directory entries in them.
+    /// Directory entries in the calls.
     pub entries: u64,
-    /// The time that it took.
+    /// The duration.
     pub time: Duration,
     /// The processor time of the server's process.
     pub server_cpu: Duration,
 }
 
 impl Sample {
-    /// Calls a second.
+    /// Returns the calls per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.calls as f64 / self.time.as_secs_f64()
     }
 
-    /// Processor time of the server for each call.
+    /// Returns the processor time of the server for each call.
     #[must_use]
     pub fn cpu_per_call(&self) -> Duration {
         self.server_cpu.div_f64((self.calls as f64).max(1.0))
     }
 }
 
-/// Makes load, and measures the processor time of the process with the server's number.
+/// Generates load, and measures the processor time of the process `server_process`.
 ///
 /// # Errors
-/// When a connection fails or the server answers wrongly.
+/// A connection fails or the server sends a wrong reply.
 pub fn run(setting: &Setting, load: &Load, server_process: u32) -> Result<Sample, Error> {
     let cpu_before = processor_time(server_process)?;
     let start = Instant::now();
@@ -107,7 +107,8 @@ fn work(
     let (mut sample, mut in_flight) = (Sample::default(), slots.len());
     while in_flight > 0 {
         connection.flush()?;
-        // One reply is waited for; what came with it is taken too, and answered in one batch.
+        // The loop waits for one reply, takes all others that have arrived, and sends the next
+        // calls in one batch.
         let mut wait = true;
         let go_on = start.elapsed() < load.time && sample.calls < load.calls_max;
         while in_flight > 0
@@ -123,7 +124,7 @@ fn work(
             sample.bytes += worth.bytes;
             sample.entries += worth.entries;
             if go_on || !slot.is_tidy() {
-                // A number of its own for each call: a server keeps replies by it.
+                // Each call has a unique number, because a server caches replies by the number.
                 slot.call(setting, &mut connection, xid.wrapping_add(slot_count));
             } else {
                 in_flight -= 1;
@@ -136,13 +137,13 @@ fn work(
     Ok(sample)
 }
 
-/// The processor time that a process has had, in user and system mode.
+/// Returns the processor time of a process, in user and system mode.
 ///
 /// # Errors
-/// When there is no such process.
+/// The process does not exist.
 pub fn processor_time(process: u32) -> Result<Duration, Error> {
     let line = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in parentheses, may hold anything; times are fields 14 and 15.
+    // The name, in parentheses, may contain any character; times are fields 14 and 15.
     let fields = line.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: u64 = fields
         .split_whitespace()

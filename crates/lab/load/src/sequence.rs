@@ -1,4 +1,4 @@
-//! One file, written from its beginning to its end as a client's write-behind does it.
+//! A file that is written from beginning to end, as the write-behind of a client does.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,24 +10,24 @@ use crate::Error;
 use crate::connection::{Connection, NFS, NFS_2, decode};
 use crate::setting::pattern;
 
-/// How a file is written.
+/// The parameters of the write.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence {
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub bytes: u32,
-    /// How much goes into one WRITE.
+    /// The size of one WRITE.
     pub piece_bytes: u32,
-    /// How many WRITEs are on their way at once.
+    /// The number of concurrent WRITEs.
     pub in_flight: u32,
-    /// Whether each is on stable storage when it is answered, as version 2 has it, else one COMMIT
-    /// ends the file, as in version 3.
+    /// True if each WRITE is stable, as in version 2; otherwise one COMMIT follows the last WRITE,
+    /// as in version 3.
     pub stable: bool,
 }
 
-/// Makes a file of a name in the directory of a handle, and writes it; how long that took.
+/// Creates a file in a directory and writes it; returns the elapsed time.
 ///
 /// # Errors
-/// When the connection fails or the server answers wrongly.
+/// The connection fails or the server sends a wrong reply.
 pub fn sequence(
     server: SocketAddr,
     directory: [u8; HANDLE_V2_BYTES],

@@ -1,4 +1,4 @@
-//! What a run finds: a directory of its own on the server, with files to ask for.
+//! The files of a run: a directory of its own on the server.
 
 use std::net::SocketAddr;
 
@@ -11,26 +11,26 @@ use leasehold_wire::nfs3::{
 use crate::Error;
 use crate::connection::{Connection, MOUNT, NFS};
 
-/// The size of the file that is read and written, in bytes: small enough to stay in memory.
+/// The size of the file that runs read and write, in bytes: small enough to stay in memory.
 pub const FILE_BYTES: u64 = 64 << 20;
 
-/// Number of files in the directory that is listed and searched.
+/// The number of files in the directory for READDIRPLUS and LOOKUP.
 pub const FILES: u32 = 2000;
 
-/// What a run finds on the server; [`Setting::clear`] takes it away.
+/// The files of a run on the server; [`Setting::clear`] removes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub(crate) server: SocketAddr,
     pub(crate) root: Handle,
-    /// Where all is.
+    /// The parent of all.
     pub(crate) directory: Handle,
-    /// Holds [`FILES`] files and nothing else.
+    /// Contains [`FILES`] files and nothing else.
     pub(crate) many: Handle,
-    /// Where files are made and removed.
+    /// The directory for CREATE and REMOVE.
     pub(crate) scratch: Handle,
-    /// [`FILE_BYTES`] of [`pattern`].
+    /// Contains [`FILE_BYTES`] of [`pattern`].
     pub(crate) file: Handle,
-    /// Is written to.
+    /// The target of WRITE.
     pub(crate) target: Handle,
 }
 
@@ -38,10 +38,10 @@ const DIRECTORY: &[u8] = b"leasehold-load";
 const PIECE_BYTES: u32 = 512 << 10;
 
 impl Setting {
-    /// Makes the setting in the export of a path; one that was left there is used again.
+    /// Creates the files in the export with this path; reuses the files of an earlier run.
     ///
     /// # Errors
-    /// When the server cannot be reached or answers wrongly.
+    /// The server is unreachable or sends a wrong reply.
     pub fn make(server: SocketAddr, mount: SocketAddr, path: &str) -> Result<Self, Error> {
         let root = root(mount, path)?;
         let mut connection = Connection::open(server)?;
@@ -59,16 +59,16 @@ impl Setting {
         Ok(Self { server, root, directory, many, scratch, file, target })
     }
 
-    /// The same setting by way of another server.
+    /// Returns the same files as seen through another server.
     #[must_use]
     pub const fn at(self, server: SocketAddr) -> Self {
         Self { server, ..self }
     }
 
-    /// Takes the setting away again.
+    /// Removes the files.
     ///
     /// # Errors
-    /// When the server cannot be reached or answers wrongly.
+    /// The server is unreachable or sends a wrong reply.
     pub fn clear(self) -> Result<(), Error> {
         let mut connection = Connection::open(self.server)?;
         for number in 0..FILES {
@@ -84,12 +84,12 @@ impl Setting {
     }
 }
 
-/// The name of one of [`FILES`] files.
+/// Returns the name of one of [`FILES`] files.
 pub(crate) fn file_name(number: u32) -> Vec<u8> {
     format!("file-{number:06}").into_bytes()
 }
 
-/// What stands in a file at an offset: every 8 bytes say where they are.
+/// Returns the contents of a file at an offset: every 8 bytes contain their offset.
 pub(crate) fn pattern(offset: u64, count: u32) -> Vec<u8> {
     (offset / 8..).flat_map(u64::to_be_bytes).take(count as usize).collect()
 }

@@ -1,8 +1,8 @@
-//! A tree, looked at as find(1) has a client do it.
+//! A walk of a tree as find(1) on a client makes it.
 //!
-//! For each directory its file system, its attributes (it may have changed since it was cached) and
-//! what the user may do with it; then its names, and the attributes of each: with READDIRPLUS they
-//! come along, else each name is looked up.
+//! For each directory the client requests its file system, its attributes (they may have changed
+//! since they were cached) and the user's access; then its names, and the attributes of each:
+//! READDIRPLUS returns them with the names, otherwise the client looks up each name.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use leasehold_wire::{nfs2, nfs3};
 use crate::Error;
 use crate::connection::{Connection, NFS, NFS_2, Program, decode};
 
-/// What a client has to walk with.
+/// The protocol of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walker {
     /// Version 2.
@@ -28,40 +28,40 @@ pub enum Walker {
     Version3Plain,
 }
 
-/// What a walk came to.
+/// The results of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     /// Calls by the procedure's name.
     pub calls: BTreeMap<&'static str, u64>,
-    /// Directories that were seen.
+    /// Visited directories.
     pub directories: u64,
-    /// All else that was seen.
+    /// Visited objects that are not directories.
     pub files: u64,
-    /// Bytes of messages with their marks.
+    /// Bytes of calls with their record marks.
     pub sent_bytes: u64,
-    /// The same of the replies.
+    /// Bytes of replies with their record marks.
     pub received_bytes: u64,
-    /// How long it took.
+    /// The elapsed time.
     pub time: Duration,
 }
 
 impl Walk {
-    /// All calls.
+    /// Returns the number of all calls.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.calls.values().sum()
     }
 }
 
-/// How much of a directory is asked for at once, in bytes: what clients asked for then.
+/// The number of bytes of a directory in one request, as in clients of that time.
 const PAGE_BYTES: u32 = 8192;
 
 type HandleBytes = [u8; HANDLE_V2_BYTES];
 
-/// Walks through all below the directory of a handle.
+/// Walks the tree below a directory.
 ///
 /// # Errors
-/// When the connection fails or the server answers wrongly.
+/// The connection fails or the server sends a wrong reply.
 pub fn walk(server: SocketAddr, root: HandleBytes, by: Walker) -> Result<Walk, Error> {
     let connection = Connection::open(server)?;
     let mut walking = Walking { connection, seen: Walk::default() };
@@ -128,7 +128,7 @@ impl Walking {
         self.call::<fsstat::Reply>("FSSTAT", NFS, fsstat::NUMBER, &root)?;
         let object = getattr::Args { object: directory };
         self.call::<getattr::Reply>("GETATTR", NFS, getattr::NUMBER, &object)?;
-        // To search it, and to list it.
+        // One ACCESS to search, and one to list.
         for (read, lookup) in [(false, true), (true, false)] {
             let access = access::Access { read, lookup, ..access::Access::default() };
             let args = access::Args { object: directory, access };
@@ -156,7 +156,7 @@ impl Walking {
         }
     }
 
-    /// The names of a page, with what each is.
+    /// Reads the names of a page, with the kind of each object.
     fn page_plus(&mut self, directory: nfs3::Handle, page: &mut Page) -> Result<Names, Error> {
         use nfs3::readdirplus as plus;
         let Page { cookie, verifier, .. } = *page;
@@ -233,12 +233,12 @@ impl Walking {
     }
 }
 
-/// Mark and head of a reply to a call that succeeded, without a verifier.
+/// The record mark and head of a successful reply without a verifier.
 const REPLY_HEAD_BYTES: usize = 4 + 24;
 
 type Names = Vec<(Vec<u8>, Option<bool>)>;
 
-/// Where a listing is.
+/// The position of a listing.
 struct Page {
     cookie: Cookie,
     verifier: [u8; 8],

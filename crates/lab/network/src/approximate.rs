@@ -1,12 +1,13 @@
 //! Approximate Mean Value Analysis for closed networks too large for an exact answer.
 //!
-//! Bard-Schweitzer (Bard 1979; Schweitzer 1979) guesses that a class' queue shrinks in proportion
-//! to its population when one customer leaves; Linearizer (Chandy, Neuse 1982) estimates how far
-//! that guess is off and needs about twelve times the work. Against exact answers the first is
-//! commonly within 5 % and the second within 0.5 %; `error_against` says what it is for a network.
+//! Bard-Schweitzer (Bard 1979; Schweitzer 1979) assumes that a class' queue shrinks in proportion
+//! to its population when one customer leaves. Linearizer (Chandy, Neuse 1982) estimates the error
+//! of this assumption and needs about twelve times the work. Compared with exact solutions the
+//! error is usually below 5 % for the first and below 0.5 % for the second; `error_against`
+//! computes it for a network.
 //!
-//! A centre of several servers is a queue of demand over servers and a delay for the rest
-//! (Seidmann, Schweitzer, Shalev-Oren 1987), which adds an error of its own.
+//! A centre with several servers becomes a queue with demand over servers and a delay for the rest
+//! (Seidmann, Schweitzer, Shalev-Oren 1987), which adds another error.
 
 mod linearizer;
 
@@ -14,13 +15,13 @@ use crate::{CentreKind, ClassKind, Network, Solution, SolveError};
 
 pub use linearizer::linearizer;
 
-/// A fixed point is reached when no queue moves by more than this share of its class.
+/// The fixed point is reached if no queue changes by more than this share of its class.
 const TOLERANCE: f64 = 1e-11;
 
-/// Far above what any network needs to reach the tolerance; a bound, not a setting.
+/// A bound far above the rounds that any network needs to reach the tolerance.
 const ROUNDS_MAX: usize = 100_000;
 
-/// The closed network that the iterations work on: single servers and a fixed delay by class.
+/// The closed network for the iterations: single servers and a fixed delay by class.
 struct Iteration {
     population: Vec<f64>,
     fixed: Vec<f64>,
@@ -28,12 +29,13 @@ struct Iteration {
     demands: Vec<Vec<f64>>,
 }
 
-/// A number for each centre and class: queues, residence times.
+/// A number for each centre and class, for example a queue or a residence time.
 type Table = Vec<Vec<f64>>;
 
 /// Solves a closed network by Bard-Schweitzer.
 ///
 /// # Errors
+/// Open classes or load-dependent centres, which the method does not support.
 /// Open classes or load-dependent centres, which the method does not cover.
 pub fn bard_schweitzer(network: &Network) -> Result<Solution, SolveError> {
     let iteration = Iteration::new(network)?;
@@ -43,8 +45,8 @@ pub fn bard_schweitzer(network: &Network) -> Result<Solution, SolveError> {
     Ok(iteration.solution(network, &shift, &queues))
 }
 
-/// The largest relative difference in throughput of a class between an approximation and the
-/// exact answer.
+/// Returns the largest relative difference in throughput of a class between an approximation and
+/// the exact solution.
 #[must_use]
 pub fn error_against(exact: &Solution, approximate: &Solution) -> f64 {
     exact
@@ -89,7 +91,7 @@ impl Iteration {
         vec![vec![0.0; self.population.len()]; self.demands.len()]
     }
 
-    /// Customers spread evenly over the centres that their class visits.
+    /// Distributes customers evenly over the centres of their class.
     fn even_spread(&self, population: &[f64]) -> Table {
         let mut queues = self.zeros();
         for (class, &count) in population.iter().enumerate() {
@@ -101,8 +103,8 @@ impl Iteration {
         queues
     }
 
-    /// Time at each centre with waiting: an arriving customer meets all customers there but its
-    /// own share of its class, moved by `shift` (zero for Bard-Schweitzer).
+    /// Computes the time at each centre with waiting: an arriving customer finds all customers
+    /// there except its own share of its class, corrected by `shift` (zero for Bard-Schweitzer).
     fn residence(&self, population: &[f64], shift: &Table, queues: &Table, residence: &mut Table) {
         for (((row, queues), shift), demands) in
             residence.iter_mut().zip(queues).zip(shift).zip(&self.demands)
@@ -118,7 +120,7 @@ impl Iteration {
         }
     }
 
-    /// Rounds until the queues stand still.
+    /// Iterates until the queues converge.
     fn settle(&self, population: &[f64], shift: &Table, queues: &mut Table, tolerance: f64) {
         let mut residence = self.zeros();
         for _ in 0..ROUNDS_MAX {

@@ -1,19 +1,19 @@
 //! Bounds for one closed class over single servers and delays, without solving.
 //!
-//! Asymptotic bounds (Denning, Buzen 1978) ask for the two ends of the curve only. Balanced job
-//! bounds (Zahorjan, Sevcik, Eager, Galler 1982; with think time as in Lazowska et al. 1984)
-//! compare with networks of equal demands that are slower and faster.
+//! Asymptotic bounds (Denning, Buzen 1978) need only the two ends of the curve. Balanced job bounds
+//! (Zahorjan, Sevcik, Eager, Galler 1982; with think time as in Lazowska et al. 1984) compare with
+//! networks of equal demands that are slower and faster.
 
 use serde::Serialize;
 
 use crate::{CentreKind, ClassKind, Network, SolveError};
 
-/// The least and the most that a quantity can be.
+/// The lower and the upper bound of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
-    /// Not below this.
+    /// The lower bound.
     pub least: f64,
-    /// Not above this.
+    /// The upper bound.
     pub most: f64,
 }
 
@@ -37,7 +37,7 @@ pub struct AllBounds {
     pub knee: f64,
 }
 
-/// What bounds are made from.
+/// The inputs of the bounds.
 struct Demands {
     population: f64,
     think: f64,
@@ -46,10 +46,10 @@ struct Demands {
     mean: f64,
 }
 
-/// Bounds of a network with one closed class.
+/// Returns the bounds of a network with one closed class.
 ///
 /// # Errors
-/// Several classes, an open one, several servers or load-dependent rates: not covered.
+/// Several classes, an open class, several servers or load-dependent rates: not supported.
 pub fn bounds(network: &Network) -> Result<AllBounds, SolveError> {
     let demands = Demands::of(network)?;
     let knee = (demands.total + demands.think) / demands.largest;
@@ -85,7 +85,7 @@ impl Demands {
         Ok(Self { population: population as f64, think, total, largest, mean })
     }
 
-    /// Throughput and response time by Little's law: the one bounds the other.
+    /// Returns throughput and response time by Little's law: each bounds the other.
     fn by_throughput(&self, least: f64, most: f64) -> Bounds {
         let response = |throughput: f64| self.population / throughput - self.think;
         Bounds {

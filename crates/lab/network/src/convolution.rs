@@ -1,12 +1,12 @@
 //! Normalising constants by convolution (Buzen 1973; Reiser, Kobayashi 1975).
 //!
-//! Used where a centre's rate depends on the number present: the marginal probabilities of Mean
-//! Value Analysis lose all digits there, sums of positive terms lose none. The constants are kept
-//! as `Wide` numbers, whose exponent cannot overflow.
+//! Used if a centre's rate depends on the number present: there the marginal probabilities of Mean
+//! Value Analysis lose all digits, and sums of positive terms lose none. The constants are `Wide`
+//! numbers, whose exponent cannot overflow.
 //!
-//! A centre whose rate never exceeds its last one `a` (several servers) is the product of a queue
-//! of demand `d / a` and a polynomial with few, positive coefficients: the exact answer for 16
-//! servers and N customers costs 16 N steps, not N^2.
+//! A centre whose rate never exceeds its last rate `a` (several servers) is the product of a queue
+//! with demand `d / a` and a polynomial with few, positive coefficients: the exact solution for 16
+//! servers and N customers takes 16 N steps, not N^2.
 
 use crate::lattice::{Lattice, vectors};
 use crate::rates::rate_at;
@@ -21,8 +21,8 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// The weight of each state of at most `most` customers: the multinomial coefficient times
-    /// demands over rates.
+    /// Returns the weight of each state of at most `most` customers: the multinomial coefficient
+    /// times demands over rates.
     pub(crate) fn weights(&self, lattice: &Lattice, most: usize) -> Vec<Wide> {
         let mut weights = vec![Wide::ZERO; lattice.points()];
         weights[0] = Wide::ONE;
@@ -44,7 +44,7 @@ impl Station {
         weights
     }
 
-    /// The last rate, when no other exceeds it.
+    /// Returns the last rate if no other rate exceeds it.
     fn top_rate(&self) -> Option<f64> {
         let last = self.rates[self.rates.len() - 1];
         self.rates.iter().all(|rate| *rate <= last).then_some(last)
@@ -66,7 +66,8 @@ impl Station {
         convolve_queue(lattice, &demands, constants);
     }
 
-    /// What is left of the centre's weights once a queue of demand over `top` is divided out.
+    /// Returns the quotient of the centre's weights and the weights of a queue with demand over
+    /// `top`.
     fn polynomial(&self, lattice: &Lattice, top: f64, degree: usize) -> Vec<Wide> {
         let mut polynomial = self.weights(lattice, degree);
         // weight(n) = sum of demand * weight(n - 1) / rate(n); the queue takes the same sum over
@@ -82,7 +83,7 @@ impl Station {
     }
 }
 
-/// The constants of delays alone: `fixed` to the power of the number, over its factorial.
+/// Returns the constants of delays alone: `fixed` to the power of the number, over its factorial.
 pub(crate) fn delay_constants(lattice: &Lattice, fixed: &[f64]) -> Vec<Wide> {
     let mut constants = vec![Wide::ONE; lattice.points()];
     let mut vector = vec![0; fixed.len()];
@@ -109,7 +110,7 @@ fn convolve_queue(lattice: &Lattice, demands: &[f64], constants: &mut [Wide]) {
     }
 }
 
-/// The product of two generating functions, the second of which has no term above `degree`.
+/// Returns the product of two generating functions, the second of which has no term above `degree`.
 fn product(lattice: &Lattice, left: &[Wide], right: &[Wide], degree: usize) -> Vec<Wide> {
     let terms: Vec<(usize, Vec<usize>, Wide)> = vectors(lattice.population())
         .enumerate()
@@ -134,7 +135,7 @@ fn product(lattice: &Lattice, left: &[Wide], right: &[Wide], degree: usize) -> V
     result
 }
 
-/// The constants of delays and stations together, for every population of the lattice.
+/// Returns the constants of delays and stations together, for every population of the lattice.
 pub(crate) fn constants<'a>(
     lattice: &Lattice,
     fixed: &[f64],
@@ -147,10 +148,10 @@ pub(crate) fn constants<'a>(
     constants
 }
 
-/// The probability that nobody is at a centre of a closed network, delays included.
+/// Returns the probability that no customer is at a centre of a closed network, delays included.
 ///
 /// # Errors
-/// A network with open classes, or one too large for memory.
+/// A network with open classes, or a network that exceeds the memory limit.
 pub fn idle_probability(network: &Network, centre: usize) -> Result<f64, SolveError> {
     network.check()?;
     if network.classes.iter().any(|class| matches!(class.kind, ClassKind::Open { .. })) {

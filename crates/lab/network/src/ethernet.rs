@@ -13,7 +13,7 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// Seconds to send one frame while `stations` want to.
+    /// Returns the seconds to send one frame while `stations` stations have a frame to send.
     #[must_use]
     pub fn frame_seconds(&self, stations: usize) -> f64 {
         let wire = self.frame_bytes * 8.0 / self.bits_per_second;
@@ -26,7 +26,7 @@ impl Ethernet {
         wire + self.slot_seconds * (1.0 - won) / won
     }
 
-    /// Relative rates for up to `stations` senders.
+    /// Returns the relative rates for up to `stations` senders.
     #[must_use]
     pub fn rates(&self, stations: usize) -> Vec<f64> {
         let alone = self.frame_seconds(1);
@@ -43,7 +43,7 @@ mod tests {
         let ethernet =
             Ethernet { frame_bytes: 1024.0, bits_per_second: 10e6, slot_seconds: 51.2e-6 };
         let rates = ethernet.rates(10);
-        // With one station nothing is lost, so relative rate and efficiency are the same number.
+        // One station loses no frame, so relative rate and efficiency are the same number.
         for (stations, efficiency) in
             [(1, 1.0), (2, 0.9412), (3, 0.9275), (5, 0.9174), (10, 0.9101)]
         {

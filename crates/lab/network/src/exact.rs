@@ -1,8 +1,8 @@
-//! Exact answers for open, closed and mixed product-form networks.
+//! Exact solutions of open, closed and mixed product-form networks.
 //!
-//! Open customers are first folded into the rates that closed ones see (`rates`); what is left is
-//! a closed network. Single servers and delays go through Mean Value Analysis, anything else
-//! through normalising constants. One pass answers for every population up to the whole.
+//! Open customers are first included in the rates that closed customers see (`rates`); the result
+//! is a closed network. Mean Value Analysis solves single servers and delays, and normalising
+//! constants solve all other centres. One pass solves every population up to the full one.
 
 use crate::convolution::{Station, constants};
 use crate::lattice::{Lattice, vectors};
@@ -11,10 +11,11 @@ use crate::rates::{EffectiveRates, beside_open, rate_at};
 use crate::wide::Wide;
 use crate::{ClassKind, Network, Solution, SolveError};
 
-/// Numbers of 8 bytes that one answer may keep: 1 GiB.
+/// The largest number of stored numbers with 8 bytes for one solution: 1 GiB.
 const NUMBERS_LIMIT: u128 = 1 << 27;
 
-/// The lattice up to `population`, when `per_point` numbers for each of its points fit.
+/// Returns the lattice up to `population` if `per_point` numbers for each of its points fit in
+/// memory.
 pub(crate) fn lattice_within_memory(
     population: &[usize],
     per_point: usize,
@@ -26,7 +27,7 @@ pub(crate) fn lattice_within_memory(
     lattice.ok_or(SolveError::TooLarge { numbers, limit: NUMBERS_LIMIT })
 }
 
-/// The exact answers of a network for every population of its closed classes.
+/// The exact solutions of a network for every population of its closed classes.
 #[derive(Clone, Debug)]
 pub struct Surface {
     network: Network,
@@ -34,18 +35,18 @@ pub struct Surface {
     closed: Vec<usize>,
     lattice: Lattice,
     queues: Queues,
-    /// Which centres the queues are.
+    /// The centres of the queues.
     queue_centres: Vec<usize>,
-    /// What open customers leave of each centre; `None` for a delay.
+    /// The capacity of each centre that remains beside open customers; `None` for a delay.
     effective: Vec<Option<EffectiveRates>>,
     totals: Vec<f64>,
     constants: Option<Constants>,
 }
 
-/// What the load-dependent centres need besides.
+/// The additional data of load-dependent centres.
 #[derive(Clone, Debug)]
 struct Constants {
-    /// Of the whole network.
+    /// The constants of the whole network.
     whole: Vec<Wide>,
     stations: Vec<Solved>,
 }
@@ -58,7 +59,7 @@ struct Solved {
     rates: Vec<f64>,
     /// The weight of each of its states.
     weights: Vec<Wide>,
-    /// The constants of the network without it.
+    /// The constants of the network without this centre.
     without: Vec<Wide>,
 }
 
@@ -98,7 +99,7 @@ pub fn surface(network: &Network) -> Result<Surface, SolveError> {
         }
     }
     let population: Vec<usize> = closed.iter().map(|&class| network.population()[class]).collect();
-    // A number of double range counts one, one of wide range two.
+    // A double counts one, a wide number two.
     let wide = if stations.is_empty() { 0 } else { 2 * (2 * stations.len() + 3) };
     let lattice = lattice_within_memory(&population, queue_centres.len() + wide)?;
     let queues = Queues { fixed, demands, count: queue_centres.len() };
@@ -161,12 +162,12 @@ impl Constants {
         Self { whole, stations }
     }
 
-    /// The throughput of a class at the population of position `index`.
+    /// Returns the throughput of a class at the population with position `index`.
     fn throughput(&self, lattice: &Lattice, index: usize, class: usize) -> f64 {
         self.whole[index - lattice.stride(class)].ratio(self.whole[index])
     }
 
-    /// The recursion of Mean Value Analysis for single servers, with throughput already known.
+    /// Runs the recursion of Mean Value Analysis for single servers, with known throughput.
     fn total_queues(&self, lattice: &Lattice, queues: &Queues) -> Vec<f64> {
         let width = queues.count;
         let mut totals = vec![0.0; lattice.points() * width];
@@ -186,7 +187,7 @@ impl Constants {
         totals
     }
 
-    /// The probability of each state of a station at `population`, with the state.
+    /// Returns the probability of each state of a station at `population`, with the state.
     fn marginal(
         &self,
         lattice: &Lattice,
@@ -205,16 +206,16 @@ impl Constants {
 }
 
 impl Surface {
-    /// The largest population, by class; zero for open classes.
+    /// Returns the largest population, by class; zero for open classes.
     #[must_use]
     pub fn population(&self) -> Vec<usize> {
         self.network.population()
     }
 
-    /// The answer for a population, by class; entries of open classes are ignored.
+    /// Returns the solution for a population, by class; entries of open classes are ignored.
     ///
     /// # Panics
-    /// When a closed class asks for more than the network was solved for.
+    /// Panics if the population of a closed class exceeds the solved population.
     #[must_use]
     pub fn at(&self, population: &[usize]) -> Solution {
         let population: Vec<usize> = self.closed.iter().map(|&class| population[class]).collect();
@@ -236,7 +237,7 @@ impl Surface {
         solution
     }
 
-    /// Throughput of the closed classes, and their queues at single servers and delays.
+    /// Sets the throughput of the closed classes, and their queues at single servers and delays.
     fn closed_at_queues(&self, solution: &mut Solution, population: &[usize], index: usize) {
         for (closed, &class) in self.closed.iter().enumerate() {
             if population[closed] == 0 {
@@ -263,8 +264,8 @@ impl Surface {
         }
     }
 
-    /// Queues of closed classes at load-dependent centres. Returns, by centre, what an arriving
-    /// open customer's demand is multiplied by: the mean of (closed present + 1) / effective rate.
+    /// Sets the queues of closed classes at load-dependent centres. Returns, by centre, the factor
+    /// for an arriving open customer's demand: the mean of (closed present + 1) / effective rate.
     fn closed_at_stations(&self, solution: &mut Solution, population: &[usize]) -> Vec<f64> {
         let mut slowdown = vec![1.0; self.network.centres.len()];
         for (&centre, queue) in self.queue_centres.iter().zip(0..) {
@@ -297,7 +298,7 @@ impl Surface {
         slowdown
     }
 
-    /// Throughput times demand of the closed classes at a centre.
+    /// Returns the throughput times demand of the closed classes at a centre.
     fn queue_centres_use(&self, solution: &Solution, centre: usize) -> f64 {
         self.closed
             .iter()
@@ -317,7 +318,7 @@ impl Surface {
         }
     }
 
-    /// What follows from throughput and queues: delays, utilisation, response (Little's law).
+    /// Derives delays, utilisation and response from throughput and queues (Little's law).
     fn derive(&self, solution: &mut Solution) {
         for (index, centre) in self.network.centres.iter().enumerate() {
             for (class, demand) in centre.demands.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The lattice of populations from nobody to everybody, one dimension for each closed class.
+//! The lattice of populations from zero to the full population, one dimension for each closed
+//! class.
 
 /// Positions of all population vectors up to a maximum; the last class moves fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub(crate) struct Lattice {
 }
 
 impl Lattice {
-    /// The lattice up to `population`; `None` when its size overflows.
+    /// Returns the lattice up to `population`, or `None` if its size overflows.
     pub(crate) fn new(population: &[usize]) -> Option<Self> {
         let mut strides = vec![0; population.len()];
         let mut points = 1_usize;
@@ -20,27 +21,27 @@ impl Lattice {
         Some(Self { population: population.to_vec(), strides, points })
     }
 
-    /// How many population vectors there are.
+    /// Returns the number of population vectors.
     pub(crate) const fn points(&self) -> usize {
         self.points
     }
 
-    /// The largest population of each class.
+    /// Returns the largest population of each class.
     pub(crate) fn population(&self) -> &[usize] {
         &self.population
     }
 
-    /// The distance between a vector and the one with a customer of `class` less.
+    /// Returns the distance between a vector and the vector with one customer of `class` less.
     pub(crate) fn stride(&self, class: usize) -> usize {
         self.strides[class]
     }
 
-    /// Where a vector lies.
+    /// Returns the position of a vector.
     pub(crate) fn index(&self, vector: &[usize]) -> usize {
         vector.iter().zip(&self.strides).map(|(count, stride)| count * stride).sum()
     }
 
-    /// Moves to the next vector in order of position; back to zero after the last.
+    /// Advances to the next vector in order of position; from the last to zero.
     pub(crate) fn advance(&self, vector: &mut [usize]) {
         for (count, &most) in vector.iter_mut().zip(&self.population).rev() {
             if *count < most {
@@ -52,7 +53,7 @@ impl Lattice {
     }
 }
 
-/// All vectors up to `population`, in order of position.
+/// Returns all vectors up to `population`, in order of position.
 pub(crate) fn vectors(population: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
     let lattice = Lattice::new(population);
     let points = lattice.as_ref().map_or(0, Lattice::points);

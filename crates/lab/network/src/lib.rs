@@ -1,9 +1,9 @@
 //! Queueing networks: the model file and its analytic solvers.
 //!
-//! A [`model::Model`] is what a person writes (JSON, with units and the origin of each number); a
-//! [`Network`] is what the solvers read (seconds, vectors, checked). Nothing here does I/O, keeps
-//! time or draws chance, and all arithmetic is basic operations or `libm`, so that every target,
-//! WebAssembly included, gives the same bits.
+//! A [`model::Model`] is the file that a user writes (JSON, with units and the origin of each
+//! number); a [`Network`] is the input of the solvers (seconds, vectors, checked). This crate has
+//! no I/O, clock or randomness, and all arithmetic uses basic operations or `libm`, so that every
+//! target, including WebAssembly, gives the same bits.
 //!
 //! | file | method |
 //! | --- | --- |

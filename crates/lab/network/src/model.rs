@@ -1,8 +1,8 @@
-//! The model file: what a person or a measurement writes, and both solver and simulator read.
+//! The model file: a user or a measurement writes it, and solver and simulator read it.
 //!
-//! JSON, version 1. Every number carries its unit and where it is from; nothing is assumed in
-//! silence. [`Model::parse`] refuses unknown keys and names line and column; [`Model::check`]
-//! names the part of the model that contradicts itself.
+//! JSON, version 1. Every number has its unit and its origin; no value is assumed silently.
+//! [`Model::parse`] rejects unknown keys and reports line and column; [`Model::check`] reports the
+//! part of the model that contradicts itself.
 
 mod check;
 mod convert;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub use check::Problem;
 pub use quantity::{Origin, Quantity, Unit};
 
-/// The version of the format, as it stands in the file.
+/// The version of the format in the file.
 pub const FORMAT: &str = "leasehold-model-1";
 
 /// A system and its load.
@@ -25,7 +25,7 @@ pub const FORMAT: &str = "leasehold-model-1";
 pub struct Model {
     /// Always "leasehold-model-1".
     pub format: String,
-    /// One line that says what is modelled.
+    /// One line that describes the modelled system.
     pub title: String,
     /// The resources, in the order in which requests visit them.
     pub centres: Vec<Centre>,
@@ -38,49 +38,51 @@ pub struct Model {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Centre {
-    /// A name of its own.
+    /// A unique name.
     pub name: String,
-    /// How it serves.
+    /// The kind of its servers.
     pub kind: Kind,
-    /// Who is served next.
+    /// The order of service.
     #[serde(default, skip_serializing_if = "is_default")]
     pub discipline: Discipline,
-    /// How many requests fit, those in service included; no limit when absent.
+    /// The largest number of requests, including requests in service; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Quantity>,
     /// The probability that a request is lost when it arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Quantity>,
-    /// How it crashes and comes back; never when absent.
+    /// The times of crashes and restarts; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crashes: Option<Crashes>,
 }
 
-/// How a centre serves.
+/// The kind of the servers of a centre.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Kind {
-    /// Everybody at once: a client's own processor, a propagation time.
+    /// All customers at once: a client's own processor, a propagation time.
     Delay,
     /// One server.
     Queue,
     /// Several equal servers behind one queue.
     Servers {
-        /// How many.
+        /// The number of servers.
         count: Quantity,
     },
-    /// One whose speed depends on how many are present.
+    /// One server whose speed depends on the number of present customers.
     LoadDependent {
-        /// The rate with 1, 2, 3 ... present relative to one present; the last one holds on.
+        /// The rate with 1, 2, 3 ... present relative to one present; the last rate applies to
+        /// larger numbers.
         rates: Vec<f64>,
-        /// Where the rates are from.
+        /// The origin of the rates.
         from: Origin,
         /// The source in words.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         r#where: String,
     },
-    /// One Ethernet segment: frames collide more the more stations want to send.
+    /// One Ethernet segment: collisions increase with the number of stations that have a frame to
+    /// send.
     Ethernet {
         /// Bytes in a frame.
         frame: Quantity,
@@ -91,7 +93,7 @@ pub enum Kind {
     },
 }
 
-/// Who is served next; the simulator honours it, the solver says when it matters.
+/// The order of service; the simulator implements it, the solver reports if it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -103,7 +105,8 @@ pub enum Discipline {
     ProcessorSharing,
     /// The class of highest priority first, without interrupting a service.
     Priority,
-    /// The class of highest priority first; an interrupted service goes on later where it was.
+    /// The class of highest priority first; an interrupted service later continues where it
+    /// stopped.
     PreemptivePriority,
 }
 
@@ -123,60 +126,60 @@ pub struct Crashes {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// A name of its own.
+    /// A unique name.
     pub name: String,
-    /// How its customers come.
+    /// The arrivals of its customers.
     pub kind: ClassKind,
-    /// The service that one request needs, by centre; no service where absent.
+    /// The service that one request needs, by centre; zero when absent.
     #[serde(deserialize_with = "unique::map")]
     pub demands: BTreeMap<String, Demand>,
-    /// The way of a request; the centres with a demand in the file's order when absent. A centre
+    /// The route of a request; the centres with a demand in the file's order when absent. A centre
     /// named k times serves a k-th of its demand each time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<Step>,
-    /// Served before classes of lower priority where the centre's discipline says so.
+    /// Precedence over classes of lower priority if the centre's discipline uses priorities.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: u8,
-    /// What a client does when no answer comes; it waits for ever when absent.
+    /// The client's reaction to a missing reply; without a timeout it waits without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Timeout>,
-    /// What a client does when a centre is full: it tries again after an exponential time with
-    /// this mean. The request is lost when absent.
+    /// The client's reaction to a full centre: it retries after an exponential time with this mean.
+    /// The request is lost when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub try_again: Option<Quantity>,
-    /// What a cache in front of the centres saves.
+    /// A cache that saves visits to centres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
 }
 
-/// How customers come.
+/// The arrivals of customers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ClassKind {
-    /// A fixed number that think between two requests.
+    /// A fixed number of customers that think between two requests.
     Closed {
-        /// How many.
+        /// The number of customers.
         population: Quantity,
-        /// Time between an answer and the next request (exponential unless a law says else).
+        /// Time between a reply and the next request (exponential by default).
         think: Demand,
     },
-    /// From outside, at a mean rate.
+    /// Arrivals from outside, at a mean rate.
     Open {
         /// Requests per second.
         rate: Quantity,
-        /// In which rhythm.
+        /// The arrival process.
         #[serde(default, skip_serializing_if = "is_default")]
         arrivals: Arrivals,
     },
 }
 
-/// The rhythm of arrivals.
+/// The arrival process of an open class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
-    /// Independent of each other.
+    /// Independent arrivals.
     #[default]
     Poisson,
     /// Equal gaps.
@@ -186,7 +189,7 @@ pub enum Arrivals {
         /// The phases, visited in turn.
         phases: Vec<Phase>,
     },
-    /// Recorded: seconds of each arrival from the start, repeated when they run out.
+    /// Recorded: seconds of each arrival from the start, repeated after the last one.
     Trace {
         /// Rising times.
         seconds: Vec<f64>,
@@ -204,7 +207,7 @@ pub struct Phase {
     pub stay: Quantity,
 }
 
-/// A time with the law that single values follow.
+/// A time and the distribution of its single values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -214,29 +217,29 @@ pub struct Demand {
     /// The unit of the mean.
     #[serde(default)]
     pub unit: Unit,
-    /// Where the number is from.
+    /// The origin of the number.
     pub from: Origin,
     /// The source in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub r#where: String,
-    /// How single values spread around the mean.
+    /// The distribution of single values around the mean.
     #[serde(default, skip_serializing_if = "is_default")]
     pub law: Law,
 }
 
-/// How single values spread around their mean; `scv` is variance over squared mean.
+/// The distribution of single values around their mean; `scv` is variance over squared mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Law {
-    /// The memoryless law, `scv` 1.
+    /// The memoryless distribution, `scv` 1.
     #[default]
     Exponential,
     /// Always the mean, `scv` 0.
     Constant,
     /// The sum of equal exponential stages, `scv` 1 / stages.
     Erlang {
-        /// How many.
+        /// The number of stages.
         stages: u32,
     },
     /// A mix of two exponentials with balanced means, `scv` above 1.
@@ -258,7 +261,7 @@ pub enum Law {
     },
 }
 
-/// One step of a request's way.
+/// One step of a request's route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -269,7 +272,7 @@ pub enum Law {
 pub enum Step {
     /// One centre.
     Visit(String),
-    /// Parts at several centres at once; the request goes on when the last is done.
+    /// Parts at several centres at once; the request continues when the last part is complete.
     Fork {
         /// The centres.
         fork: Vec<String>,
@@ -283,10 +286,10 @@ pub enum Step {
 pub struct Timeout {
     /// Time until the first retransmission.
     pub after: Quantity,
-    /// What each further wait is multiplied by.
+    /// The factor by which each further timeout grows.
     #[serde(default = "two")]
     pub backoff: f64,
-    /// How many retransmissions at most; then the request is given up.
+    /// The largest number of retransmissions; then the client abandons the request.
     pub retries: u32,
 }
 
@@ -295,43 +298,43 @@ pub struct Timeout {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Whose it is.
+    /// The owner of the cache.
     pub scope: Scope,
-    /// How many blocks fit.
+    /// The capacity in blocks.
     pub blocks: Quantity,
-    /// How many blocks there are.
+    /// The number of different blocks.
     pub objects: Quantity,
-    /// Popularity: the k-th block is asked for in proportion to k to the power of minus this.
+    /// Popularity: the k-th block is requested in proportion to k to the power of minus this value.
     #[serde(default)]
     pub zipf: f64,
     /// The share of requests that write: they visit every centre and evict the block from the
-    /// other clients' caches.
+    /// caches of other clients.
     #[serde(default)]
     pub writes: f64,
     /// The centres that a hit does not visit.
     pub skips: Vec<String>,
-    /// A hit is good only under a lease; it is always good when absent.
+    /// A hit is valid only under a lease; it is always valid when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
 }
 
-/// Whose a cache is.
+/// The owner of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// Each client has one.
+    /// Each client has its own cache.
     Client,
-    /// All clients share one, at the server.
+    /// All clients share one cache, at the server.
     Server,
 }
 
-/// How long a cached block may be used without asking.
+/// The time for which a cached block may be used without a renewal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
-    /// From the grant.
+    /// The term from the grant.
     pub term: Quantity,
     /// The centres that a renewal visits.
     pub renewal: Vec<String>,
@@ -349,7 +352,7 @@ impl Model {
     /// Reads a model file.
     ///
     /// # Errors
-    /// What is wrong with the text, with line and column; or what [`Model::check`] finds.
+    /// The errors in the text, with line and column, or the problems that [`Model::check`] finds.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let model: Self =
             serde_json::from_str(text).map_err(|error| vec![Problem::of_text(&error)])?;
@@ -360,13 +363,13 @@ impl Model {
     /// Writes a model file.
     ///
     /// # Panics
-    /// Never: every part of a model can be written as JSON.
+    /// Never: every part of a model has a JSON form.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("names and numbers can be written")
     }
 
-    /// The position of a centre by name.
+    /// Returns the position of a centre by name.
     #[must_use]
     pub fn centre(&self, name: &str) -> Option<usize> {
         self.centres.iter().position(|centre| centre.name == name)

@@ -1,8 +1,8 @@
 //! Exact Mean Value Analysis (Reiser, Lavenberg 1980) over the whole population lattice.
 //!
-//! Only the total queue at each centre is kept for each population; all else follows from it at
-//! the population that is asked for. Every operation adds or divides positive numbers, so the
-//! recursion is stable at any size.
+//! The recursion stores only the total queue at each centre for each population; all other results
+//! are computed from it for the requested population. Every operation adds or divides positive
+//! numbers, so the recursion is stable at any size.
 
 use crate::lattice::Lattice;
 
@@ -13,13 +13,13 @@ pub(crate) struct Queues {
     pub(crate) fixed: Vec<f64>,
     /// Demands by class, then by queueing centre.
     pub(crate) demands: Vec<Vec<f64>>,
-    /// How many queueing centres there are.
+    /// The number of queueing centres.
     pub(crate) count: usize,
 }
 
-/// The total queue of each centre for each population, centres fastest.
+/// Returns the total queue of each centre for each population; the centre is the fastest index.
 pub(crate) fn total_queues(lattice: &Lattice, queues: &Queues) -> Vec<f64> {
-    // A width that the compiler knows lets it keep a point in registers.
+    // A constant width lets the compiler hold a point in registers.
     match queues.count {
         0 => Vec::new(),
         1 => fixed_width::<1>(lattice, queues),

@@ -1,15 +1,15 @@
-//! A network as the solvers read it: checked, in seconds, by position.
+//! The input of the solvers: a checked network, in seconds, by position.
 
 use crate::solution::SolveError;
 
-/// How the customers of a class come and go.
+/// The arrivals and departures of the customers of a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClassKind {
     /// A fixed number of customers that think between two requests.
     Closed {
-        /// How many customers there are.
+        /// The number of customers.
         population: usize,
-        /// Seconds between an answer and the next request.
+        /// Seconds between a reply and the next request.
         think: f64,
     },
     /// Customers that arrive from outside and leave.
@@ -22,32 +22,32 @@ pub enum ClassKind {
 /// One kind of customer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
-    /// The name that results carry.
+    /// The name in the results.
     pub name: String,
     /// Closed or open.
     pub kind: ClassKind,
 }
 
-/// How a centre serves.
+/// The kind of the servers of a centre.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CentreKind {
-    /// Everybody is served at once.
+    /// All customers are served at once.
     Delay,
     /// One server: processor sharing, or first come first served with one exponential mean.
     Queue,
     /// Several equal servers behind one queue.
     Servers(usize),
-    /// The rate with `n` present, relative to one present, is element `n - 1`; the last one holds
-    /// for all larger `n`.
+    /// The rate with `n` present, relative to one present, is element `n - 1`; the last element
+    /// applies to all larger `n`.
     LoadDependent(Vec<f64>),
 }
 
 /// A resource that customers queue for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Centre {
-    /// The name that results carry.
+    /// The name in the results.
     pub name: String,
-    /// How it serves.
+    /// The kind of its servers.
     pub kind: CentreKind,
     /// Seconds of service that one request of each class needs here.
     pub demands: Vec<f64>,
@@ -63,7 +63,7 @@ pub struct Network {
 }
 
 impl Centre {
-    /// The relative service rates by number present; `None` for a delay.
+    /// Returns the relative service rates by number present, or `None` for a delay.
     #[must_use]
     pub fn rates(&self) -> Option<Vec<f64>> {
         match &self.kind {
@@ -74,7 +74,8 @@ impl Centre {
         }
     }
 
-    /// What a class' throughput times demand is divided by to give utilisation: per server.
+    /// Returns the divisor that converts a class' throughput times demand to utilisation per
+    /// server.
     #[must_use]
     pub fn server_count(&self) -> f64 {
         match &self.kind {
@@ -83,7 +84,7 @@ impl Centre {
         }
     }
 
-    /// The rate of the centre with as many present as it can use, relative to one present.
+    /// Returns the rate with as many customers as the centre can use, relative to one present.
     #[must_use]
     pub fn top_rate(&self) -> f64 {
         match &self.kind {
@@ -96,7 +97,7 @@ impl Centre {
 }
 
 impl Network {
-    /// The population of each closed class; zero for open ones.
+    /// Returns the population of each closed class; zero for open classes.
     #[must_use]
     pub fn population(&self) -> Vec<usize> {
         self.classes
@@ -108,7 +109,7 @@ impl Network {
             .collect()
     }
 
-    /// The think time of each closed class; zero for open ones.
+    /// Returns the think time of each closed class; zero for open classes.
     #[must_use]
     pub fn think_times(&self) -> Vec<f64> {
         self.classes
@@ -120,7 +121,7 @@ impl Network {
             .collect()
     }
 
-    /// The arrival rate of each open class; zero for closed ones.
+    /// Returns the arrival rate of each open class; zero for closed classes.
     #[must_use]
     pub fn arrival_rates(&self) -> Vec<f64> {
         self.classes
@@ -132,7 +133,7 @@ impl Network {
             .collect()
     }
 
-    /// The same network with other populations for its closed classes.
+    /// Returns the same network with other populations for its closed classes.
     #[must_use]
     pub fn with_population(&self, population: &[usize]) -> Self {
         let mut other = self.clone();
@@ -144,11 +145,11 @@ impl Network {
         other
     }
 
-    /// Checks what every solver relies on.
+    /// Checks the preconditions of every solver.
     ///
     /// # Errors
-    /// A number that is negative or not finite, a demand list of the wrong length, a centre
-    /// without servers or rates, or a closed class that would never wait anywhere.
+    /// A number that is negative or not finite, a demand list of the wrong length, a centre without
+    /// servers or rates, or a closed class without demand and think time.
     pub fn check(&self) -> Result<(), SolveError> {
         for centre in &self.centres {
             let name = || centre.name.clone();

@@ -1,39 +1,39 @@
-//! Rates of load-dependent centres, and what open customers leave of them to closed ones.
+//! Rates of load-dependent centres, and the capacity that open customers leave to closed ones.
 //!
-//! With `j` closed customers present and open ones coming at load `r` (arrival rate times
-//! demand), the weight of a centre's state, summed over the open customers, is
-//! `h(j) = sum over o of C(j + o, o) r^o / (a(1) .. a(j + o))`. The closed customers see a centre
-//! of rates `h(j - 1) / h(j)`, and the mean number of open customers beside `j` closed ones is
-//! `(j + 1) r h(j + 1) / h(j)` (Bruell, Balbo, Afshari 1984, for mixed networks). With no closed
-//! customer that is the open centre itself, so one function serves open and mixed networks.
+//! With `j` closed customers present and open customers at load `r` (arrival rate times demand),
+//! the weight of a centre's state, summed over the open customers, is `h(j) = sum over o of C(j +
+//! o, o) r^o / (a(1) .. a(j + o))`. The closed customers see a centre of rates `h(j - 1) / h(j)`,
+//! and the mean number of open customers beside `j` closed ones is `(j + 1) r h(j + 1) / h(j)`
+//! (Bruell, Balbo, Afshari 1984, for mixed networks). Without closed customers this is the open
+//! centre itself, so one function serves open and mixed networks.
 //!
 //! `h(j)` is the coefficient of `x^j` in `G(x + r)`, where `G(z)` sums `z^n / (a(1) .. a(n))`. The
-//! last rate `a` holds from the `m`-th customer on, so `G` is a polynomial of `m` terms and
-//! `z^m / (a(1) .. a(m)) / (1 - z / a)`: both are moved by `r` with sums of positive terms alone,
-//! however near to saturation the centre is.
+//! last rate `a` applies from the `m`-th customer on, so `G` is a polynomial of `m` terms and `z^m
+//! / (a(1) .. a(m)) / (1 - z / a)`: both are shifted by `r` with sums of positive terms alone, even
+//! near saturation of the centre.
 
 use crate::wide::Wide;
 
-/// Rates by number present, the last one holding from there on, and the weight of being empty.
+/// Rates by number present, the last rate for larger numbers, and the probability of being empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectiveRates {
-    /// `h(j - 1) / h(j)` for `j` from 1; the last one holds for all larger `j`.
+    /// `h(j - 1) / h(j)` for `j` from 1; the last one applies to all larger `j`.
     pub rates: Vec<f64>,
     /// `1 / h(0)`: the probability that no open customer is present when no closed one is.
     pub idle: f64,
 }
 
-/// The rate with `present` customers, of which there is at least one.
+/// Returns the rate with `present` customers, at least one.
 #[must_use]
 pub fn rate_at(rates: &[f64], present: usize) -> f64 {
     rates[present.min(rates.len()) - 1]
 }
 
-/// A load below this share of the last rate changes no digit.
+/// A load below this share of the last rate has no effect on the digits.
 const LOAD_LEAST: f64 = 1e-60;
 
-/// What open customers of load `load` leave of `rates` to at most `closed_max` closed ones; `None`
-/// when they saturate the centre.
+/// Returns the rates that open customers of load `load` leave of `rates` to at most `closed_max`
+/// closed customers, or `None` if they saturate the centre.
 #[must_use]
 pub fn beside_open(rates: &[f64], load: f64, closed_max: usize) -> Option<EffectiveRates> {
     let last = rates[rates.len() - 1];
@@ -43,7 +43,7 @@ pub fn beside_open(rates: &[f64], load: f64, closed_max: usize) -> Option<Effect
     if load < LOAD_LEAST * last {
         return Some(EffectiveRates { rates: rates.to_vec(), idle: 1.0 });
     }
-    // One more than can be present: an open customer meets all closed ones.
+    // One more than can be present: an arriving open customer finds all closed ones.
     let weights = weights(rates, load, (closed_max + 1).min(rates.len() - 1));
     let mut effective: Vec<f64> = weights.windows(2).map(|pair| pair[0].ratio(pair[1])).collect();
     if weights.len() == rates.len() {
@@ -52,7 +52,7 @@ pub fn beside_open(rates: &[f64], load: f64, closed_max: usize) -> Option<Effect
     Some(EffectiveRates { rates: effective, idle: Wide::ONE.ratio(weights[0]) })
 }
 
-/// `h(0)` to `h(most)`, with `most` below the number of rates.
+/// Returns `h(0)` to `h(most)`, with `most` below the number of rates.
 fn weights(rates: &[f64], load: f64, most: usize) -> Vec<Wide> {
     let mut inverse = vec![Wide::ONE];
     for rate in rates {
@@ -60,7 +60,7 @@ fn weights(rates: &[f64], load: f64, most: usize) -> Vec<Wide> {
         inverse.push(before * (1.0 / rate));
     }
     let (listed, last) = (rates.len(), rates[rates.len() - 1]);
-    // The polynomial, moved by Horner's rule.
+    // The polynomial, shifted by Horner's rule.
     let mut weights = vec![Wide::ZERO; most + 1];
     for term in inverse[..listed].iter().rev() {
         for power in (1..=most).rev() {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_server_loses_what_open_customers_use() {
+    fn open_customers_reduce_the_rate_of_one_server() {
         let left = beside_open(&[1.0], 0.8, 5).expect("not saturated");
         assert!((left.rates[0] - 0.2).abs() < 1e-15);
         assert!((left.idle - 0.2).abs() < 1e-15);
@@ -104,7 +104,7 @@ mod tests {
         assert!(left.rates.windows(2).all(|pair| pair[0] <= pair[1]));
     }
 
-    /// The same sums term by term, as their definition has them.
+    /// Returns the same sums term by term from their definition.
     fn series(rates: &[f64], load: f64, closed: usize) -> f64 {
         let mut term = 1.0;
         (1..=closed).for_each(|present| term /= rate_at(rates, present));
@@ -137,7 +137,7 @@ mod tests {
     fn neither_many_servers_nor_a_full_one_take_long_or_lose_digits() {
         let many: Vec<f64> = (1..=10_000).map(|n| n as f64).collect();
         let left = beside_open(&many, 0.5, 100).expect("not saturated");
-        // Nobody waits: the n-th closed customer finds a server of its own.
+        // No customer waits: the n-th closed customer finds a free server.
         for present in 1..=100 {
             assert!((rate_at(&left.rates, present) / present as f64 - 1.0).abs() < 1e-12);
         }

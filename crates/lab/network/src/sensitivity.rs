@@ -1,10 +1,10 @@
-//! How each result moves with each demand.
+//! The sensitivity of each result to each demand.
 //!
-//! For a closed product-form network the derivative is exact and needs no further solution: with
-//! G the normalising constant, `d ln G / d ln D` is the mean queue of that class at that centre
-//! (de Souza e Silva, Muntz 1988), and throughput is a ratio of two constants. So
-//! `d ln X_r(n) / d ln D_ck = Q_ck(n - 1_r) - Q_ck(n)`. Queues and open classes are covered by
-//! central differences of exact answers, whose error is of the order of 1e-9.
+//! For a closed product-form network the derivative is exact and needs no further solution: with G
+//! the normalising constant, `d ln G / d ln D` is the mean queue of that class at that centre (de
+//! Souza e Silva, Muntz 1988), and throughput is a ratio of two constants. So `d ln X_r(n) / d ln
+//! D_ck = Q_ck(n - 1_r) - Q_ck(n)`. Queues and open classes use central differences of exact
+//! solutions, whose error is of the order of 1e-9.
 
 use serde::Serialize;
 
@@ -13,24 +13,24 @@ use crate::{ClassKind, Network, Solution, SolveError, solve, surface};
 /// The relative step of central differences: the cube root of the rounding error.
 const STEP: f64 = 1e-5;
 
-/// What one per cent more of one demand does, in per cent: `d ln result / d ln demand`.
+/// The effect of one per cent more of one demand, in per cent: `d ln result / d ln demand`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Elasticity {
-    /// The centre whose demand moves.
+    /// The centre of the changed demand.
     pub centre: usize,
-    /// The class whose demand moves.
+    /// The class of the changed demand.
     pub class: usize,
-    /// Of the throughput of each class.
+    /// The elasticity of the throughput of each class.
     pub throughput: Vec<f64>,
-    /// Of the response time of each class.
+    /// The elasticity of the response time of each class.
     pub response: Vec<f64>,
-    /// Of the utilisation, by centre and class.
+    /// The elasticity of the utilisation, by centre and class.
     pub utilisation: Vec<Vec<f64>>,
-    /// Of the queue, by centre and class.
+    /// The elasticity of the queue, by centre and class.
     pub queue: Vec<Vec<f64>>,
 }
 
-/// The elasticity of every result to every demand that is not zero.
+/// Returns the elasticity of every result to every demand that is not zero.
 ///
 /// # Errors
 /// See [`SolveError`].
@@ -52,7 +52,7 @@ pub fn elasticities(network: &Network) -> Result<Vec<Elasticity>, SolveError> {
     Ok(all)
 }
 
-/// `d ln X_r / d ln D` by centre, class and `r`, for a network of closed classes only.
+/// Returns `d ln X_r / d ln D` by centre, class and `r`, for a network of closed classes only.
 fn closed_throughput(network: &Network) -> Result<Option<Vec<Vec<Vec<f64>>>>, SolveError> {
     if network.classes.iter().any(|class| matches!(class.kind, ClassKind::Open { .. })) {
         return Ok(None);
@@ -109,7 +109,7 @@ fn by_difference(
 }
 
 impl Elasticity {
-    /// Puts the exact slopes of throughput in, and what follows from them.
+    /// Replaces the slopes of throughput by the exact ones, and recomputes the dependent slopes.
     fn replace_by_exact(&mut self, network: &Network, base: &Solution, throughput: &[f64]) {
         self.throughput.copy_from_slice(throughput);
         for (class, think) in network.think_times().into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a solver answers.
+//! The results of a solver.
 
 use core::fmt;
 use serde::Serialize;
@@ -8,20 +8,20 @@ use serde::Serialize;
 pub struct Solution {
     /// Requests per second of each class.
     pub throughput: Vec<f64>,
-    /// Seconds from request to answer of each class, without think time.
+    /// Seconds from request to reply of each class, without think time.
     pub response: Vec<f64>,
     /// Customers present, by centre and class.
     pub queue: Vec<Vec<f64>>,
     /// Busy share of one server, by centre and class; the mean number present for a delay.
     pub utilisation: Vec<Vec<f64>>,
-    /// The probability that somebody is present at a centre; unknown for delays and for
+    /// The probability that a customer is present at a centre; unknown for delays and for
     /// approximations of centres with several servers.
     pub busy: Vec<Option<f64>>,
 }
 
 impl Solution {
-    /// The centre that limits the network: the highest utilisation of one server. `None` when
-    /// there are only delays.
+    /// Returns the centre that limits the network, with the highest utilisation of one server, or
+    /// `None` if there are only delays.
     #[must_use]
     pub fn bottleneck(&self, network: &crate::Network) -> Option<usize> {
         let used = |centre: usize| self.utilisation[centre].iter().sum::<f64>();
@@ -31,29 +31,29 @@ impl Solution {
     }
 }
 
-/// Why a network has no answer.
+/// The reasons for which a network has no solution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SolveError {
-    /// The open classes alone ask for more than a centre can give.
+    /// The load of the open classes alone exceeds the capacity of a centre.
     Saturated {
         /// The centre.
         centre: String,
-        /// What is asked for, relative to what it can give.
+        /// The requested service, relative to the capacity.
         utilisation: f64,
     },
-    /// A closed class that never waits anywhere would have an infinite throughput.
+    /// A closed class without waiting and without demand would have an infinite throughput.
     NoDemand {
         /// The class.
         class: String,
     },
-    /// The population lattice does not fit in memory; an approximation does.
+    /// The population lattice exceeds the memory limit; an approximation is possible.
     TooLarge {
-        /// Numbers that would have to be kept.
+        /// The count of numbers to store.
         numbers: u128,
-        /// Numbers that may be kept.
+        /// The limit for stored numbers.
         limit: u128,
     },
-    /// The method does not cover a part of the network.
+    /// The method does not support a part of the network.
     NotCovered(String),
     /// The network contradicts itself.
     Invalid(String),

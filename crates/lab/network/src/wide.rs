@@ -1,7 +1,7 @@
 //! Non-negative numbers of double precision with an exponent that never overflows.
 //!
-//! Normalising constants of a thousand customers span thousands of decimal orders. Logarithms
-//! would cost digits; a second exponent costs none.
+//! Normalising constants of a thousand customers span thousands of decimal orders. Logarithms would
+//! lose digits; a second exponent loses none.
 
 use core::ops::{Add, AddAssign, Mul};
 
@@ -16,7 +16,7 @@ const fn power_of_two(exponent: u64) -> f64 {
     f64::from_bits(exponent << 52)
 }
 
-/// 2^256 and its kin, written by their exponent fields (bias 1023).
+/// 2^256 and related powers, given by their exponent fields (bias 1023).
 const UPPER: f64 = power_of_two(1023 + 256);
 const LOWER: f64 = power_of_two(1023 - 256);
 const STEP_UP: f64 = power_of_two(1023 + 512);
@@ -40,7 +40,7 @@ impl Wide {
         }
     }
 
-    /// This number divided by another that is not zero, when the ratio fits a double.
+    /// Returns this number divided by another number that is not zero, if the ratio fits a double.
     pub(crate) fn ratio(self, other: Self) -> f64 {
         let quotient = self.mantissa / other.mantissa;
         match self.exponent - other.exponent {
@@ -60,7 +60,7 @@ impl Wide {
 impl Mul<f64> for Wide {
     type Output = Self;
 
-    /// The factor's size must lie within 2^-256 and 2^256, or be zero.
+    /// The magnitude of the factor must lie within 2^-256 and 2^256, or be zero.
     #[inline]
     fn mul(self, factor: f64) -> Self {
         Self::normalised(self.mantissa * factor, self.exponent)

@@ -1,4 +1,4 @@
-//! Laws that hold for every network, on random ones; and the answers of brute force.
+//! Invariants of every network, tested on random networks, and comparison with brute force.
 
 use leasehold_lab_network::{
     Centre, CentreKind, Class, ClassKind, Network, Solution, approximate, bounds, rates,
@@ -34,7 +34,7 @@ fn closed_network(kinds: impl Strategy<Value = CentreKind>) -> impl Strategy<Val
         centres: centres
             .into_iter()
             .map(|(kind, demands)| {
-                // A class without any demand would be refused when it does not think either.
+                // The check rejects a class without any demand and think time.
                 let demands = demands.iter().take(classes.len()).map(|d| d + 0.001).collect();
                 centre(kind, demands)
             })
@@ -48,7 +48,7 @@ struct BruteForce {
     queue: Vec<Vec<f64>>,
 }
 
-/// All ways to share `population` out over `places`.
+/// Returns all distributions of `population` over `places`.
 fn spread(population: &[usize], places: usize) -> Vec<Vec<Vec<usize>>> {
     let mut states = vec![vec![vec![0; population.len()]; places]];
     for (class, &count) in population.iter().enumerate() {
@@ -79,7 +79,7 @@ fn factorial(n: usize) -> f64 {
     (1..=n).map(|k| k as f64).product()
 }
 
-/// The weight of a centre with `state` closed and `open` open customers of load `load`.
+/// Returns the weight of a centre with `state` closed and `open` open customers of load `load`.
 fn weight(centre: &Centre, state: &[usize], open: usize, load: f64) -> f64 {
     let total: usize = state.iter().sum::<usize>() + open;
     let mut weight = load.powi(i32::try_from(open).expect("small")) / factorial(open);
@@ -231,8 +231,8 @@ proptest! {
             centres: centres.into_iter().map(|(k, a, b)| centre(k, vec![a, b])).collect(),
         };
         let ours = solve(&network).expect("the load is below every rate");
-        // For each centre the weight of j closed customers, summed over the open ones, and the
-        // same with the number of open ones as a factor.
+        // For each centre the weight of j closed customers, summed over the open ones, and the same
+        // sum weighted with the number of open customers.
         let sums: Vec<Vec<(f64, f64)>> = network.centres.iter().map(|centre| {
             let load = rate * centre.demands[1];
             (0..=population).map(|j| {
@@ -270,8 +270,8 @@ proptest! {
 
 #[test]
 fn ten_thousand_customers_at_several_servers_stay_exact() {
-    // The repairman model M/M/m//N, whose states are a birth-death chain: a second method that
-    // shares nothing with ours.
+    // The repairman model M/M/m//N, whose states are a birth-death chain: an independent second
+    // method.
     let (population, servers, think, demand) = (10_000, 64, 100.0, 1.0);
     let network = Network {
         classes: vec![class(ClassKind::Closed { population, think })],
@@ -293,7 +293,7 @@ fn ten_thousand_customers_at_several_servers_stay_exact() {
 }
 
 #[test]
-fn what_cannot_be_solved_is_said() {
+fn unsolvable_networks_are_reported() {
     let open = Network {
         classes: vec![class(ClassKind::Open { rate: 2.0 })],
         centres: vec![centre(CentreKind::Queue, vec![0.6])],

@@ -2,19 +2,19 @@
 
 use leasehold_lab_network::model::Model;
 
-/// A number in seconds, with more keys if wanted.
+/// Returns a number in seconds, with optional further keys.
 #[must_use]
 pub fn seconds(value: f64, more: &str) -> String {
     format!(r#"{{ "value": {value:?}, "unit": "s", "from": "assumed"{more} }}"#)
 }
 
-/// A number without unit.
+/// Returns a number without unit.
 #[must_use]
 pub fn number(value: f64) -> String {
     format!(r#"{{ "value": {value:?}, "from": "assumed" }}"#)
 }
 
-/// An open class at the one centre "s".
+/// Returns an open class at the one centre "s".
 #[must_use]
 pub fn open(name: &str, rate: f64, arrivals: &str, demand: &str, more: &str) -> String {
     format!(
@@ -23,7 +23,7 @@ pub fn open(name: &str, rate: f64, arrivals: &str, demand: &str, more: &str) -> 
     )
 }
 
-/// A closed class.
+/// Returns a closed class.
 #[must_use]
 pub fn closed(name: &str, population: usize, think: &str, demands: &str, more: &str) -> String {
     let population = number(population as f64);
@@ -33,10 +33,10 @@ pub fn closed(name: &str, population: usize, think: &str, demands: &str, more: &
     )
 }
 
-/// A model of centres and classes.
+/// Returns a model of centres and classes.
 ///
 /// # Panics
-/// When they make no model.
+/// Panics if they do not form a valid model.
 #[must_use]
 pub fn model(centres: &str, classes: &[String]) -> Model {
     let classes = classes.join(", ");
@@ -47,7 +47,7 @@ pub fn model(centres: &str, classes: &[String]) -> Model {
     Model::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in {text}"))
 }
 
-/// Diskless workstations, a closed model without anything special.
+/// Returns a model of diskless workstations, a plain closed model.
 #[must_use]
 pub fn diskless(population: usize) -> Model {
     let centres = r#"{ "name": "net", "kind": "queue" }, { "name": "cpu", "kind": "queue" },

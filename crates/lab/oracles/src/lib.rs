@@ -1,10 +1,9 @@
-//! Reference answers that the laboratory is judged by.
+//! Reference results for tests of the laboratory.
 //!
-//! `oracles.json`: product-form networks solved in sixty digits and by two or three independent
-//! tools, bounds, and closed forms of systems that are not product form, which `simulated` turns
-//! into models. `seed_results.json`:
-//! every table and figure of the seed texts as numbers. `nqnfs_fits.json` and `lazowska86.json`:
-//! parameters of the models that redraw them.
+//! `oracles.json`: product-form networks solved with sixty digits and by two or three independent
+//! tools, bounds, and closed forms of systems without product form, which `simulated` converts to
+//! models. `seed_results.json`: every table and figure of the seed texts as numbers.
+//! `nqnfs_fits.json` and `lazowska86.json`: parameters of the models that redraw them.
 
 pub mod build;
 mod product_form;
@@ -16,20 +15,20 @@ pub use simulated::{Check, Simulated, simulated};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What the approximation gives.
+/// The result of the approximation.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BardSchweitzer {
     /// Throughput by class.
     #[serde(rename = "X")]
     pub throughput: Vec<f64>,
-    /// The largest relative error allowed.
+    /// The largest permitted relative error.
     pub tolerance_rel: f64,
 }
 
 /// Bounds of a network with one class, as lower and upper end.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Bounds {
-    /// Which network.
+    /// The name of the network.
     pub model: String,
     /// Population.
     #[serde(rename = "N")]
@@ -52,60 +51,60 @@ pub struct Bounds {
     /// Balanced bounds of response time.
     #[serde(rename = "bsb_R")]
     pub balanced_response: [f64; 2],
-    /// Where the asymptotes cross.
+    /// The population at which the asymptotes cross.
     #[serde(rename = "Nstar")]
     pub knee: f64,
 }
 
-/// The file `oracles.json`.
+/// Returns the file `oracles.json`.
 #[must_use]
 pub fn oracles() -> Value {
     read(include_str!("../data/oracles.json"))
 }
 
-/// The file `seed_results.json`.
+/// Returns the file `seed_results.json`.
 #[must_use]
 pub fn seed_results() -> Value {
     read(include_str!("../data/seed_results.json"))
 }
 
-/// The file `nqnfs_fits.json`.
+/// Returns the file `nqnfs_fits.json`.
 #[must_use]
 pub fn nqnfs_fits() -> Value {
     read(include_str!("../data/nqnfs_fits.json"))
 }
 
-/// The file `lazowska86.json`.
+/// Returns the file `lazowska86.json`.
 #[must_use]
 pub fn lazowska() -> Value {
     read(include_str!("../data/lazowska86.json"))
 }
 
-/// Every product-form case.
+/// Returns every product-form case.
 #[must_use]
 pub fn product_form() -> Vec<ProductForm> {
     part(&oracles()["product_form"])
 }
 
-/// Every case of bounds.
+/// Returns every case of bounds.
 #[must_use]
 pub fn bounds() -> Vec<Bounds> {
     part(&oracles()["bounds"]["items"])
 }
 
-/// The case of a system that is not product form, by its short name.
+/// Returns the case of a system without product form, by its short name.
 #[must_use]
 pub fn non_product_form(id: &str) -> Option<Value> {
     oracles()["non_product_form"].as_array()?.iter().find(|case| case["id"] == id).cloned()
 }
 
-/// The table or figure of a seed, by its short name.
+/// Returns the table or figure of a seed, by its short name.
 #[must_use]
 pub fn seed_item(id: &str) -> Option<Value> {
     seed_results()["items"].as_array()?.iter().find(|item| item["id"] == id).cloned()
 }
 
-/// The numbers of a list; anything else in it is left out.
+/// Returns the numbers of a list, and omits all other elements.
 #[must_use]
 pub fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()

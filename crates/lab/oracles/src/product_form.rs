@@ -1,4 +1,4 @@
-//! Product-form networks of the reference file, and whether an answer agrees with theirs.
+//! Product-form networks of the reference file, and their comparison with solutions.
 
 use crate::BardSchweitzer;
 use leasehold_lab_network::{self as solver, CentreKind, ClassKind, Network, Solution};
@@ -11,15 +11,15 @@ pub struct ProductForm {
     pub id: String,
     /// The network.
     pub model: Model,
-    /// The exact answer.
+    /// The exact solution.
     pub expect: Expect,
-    /// The largest relative error allowed.
+    /// The largest permitted relative error.
     pub tolerance_rel: f64,
-    /// The answer of Bard-Schweitzer, where it applies.
+    /// The result of Bard-Schweitzer, if the method applies.
     pub bard_schweitzer: Option<BardSchweitzer>,
 }
 
-/// A network as the reference file has it.
+/// A network in the form of the reference file.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Model {
     /// Closed classes have `n` and `z`, open ones `lambda`.
@@ -75,16 +75,16 @@ pub struct Expect {
     /// Utilisation of one server by centre and class.
     #[serde(rename = "U")]
     pub utilisation: Vec<Vec<f64>>,
-    /// Probability that somebody is at a centre.
+    /// Probability that a customer is at a centre.
     #[serde(rename = "P_busy")]
     pub busy: Vec<Option<f64>>,
 }
 
 impl Model {
-    /// The network that the solvers read.
+    /// Returns the network that the solvers read.
     ///
     /// # Panics
-    /// When the reference file is damaged.
+    /// Panics if the reference file is damaged.
     #[must_use]
     pub fn network(&self) -> Network {
         let class = |class: &Class| solver::Class {
@@ -116,7 +116,8 @@ impl Model {
 }
 
 impl ProductForm {
-    /// The largest difference of an answer from the reference, relative to the reference.
+    /// Returns the largest difference between a solution and the reference, relative to the
+    /// reference.
     #[must_use]
     pub fn error(&self, ours: &Solution) -> f64 {
         let rows = |ours: &[Vec<f64>], reference: &[Vec<f64>]| -> f64 {
@@ -130,8 +131,8 @@ impl ProductForm {
             .max(self.busy_error(ours))
     }
 
-    /// The same for the probabilities that somebody is at a centre. Those of delays are not part
-    /// of an answer; they are asked for one by one.
+    /// Returns the same difference for the probabilities that a customer is at a centre. A solution
+    /// does not contain the probabilities of delays; they are computed individually.
     fn busy_error(&self, ours: &Solution) -> f64 {
         let mut largest = 0.0_f64;
         for (centre, reference) in self.expect.busy.iter().enumerate() {
@@ -148,7 +149,7 @@ impl ProductForm {
     }
 }
 
-/// The largest relative difference in a list; infinite when the lists differ in length.
+/// Returns the largest relative difference in a list; infinite if the lists differ in length.
 fn row(ours: &[f64], reference: &[f64]) -> f64 {
     if ours.len() != reference.len() {
         return f64::INFINITY;

@@ -1,33 +1,33 @@
-//! Systems with a closed form that are not product form, as models for the simulator.
+//! Systems with a closed form but without product form, as models for the simulator.
 
 use crate::build::{closed, model, number, open, seconds};
 use crate::{non_product_form, numbers};
 use leasehold_lab_network::model::Model;
 use serde_json::Value;
 
-/// A number that a simulation must come to.
+/// A number that a simulation must reproduce.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What it is about, by the name that results of simulations carry.
+    /// The quantity, by its name in the results of simulations.
     pub quantity: &'static str,
     /// The class.
     pub class: &'static str,
-    /// The centre, where it is about one.
+    /// The centre, if the quantity belongs to a centre.
     pub centre: Option<&'static str>,
     /// The exact value.
     pub reference: f64,
 }
 
-/// A model and what a simulation of it must come to.
+/// A model, and the numbers that a simulation of it must reproduce.
 #[derive(Clone, Debug)]
 pub struct Simulated {
     /// The short name of the reference case, with the variant.
     pub id: String,
     /// The model.
     pub model: Model,
-    /// What must come out.
+    /// The expected numbers.
     pub checks: Vec<Check>,
-    /// Services that give narrow intervals.
+    /// The number of services that gives narrow intervals.
     pub services: u64,
 }
 
@@ -52,12 +52,12 @@ fn case(id: impl Into<String>, model: Model, checks: Vec<Check>, services: u64) 
     Simulated { id: id.into(), model, checks, services }
 }
 
-/// A service of mean one with a law.
+/// Returns a service with mean one and a distribution.
 fn service(law: &str) -> String {
     seconds(1.0, &format!(r#", "law": {law}"#))
 }
 
-/// Every case.
+/// Returns every case.
 #[must_use]
 pub fn simulated() -> Vec<Simulated> {
     let mut all = single_servers();

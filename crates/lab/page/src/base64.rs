@@ -2,7 +2,7 @@
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// With padding.
+/// Encodes with padding.
 pub(crate) fn standard(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -16,7 +16,7 @@ pub(crate) fn standard(bytes: &[u8]) -> String {
     text
 }
 
-/// Without padding, with letters that addresses may hold.
+/// Encodes without padding, with the alphabet for URLs.
 pub(crate) fn for_addresses(bytes: &[u8]) -> String {
     standard(bytes).replace('+', "-").replace('/', "_").replace('=', "")
 }

@@ -1,28 +1,28 @@
 //! The laboratory's page: one file that needs no network.
 //!
-//! `assets/page.html` is built from `page/`, `assets/lab.wasm.gz` from `crates/lab/web`, both by
-//! `cargo xtask page`; they are kept in the tree so that nobody needs Node to build this. The test
-//! step `page` builds the first anew and compares, and asks the second what it asks the native
+//! `assets/page.html` is built from `page/`, and `assets/lab.wasm.gz` from `crates/lab/web`, both
+//! by `cargo xtask page`. They are in the tree so that a build does not need Node. The test step
+//! `page` rebuilds the first and compares, and sends the second the same questions as the native
 //! code.
 
 mod base64;
 
-/// The page with a mark where the laboratory goes.
+/// The page, with a mark at the place of the laboratory.
 const PAGE: &str = include_str!("../assets/page.html");
 
-/// The laboratory as WebAssembly, packed by gzip; the page unpacks it.
+/// The laboratory as WebAssembly, compressed by gzip; the page decompresses it.
 const LAB: &[u8] = include_bytes!("../assets/lab.wasm.gz");
 
-/// Where the laboratory goes.
+/// The mark for the laboratory.
 const MARK: &str = "@LAB_WASM@";
 
-/// The whole page, to serve or to save.
+/// Returns the whole page, for serving or saving.
 #[must_use]
 pub fn page() -> String {
     PAGE.replacen(MARK, &base64::standard(LAB), 1)
 }
 
-/// The part of an address that lets the page begin with a model file.
+/// Returns the part of a URL that makes the page begin with a model file.
 #[must_use]
 pub fn fragment(model: &str) -> String {
     format!("#m={}", base64::for_addresses(model.as_bytes()))

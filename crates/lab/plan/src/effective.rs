@@ -1,45 +1,45 @@
-//! Caches, leases and forks folded into a network that the solvers cover: an approximation for an
-//! answer at once, which the simulator checks behind it.
+//! Caches, leases and forks converted to a network that the solvers support: a fast approximation,
+//! which the simulator verifies afterwards.
 //!
-//! - A cache with least recently used blocks: the share of hits by Che's approximation (Che, Tung,
-//!   Wang 2002); another client's write takes a block away.
+//! - A cache with least recently used blocks: the hit ratio by Che's approximation (Che, Tung, Wang
+//!   2002); a write by another client removes a block.
 //! - A lease of term T on a block used at rate r: one use in 1 + rT renews it.
-//! - A fork: its parts overlap, so that a cycle is shorter than the sum by what they overlap. The
-//!   solver is told of a think time that much shorter.
+//! - A fork: its parts overlap, so that a cycle is shorter than the sum by the overlap. The solver
+//!   receives a think time that is shorter by the overlap.
 //!
-//! Rates and overlaps depend on the answer, so the network is solved a few times over.
+//! Rates and overlaps depend on the solution, so the network is solved several times.
 
 use crate::spread::{self, Part};
 use leasehold_lab_network::model::{Cache, Class, ClassKind, Demand, Law, Model, Scope, Step};
 use leasehold_lab_network::{self as solver, Network, Solution};
 
-/// Rounds for rates and overlaps to settle; each brings about a decimal digit.
+/// The number of iterations for rates and overlaps; each gains about one decimal digit.
 const ROUNDS: usize = 6;
 
-/// When nothing moves by more than this share, it has settled.
+/// The iteration has converged if no value changes by more than this share.
 const SETTLED: f64 = 1e-4;
 
-/// A way through the centres: each step names centres and the share of the demand served there.
+/// A route through the centres: each step names centres and the share of the demand there.
 #[derive(Clone, Debug)]
 struct Way {
     share: f64,
     steps: Vec<Vec<(usize, f64)>>,
 }
 
-/// The answer for a model as it stands.
+/// The solution of a model.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The network that was solved.
     pub network: Network,
     /// Its solution.
     pub solution: Solution,
-    /// By class, the ways of a request with their times.
+    /// By class, the routes of a request with their times.
     pub ways: Vec<Vec<spread::Way>>,
     /// By class, seconds that the parts of forks overlap.
     pub overlap: Vec<f64>,
 }
 
-/// What is estimated in this model before it is solved, in sentences.
+/// Returns sentences on the estimates in this model before it is solved.
 #[must_use]
 pub fn notes(model: &Model) -> Vec<String> {
     let mut notes = Vec::new();
@@ -60,7 +60,7 @@ pub fn notes(model: &Model) -> Vec<String> {
 /// Solves a model with `solve`.
 ///
 /// # Errors
-/// What `solve` says.
+/// The error of `solve`.
 pub fn answer<E>(
     model: &Model,
     solve: &dyn Fn(&Network) -> Result<Solution, E>,
@@ -89,7 +89,7 @@ pub fn answer<E>(
         for (class, times) in timed.iter().enumerate() {
             let parts = |way: &spread::Way| way.steps.iter().flatten().map(|p| p.mean).sum::<f64>();
             let sum: f64 = times.iter().map(|way| way.share * parts(way)).sum();
-            // Without a fork the sum is the mean, and nothing overlaps.
+            // Without a fork the sum is the mean, and the overlap is zero.
             let wanted = 0.5 * (overlap[class] + sum - spread::mean(times));
             let rate = solution.throughput[class];
             moved = moved.max((wanted - overlap[class]).abs() / sum.max(1e-12));
@@ -106,7 +106,7 @@ fn has_fork(class: &Class) -> bool {
     class.route.iter().any(|step| matches!(step, Step::Fork { fork } if fork.len() > 1))
 }
 
-/// Requests a second of a class when nobody waits.
+/// Returns the requests per second of a class without waiting.
 fn idle_rate(class: &Class) -> f64 {
     let demand: f64 = class.demands.values().map(Demand::seconds).sum();
     match &class.kind {
@@ -117,7 +117,7 @@ fn idle_rate(class: &Class) -> f64 {
     }
 }
 
-/// The ways of a class at `rate` requests a second of all its customers together.
+/// Returns the routes of a class at `rate` requests per second of all its customers together.
 fn ways(model: &Model, class: &Class, popular: Option<&Popularity>, rate: f64) -> Vec<Way> {
     let whole = whole_way(model, class);
     let (Some(cache), Some(popular)) = (&class.cache, popular) else {
@@ -165,14 +165,14 @@ fn whole_way(model: &Model, class: &Class) -> Vec<Vec<(usize, f64)>> {
     steps.iter().map(parts).collect()
 }
 
-/// The share of requests that find their block, and the share of those that renew a lease.
+/// Returns the share of requests that hit, and the share of requests that renew a lease.
 fn cached(cache: &Cache, popular: &Popularity, rate: f64, customers: f64) -> (f64, f64) {
     let (sharers, caches) = match cache.scope {
         Scope::Client => (customers, customers),
         Scope::Server => (1.0, 1.0),
     };
     let rate = rate / caches;
-    // Another's write takes the block away before the next use.
+    // A write by another client removes the block before the next use.
     let kept = 1.0 / (1.0 + (sharers - 1.0) * cache.writes);
     let term = cache.lease.as_ref().map(|lease| lease.term.base());
     let (mut hits, mut renewals) = (0.0, 0.0);
@@ -185,11 +185,11 @@ fn cached(cache: &Cache, popular: &Popularity, rate: f64, customers: f64) -> (f6
     ((hits * (1.0 - cache.writes)).min(1.0), renewed)
 }
 
-/// How often each block is asked for, blocks of like popularity together.
+/// The request rate of each block, in buckets of blocks with similar popularity.
 struct Popularity {
-    /// Share of one block, and how many blocks are like it.
+    /// The share of one block, and the number of similar blocks.
     buckets: Vec<(f64, f64)>,
-    /// Requests until a block that nobody asks for leaves the cache.
+    /// The number of requests until an unused block leaves the cache.
     reach: f64,
 }
 
@@ -215,7 +215,7 @@ impl Popularity {
         popularity
     }
 
-    /// The number of requests that ask for so many different blocks, as expected.
+    /// Returns the expected number of requests for this number of different blocks.
     fn characteristic(&self, blocks: f64) -> f64 {
         let different = |reach: f64| -> f64 {
             self.buckets.iter().map(|(share, n)| n * (1.0 - libm::exp(-share * reach))).sum()
@@ -236,7 +236,7 @@ impl Popularity {
     }
 }
 
-/// The network with demands by how often a request really goes there.
+/// Returns the network with demands weighted by the actual frequency of visits.
 fn thinned(base: &Network, ways: &[Vec<Way>], overlap: &[f64]) -> Network {
     let mut network = base.clone();
     for (class, ways) in ways.iter().enumerate() {
@@ -250,7 +250,7 @@ fn thinned(base: &Network, ways: &[Vec<Way>], overlap: &[f64]) -> Network {
     network
 }
 
-/// How much of its demand at a centre a request asks for on average.
+/// Returns the mean share of its demand at a centre that a request uses.
 fn visits(ways: &[Way], centre: usize) -> f64 {
     let of = |way: &Way| -> f64 {
         let parts = way.steps.iter().flatten().filter(|part| part.0 == centre);
@@ -259,7 +259,7 @@ fn visits(ways: &[Way], centre: usize) -> f64 {
     ways.iter().map(of).sum()
 }
 
-/// The ways of a class with their times.
+/// Returns the routes of a class with their times.
 fn timed(
     model: &Model,
     ways: &[Way],
@@ -281,7 +281,7 @@ fn timed(
             service
         };
         let own = spread_of(demand.law);
-        // Customers ahead, each of whom takes one server's share of a service.
+        // Customers ahead, each of which takes one server's share of a service.
         let each = service / network.centres[centre].server_count();
         let ahead = if each > 0.0 { (mean - service) / each } else { 0.0 };
         let varies = ahead_variance(network, solution, centre, ahead);
@@ -295,9 +295,10 @@ fn timed(
         .collect()
 }
 
-/// The variance of the number ahead. Where customers come without end it is that of a geometric
-/// law. Where they are few it is no more than that of the number elsewhere: a Poisson law for those
-/// who think, a geometric one for those in other queues. Between both, half their harmonic mean.
+/// Returns the variance of the number ahead. For an unlimited number of customers it is the
+/// variance of a geometric distribution. For few customers it is at most the variance of the number
+/// elsewhere: Poisson for thinking customers, geometric for customers in other queues. Between both
+/// cases the function uses half of their harmonic mean.
 fn ahead_variance(network: &Network, solution: &Solution, centre: usize, ahead: f64) -> f64 {
     let geometric = |mean: f64| mean * (1.0 + mean);
     let customers = network.population().iter().sum::<usize>() as f64;
@@ -314,7 +315,7 @@ fn ahead_variance(network: &Network, solution: &Solution, centre: usize, ahead: 
     if here + elsewhere > 0.0 { here * elsewhere / (here + elsewhere) } else { 0.0 }
 }
 
-/// Variance over squared mean of a law; ten for a tail so heavy that it has none.
+/// Returns variance over squared mean of a distribution, or ten for a tail without finite variance.
 fn spread_of(law: Law) -> f64 {
     match law {
         Law::Exponential => 1.0,

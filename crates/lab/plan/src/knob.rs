@@ -1,8 +1,8 @@
-//! One number of a model that can be turned.
+//! A number of a model that can be varied.
 
 use leasehold_lab_network::model::{ClassKind, Kind, Model, Origin, Quantity, Unit};
 
-/// Which number.
+/// The number to vary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Knob {
     /// Customers of a closed class.
@@ -22,11 +22,11 @@ pub enum Knob {
 }
 
 impl Knob {
-    /// Reads `population:CLASS`, `rate:CLASS`, `think:CLASS`, `servers:CENTRE`, `demand:CENTRE`,
+    /// Parses `population:CLASS`, `rate:CLASS`, `think:CLASS`, `servers:CENTRE`, `demand:CENTRE`,
     /// `term:CLASS` or `blocks:CLASS`.
     ///
     /// # Errors
-    /// What the text should look like.
+    /// The expected form of the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (what, name) = text.split_once(':').ok_or("needs the form WHAT:NAME")?;
         let name = name.to_owned();
@@ -44,7 +44,7 @@ impl Knob {
         }
     }
 
-    /// What the number is, for an axis.
+    /// Returns the name of the number, for an axis.
     #[must_use]
     pub fn label(&self) -> String {
         match self {
@@ -60,7 +60,7 @@ impl Knob {
 
     /// The model with this number at `value`.
     /// # Errors
-    /// What has no such number, or what the value breaks.
+    /// The model has no such number, or the value makes the model invalid.
     pub fn turn(&self, model: &Model, value: f64) -> Result<Model, String> {
         let mut model = model.clone();
         let done = match self {
@@ -116,7 +116,7 @@ impl Knob {
     }
 }
 
-/// Sets the number of servers; a centre with load-dependent rates gets as many times the speed.
+/// Sets the number of servers; the rates of a load-dependent centre are multiplied by it.
 fn turn_servers(model: &mut Model, name: &str, value: f64) -> bool {
     let Some(centre) = model.centres.iter_mut().find(|centre| centre.name == name) else {
         return false;
@@ -142,7 +142,7 @@ fn turn_servers(model: &mut Model, name: &str, value: f64) -> bool {
     }
 }
 
-/// The number of servers that a centre has; none for a delay.
+/// Returns the number of servers of a centre, or `None` for a delay.
 #[must_use]
 pub fn servers(kind: &Kind) -> Option<usize> {
     match kind {
@@ -152,10 +152,10 @@ pub fn servers(kind: &Kind) -> Option<usize> {
     }
 }
 
-/// The values of `FROM..TO` or `FROM..TO:STEP`, both ends included.
+/// Parses `FROM..TO` or `FROM..TO:STEP`, both ends included.
 ///
 /// # Errors
-/// What the text should look like.
+/// The expected form of the text.
 pub fn range(text: &str) -> Result<Vec<f64>, String> {
     let (ends, step) = text.split_once(':').unwrap_or((text, "1"));
     let (from, to) = ends.split_once("..").ok_or("needs the form FROM..TO or FROM..TO:STEP")?;
@@ -167,7 +167,7 @@ pub fn range(text: &str) -> Result<Vec<f64>, String> {
     }
     let mut values = Vec::new();
     let mut index = 0.0;
-    // Half a step of slack, for steps that are no binary fractions.
+    // Half a step of tolerance, for steps that are not binary fractions.
     while index <= count + 1e-9 {
         values.push(from + index * step);
         index += 1.0;

@@ -1,4 +1,4 @@
-//! What a person asks of a model, as pure code that the command line and the page share.
+//! Functions on models as pure code that the command line and the page share.
 //!
 //! | file | question |
 //! | --- | --- |
@@ -10,7 +10,8 @@
 //! | `view` | everything about one model at once: curve, bounds, knee, bars, slopes, verdict |
 //! | `verdict` | the largest load that holds, and it all in one sentence |
 //!
-//! There is no clock, thread or file here: whoever simulates hands in how replications advance.
+//! This crate has no clock, thread or file: a caller that simulates passes the function that
+//! advances replications.
 
 pub mod effective;
 pub mod knob;

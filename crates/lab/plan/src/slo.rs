@@ -2,20 +2,20 @@
 
 use leasehold_lab_des::Quantity;
 
-/// What must stay below a bound, in seconds.
+/// A bound on a response time, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slo {
-    /// Which response time.
+    /// The bounded response time.
     pub quantity: Quantity,
     /// The bound in seconds.
     pub bound: f64,
 }
 
 impl Slo {
-    /// Reads `mean < 20 ms`, `p50 < 1 s`, `p95 < 10 ms` or `p99 < 500 us`.
+    /// Parses `mean < 20 ms`, `p50 < 1 s`, `p95 < 10 ms` or `p99 < 500 us`.
     ///
     /// # Errors
-    /// What the text should look like.
+    /// The expected form of the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let form = "needs the form 'p95 < 10 ms', with mean, p50, p95 or p99 and us, ms or s";
         let (what, bound) = text.split_once('<').ok_or(form)?;
@@ -34,7 +34,7 @@ impl Slo {
         if number > 0.0 { Ok(Self { quantity, bound: number / divisor }) } else { Err(form.into()) }
     }
 
-    /// The share of requests that the bound is for; none for the mean.
+    /// Returns the share of requests within the bound, or `None` for the mean.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let shares = [
@@ -46,7 +46,7 @@ impl Slo {
         found.map(|(_, share)| share)
     }
 
-    /// The name of the bounded time.
+    /// Returns the name of the bounded time.
     #[must_use]
     pub fn name(&self) -> &'static str {
         let named = NAMES.iter().find(|(_, quantity)| *quantity == self.quantity);
@@ -62,7 +62,7 @@ const NAMES: [(&str, Quantity); 4] = [
     ("p99", Quantity::ResponseP99),
 ];
 
-/// A time with the unit that suits its size.
+/// Formats a time with a unit that suits its size.
 #[must_use]
 pub fn time(seconds: f64) -> String {
     let (value, unit) = if seconds >= 1.0 {

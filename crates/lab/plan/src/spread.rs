@@ -1,8 +1,9 @@
 //! Percentiles of a response time from the mean times at centres: an estimate.
 //!
-//! A request takes one of several ways, each a sum of steps; a step of several parts ends with the
-//! last of them. Steps are taken as independent, a way's sum as a gamma law with the right mean and
-//! variance. For one exponential server that is exact; elsewhere the simulator says how good it is.
+//! A request takes one of several routes, each a sum of steps; a step with several parts ends with
+//! its last part. Steps are assumed to be independent, and the sum of a route to have a gamma
+//! distribution with the right mean and variance. For one exponential server this is exact;
+//! elsewhere the simulator shows the error.
 
 /// The time of one part of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,17 +14,17 @@ pub struct Part {
     pub variance: f64,
 }
 
-/// One way of a request.
+/// One route of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
     /// The share of requests that take it.
     pub share: f64,
-    /// Its steps, each with the parts that go on at once.
+    /// Its steps, each with its concurrent parts.
     pub steps: Vec<Vec<Part>>,
 }
 
 impl Way {
-    /// Mean and variance of the sum.
+    /// Returns mean and variance of the sum.
     fn moments(&self) -> (f64, f64) {
         self.steps
             .iter()
@@ -32,8 +33,8 @@ impl Way {
     }
 }
 
-/// The last of parts that go on at once: their average mean, and as many of their average spreads
-/// above it as for exponential parts, for which it is exact.
+/// Returns the last of concurrent parts: their average mean, plus a multiple of their average
+/// spread that is exact for exponential parts.
 #[must_use]
 pub fn last_of(parts: &[Part]) -> Part {
     if let [part] = parts {
@@ -51,16 +52,16 @@ pub fn last_of(parts: &[Part]) -> Part {
     Part { mean: mean + above * libm::sqrt(variance), variance: variance * spread }
 }
 
-/// The mean over all ways.
+/// Returns the mean over all routes.
 #[must_use]
 pub fn mean(ways: &[Way]) -> f64 {
     ways.iter().map(|way| way.share * way.moments().0).sum()
 }
 
-/// Halvings of the interval that holds a percentile: to the last digits that anybody reads.
+/// The number of bisections for a percentile, enough for all relevant digits.
 const HALVINGS: usize = 40;
 
-/// The time that a share of all requests does not exceed.
+/// Returns the time that a share of all requests does not exceed.
 #[must_use]
 pub fn quantile(ways: &[Way], share: f64) -> f64 {
     let laws: Vec<(f64, f64, f64)> = ways
@@ -93,7 +94,7 @@ pub fn quantile(ways: &[Way], share: f64) -> f64 {
     high
 }
 
-/// The probability that a gamma law with this mean and variance is at most `time`.
+/// Returns the probability that a gamma variable with this mean and variance is at most `time`.
 fn gamma(mean: f64, variance: f64, time: f64) -> f64 {
     if variance <= 1e-12 * mean * mean {
         return if time >= mean { 1.0 } else { 0.0 };

@@ -1,7 +1,8 @@
-//! Systems from a few numbers.
+//! Built-in systems with a few parameters.
 //!
-//! A template is a list of dials and a way to make a model from them. The numbers behind the dials
-//! are assumed or from a seed, and the model says so; a measurement replaces them.
+//! A template is a list of dials and a function that makes a model from them. The numbers behind
+//! the dials are assumed or from a seed, and the model states the origin; a measurement replaces
+//! them.
 
 mod systems;
 
@@ -12,34 +13,34 @@ use std::collections::BTreeMap;
 /// One number of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Dial {
-    /// Its name in a command or a link.
+    /// Its name in commands and links.
     pub key: &'static str,
-    /// Its name for people.
+    /// Its display name.
     pub label: &'static str,
     /// Its unit; none for counts.
     pub unit: &'static str,
-    /// The least it can be.
+    /// The smallest value.
     pub least: f64,
-    /// The most.
+    /// The largest value.
     pub most: f64,
-    /// From one value to the next.
+    /// The distance of two values.
     pub step: f64,
-    /// Where it stands at first.
+    /// The initial value.
     pub value: f64,
-    /// Whether equal ways on a slider are equal factors.
+    /// True if the slider is logarithmic.
     pub logarithmic: bool,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub about: &'static str,
 }
 
 /// A kind of system.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Template {
-    /// Its name in a command or a link.
+    /// Its name in commands and links.
     pub key: &'static str,
-    /// Its name for people.
+    /// Its display name.
     pub title: &'static str,
-    /// What it is good for, in a sentence.
+    /// Its purpose, in a sentence.
     pub about: &'static str,
     /// Its numbers.
     pub dials: &'static [Dial],
@@ -61,16 +62,16 @@ impl Values<'_> {
     }
 }
 
-/// Every template.
+/// Returns every template.
 #[must_use]
 pub fn all() -> &'static [Template] {
     systems::ALL
 }
 
-/// A model from a template; dials that are not given stand where they stand at first.
+/// Builds a model from a template; missing dials have their initial value.
 ///
 /// # Errors
-/// No such template or dial, or a value beyond the ends of its dial.
+/// The template or a dial does not exist, or a value is outside of the range of its dial.
 pub fn build(key: &str, given: &BTreeMap<String, f64>) -> Result<Model, String> {
     let template = all().iter().find(|template| template.key == key).ok_or_else(|| {
         let names: Vec<&str> = all().iter().map(|template| template.key).collect();

@@ -1,29 +1,29 @@
-//! The answer in one sentence.
+//! The result in one sentence.
 
 use crate::slo::{Slo, time};
 use leasehold_lab_network::model::{Class, ClassKind};
 
-/// One resource as it is, and what one more of it carries.
+/// One resource, and the load that the system carries with one more of it.
 #[derive(Clone, Debug)]
 pub struct Upgrade {
     /// Its name.
     pub centre: String,
-    /// How busy it is, as a share.
+    /// Its utilisation.
     pub utilisation: f64,
     /// The largest load with one more of it.
     pub clients: u32,
 }
 
-/// What the sentence is made from.
+/// The inputs of the sentence.
 #[derive(Clone, Debug)]
 pub struct Verdict<'a> {
     /// The class whose customers are counted.
     pub class: &'a Class,
-    /// What must hold.
+    /// The service level.
     pub slo: Slo,
-    /// The largest load that was looked at.
+    /// The largest load that the search considers.
     pub most: u32,
-    /// The largest load under which it holds.
+    /// The largest load that keeps the service level.
     pub clients: u32,
     /// The bounded time under that load.
     pub reached: f64,
@@ -33,7 +33,7 @@ pub struct Verdict<'a> {
     pub upgrades: &'a [Upgrade],
 }
 
-/// What one and what several of a class' customers are called.
+/// Returns the singular and the plural name of a class' customers.
 #[must_use]
 pub const fn unit(class: &Class) -> (&'static str, &'static str) {
     match class.kind {
@@ -43,7 +43,8 @@ pub const fn unit(class: &Class) -> (&'static str, &'static str) {
 }
 
 impl Verdict<'_> {
-    /// How many clients the system carries, what limits it, what one more of each gives.
+    /// Returns a sentence with the number of clients that the system carries, its bottleneck, and
+    /// the gain of one more of each centre.
     #[must_use]
     pub fn sentence(&self) -> String {
         let (one, several) = unit(self.class);
@@ -77,11 +78,11 @@ impl Verdict<'_> {
     }
 }
 
-/// The largest load that holds, where `known` does: steps that double, then halves. `holds` is
-/// asked of loads up to `most`, and may fail.
+/// Returns the largest load that holds, where `known` holds: doubles the step, then bisects.
+/// `holds` is called with loads up to `most`, and may fail.
 ///
 /// # Errors
-/// What `holds` says.
+/// The error of `holds`.
 pub fn most<E>(
     known: u32,
     most: u32,
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_load_is_found_with_few_questions() {
+    fn the_largest_load_is_found_in_few_steps() {
         for limit in [0, 1, 2, 3, 7, 100, 999, 1000] {
             let mut asked = 0;
             let found = most(0, 1000, &mut |count| {

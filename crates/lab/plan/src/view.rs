@@ -1,8 +1,8 @@
-//! Everything that a person looks at, for one model, at once: the curve with bounds and knee, how
-//! busy each centre is, what a change of each demand gives, and the verdict in one sentence.
+//! All results for one model at once: the curve with bounds and knee, the utilisation of each
+//! centre, the effect of a change of each demand, and the verdict in one sentence.
 //!
-//! Quick answers stay within a screen's frame: what is small is solved exactly, the rest by
-//! Bard-Schweitzer. Thorough ones are exact wherever memory allows.
+//! A quick computation takes less than the time of a screen frame: small models are solved exactly,
+//! others by Bard-Schweitzer. A thorough computation is exact if memory permits.
 
 use crate::effective::{self, Answer};
 use crate::knob::{self, Knob};
@@ -16,7 +16,7 @@ use leasehold_lab_network::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How much work an answer may take.
+/// The permitted work for a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Within a frame.
@@ -25,45 +25,45 @@ pub enum Effort {
     Thorough,
 }
 
-/// What is asked.
+/// The input of a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// The class whose customers are counted and timed; the first closed one when absent.
+    /// The class whose customers are counted and timed; the first closed class when absent.
     pub class: Option<usize>,
-    /// What must hold.
+    /// The service level.
     pub slo: Slo,
-    /// How much work the answer may take.
+    /// The permitted work.
     pub effort: Effort,
 }
 
-/// The answer.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
-    /// The sentence on top.
+    /// The verdict.
     pub verdict: String,
-    /// The largest load under which the service level holds.
+    /// The largest load that keeps the service level.
     pub clients: u32,
-    /// How it was found, in words.
+    /// The method, in words.
     pub method: &'static str,
-    /// What is estimated or left out.
+    /// Notes on estimates and omissions.
     pub notes: Vec<String>,
-    /// The class that is counted.
+    /// The counted class.
     pub class: usize,
-    /// What its customers are called.
+    /// The name of its customers.
     pub unit: &'static str,
     /// Its load in the model.
     pub load: f64,
     /// The centre that limits the system.
     pub bottleneck: Option<String>,
-    /// By class.
+    /// The classes.
     pub classes: Vec<ClassView>,
-    /// By centre.
+    /// The centres.
     pub centres: Vec<CentreView>,
-    /// Against the load.
+    /// The curve over the load.
     pub curve: Vec<CurvePoint>,
     /// The load beyond which some customers must wait.
     pub knee: Option<f64>,
-    /// What halving each demand and what one more of each centre gives; the busiest first.
+    /// The effect of a halved demand and of one more of each centre; busiest first.
     pub sensitivity: Vec<Slope>,
 }
 
@@ -86,9 +86,9 @@ pub struct Times {
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// 95 of 100 are at most this.
+    /// 95 of 100 requests take at most this time.
     pub p95: f64,
-    /// 99 of 100 are at most this.
+    /// 99 of 100 requests take at most this time.
     pub p99: f64,
 }
 
@@ -103,7 +103,7 @@ pub struct CentreView {
     pub queue: Vec<f64>,
 }
 
-/// One load.
+/// The results for one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct CurvePoint {
     /// Customers, or arrivals a second.
@@ -113,53 +113,54 @@ pub struct CurvePoint {
     /// Seconds.
     #[serde(flatten)]
     pub times: Times,
-    /// The mean response is not below this, where a bound is known.
+    /// The lower bound of the mean response time, if known.
     pub response_least: Option<f64>,
-    /// And not above this, where a bound is known.
+    /// The upper bound of the mean response time, if known.
     pub response_most: Option<f64>,
-    /// The throughput is not above this.
+    /// The upper bound of the throughput.
     pub throughput_most: f64,
-    /// And not below this, where a bound is known.
+    /// The lower bound of the throughput, if known.
     pub throughput_least: Option<f64>,
 }
 
-/// What a change of one centre, or of all of one kind, gives.
+/// The effect of a change of one centre, or of all centres of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slope {
-    /// The centre, or what the names of several have in common.
+    /// The centre, or the common part of the names of several.
     pub name: String,
-    /// How many centres that is.
+    /// The number of centres.
     pub centres: usize,
-    /// How busy, as a share.
+    /// The utilisation.
     pub utilisation: f64,
-    /// How busy under the largest load that keeps the service level.
+    /// The utilisation under the largest load that keeps the service level.
     pub utilisation_then: f64,
-    /// The bounded time when its demand is halved.
+    /// The bounded time with half of its demand.
     pub halved_response: f64,
-    /// The throughput then.
+    /// The throughput with half of its demand.
     pub halved_throughput: f64,
-    /// The largest load then.
+    /// The largest load with half of its demand.
     pub halved_clients: u32,
     /// The largest load with one more of it; none for a delay.
     pub more_clients: Option<u32>,
 }
 
-/// Loads that a curve has at most.
+/// The largest number of loads in a curve.
 const POINTS: usize = 48;
 
-/// The largest load that a verdict looks at.
+/// The largest load that a verdict considers.
 const MOST: u32 = 100_000;
 
-/// Steps that one quick solution may take: with the two hundred of a view, a few milliseconds.
+/// The largest number of steps of one quick solution: with the two hundred solutions of a view, a
+/// few milliseconds.
 const QUICK_STEPS: f64 = 60_000.0;
 
-/// Steps that a thorough one may take.
+/// The largest number of steps of a thorough solution.
 const THOROUGH_STEPS: f64 = 2e8;
 
-/// Answers.
+/// Computes the results.
 ///
 /// # Errors
-/// Why the model has no answer: open classes that ask for too much, a class that asks for nothing.
+/// The model has no solution: open classes beyond the capacity, or a class without demand.
 pub fn view(model: &Model, question: &Question) -> Result<View, String> {
     let closed = |class: &leasehold_lab_network::model::Class| {
         matches!(class.kind, ClassKind::Closed { .. })
@@ -272,7 +273,8 @@ impl Viewer<'_> {
         times(&answer.ways[class])
     }
 
-    /// The time that the service level bounds; for ever where open classes ask for too much.
+    /// Returns the time that the service level bounds; infinite if open classes exceed the
+    /// capacity.
     fn bounded(&self, model: &Model) -> Result<f64, SolveError> {
         let answer = match self.answer(model) {
             Ok(answer) => answer,
@@ -286,7 +288,7 @@ impl Viewer<'_> {
             .map_or_else(|| spread::mean(ways), |share| spread::quantile(ways, share)))
     }
 
-    /// The largest load under which the service level holds, at least `known`.
+    /// Returns the largest load that keeps the service level, at least `known`.
     fn most_clients(&self, model: &Model, known: u32) -> Result<u32, SolveError> {
         most(known, MOST, &mut |count| {
             Ok(self.bounded(&self.loaded(model, f64::from(count)))? < self.slo.bound)
@@ -313,7 +315,7 @@ impl Viewer<'_> {
             let model = self.loaded(self.model, load);
             match self.answer(&model) {
                 Ok(answer) => {
-                    // Parts that overlap are in no textbook's bounds.
+                    // The textbook bounds do not cover parts that overlap.
                     let is_plain = answer.overlap[self.class] == 0.0;
                     let balanced = bounds::bounds(&answer.network).ok().filter(|_| is_plain);
                     points.push(CurvePoint {
@@ -333,7 +335,7 @@ impl Viewer<'_> {
         Ok(points)
     }
 
-    /// Centres whose names differ by a number only are turned together.
+    /// Varies centres together whose names differ only by a number.
     fn sensitivity(
         &self,
         here: &Answer,
@@ -383,7 +385,7 @@ impl Viewer<'_> {
         Ok(slopes)
     }
 
-    /// The model with all demands at some centres turned.
+    /// Returns the model with all demands at some centres multiplied by a factor.
     fn turned(&self, members: &[usize], factor: f64) -> Model {
         let mut model = self.model.clone();
         for member in members {
@@ -397,7 +399,7 @@ impl Viewer<'_> {
     }
 }
 
-/// The name without the number at its end.
+/// Returns the name without the number at its end.
 fn stem(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end();
     if stem.is_empty() { name } else { stem }
@@ -433,7 +435,7 @@ fn centres(here: &Answer) -> Vec<CentreView> {
     .collect()
 }
 
-/// About how many steps an exact solution takes.
+/// Returns the approximate number of steps of an exact solution.
 fn steps(network: &Network) -> f64 {
     let classes = network.classes.len() as f64;
     let points: f64 = network.population().iter().map(|count| *count as f64 + 1.0).product();
@@ -448,7 +450,7 @@ fn steps(network: &Network) -> f64 {
     network.centres.iter().map(of).sum()
 }
 
-/// The same network with load-dependent centres as what they are when crowded, for approximations.
+/// Returns the same network with load-dependent centres at their full rate, for approximations.
 fn plain(network: &Network) -> Network {
     let mut network = network.clone();
     for centre in &mut network.centres {
@@ -461,15 +463,15 @@ fn plain(network: &Network) -> Network {
     network
 }
 
-/// What bounds one class, whatever the others do.
+/// The bounds of one class, independent of the other classes.
 struct Limits {
     /// Demand of a request without waiting.
     total: f64,
     /// Think time and demand of a closed class.
     cycle: Option<f64>,
-    /// Requests a second that the tightest centre can give.
+    /// Requests per second at the capacity of the tightest centre.
     cap: f64,
-    /// Whether the parts of a request follow each other.
+    /// True if the parts of a request do not overlap.
     is_plain: bool,
 }
 
@@ -518,7 +520,7 @@ impl Limits {
     }
 }
 
-/// The next number that ends an axis well.
+/// Returns the next round number for the end of an axis.
 fn nice(value: f64) -> f64 {
     let mut decade = 1.0;
     while decade * 10.0 < value && decade < 1e9 {
@@ -531,7 +533,7 @@ fn nice(value: f64) -> f64 {
         .unwrap_or(value)
 }
 
-/// Whole loads up to `most`, the model's own among them.
+/// Returns whole loads up to `most`, including the model's own load.
 fn whole_loads(most: f64, own: f64) -> Vec<f64> {
     let most = libm::floor(most);
     let count = most.min(POINTS as f64);

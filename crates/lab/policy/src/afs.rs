@@ -1,5 +1,5 @@
-//! Andrew: whole files (and whole directories) are cached under the server's promise to call back
-//! before they change; a changed file goes to the server at close.
+//! Andrew: clients cache whole files (and whole directories) under the server's promise of a
+//! call-back before a change; a client sends a changed file to the server at close.
 
 use crate::Policy;
 use crate::trace::{Action, Event};
@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default)]
 struct Client {
     blocks: Blocks,
-    /// Files whose contents are here, and files the server promised to call back for.
+    /// Files with cached contents, and files with a call-back promise.
     contents: BTreeSet<usize>,
     promised: BTreeSet<usize>,
 }
 
-/// The policy's machine; the server's promises are the union of its clients'.
+/// The state machine of the policy; the server's promises are the union of its clients' promises.
 #[derive(Clone, Debug)]
 pub(crate) struct Afs {
     clients: Vec<Client>,
@@ -25,7 +25,7 @@ impl Afs {
         Self { clients: vec![Client::default(); clients] }
     }
 
-    /// A file has changed: everybody else's promise is broken.
+    /// Breaks the promises of all other clients for a changed file.
     fn break_promises(&mut self, world: &mut World, client: usize, file: usize) {
         for (other, holder) in self.clients.iter_mut().enumerate() {
             if other != client && holder.promised.remove(&file) {
@@ -35,7 +35,7 @@ impl Afs {
         }
     }
 
-    /// Makes sure that a whole file or directory is here.
+    /// Fetches a whole file or directory unless it is cached.
     fn have(&mut self, world: &mut World, client: usize, file: usize) {
         let holder = &mut self.clients[client];
         if !(holder.promised.contains(&file) && holder.contents.contains(&file)) {
@@ -46,7 +46,7 @@ impl Afs {
         }
     }
 
-    /// Names are found in directories that are cached like files.
+    /// Resolves names in directories, which are cached like files.
     fn resolve(&mut self, world: &mut World, client: usize, file: usize) {
         let directory = world.directories[file];
         if directory != file {
@@ -61,12 +61,12 @@ impl Afs {
         self.break_promises(world, client, directory);
     }
 
-    /// Sends a changed file whole.
+    /// Stores a whole changed file at the server.
     fn store(&mut self, world: &mut World, client: usize, file: usize) {
         if !self.clients[client].blocks.is_dirty(file) {
             return;
         }
-        // One call stores the whole file; `push` would count one for each block.
+        // One call stores the whole file; `push` would count one call for each block.
         world.call(Call::Write);
         for (block, write) in self.clients[client].blocks.take_dirty(file) {
             world.store(block, write);
@@ -98,7 +98,8 @@ impl Policy for Afs {
                 let block = (file, block);
                 let holder = &mut self.clients[client];
                 let write = holder.blocks.get(block).unwrap_or_else(|| world.stored(block));
-                // The open fetched the file as it was then; what came later is not seen.
+                // The open fetched the contents of that time; the client does not see later
+                // changes.
                 if holder.blocks.get(block).is_none() {
                     holder.blocks.insert(block, write, false);
                 }
@@ -120,11 +121,11 @@ impl Policy for Afs {
                 self.clients[client].blocks.drop_file(file);
                 world.forget(file);
             }
-            // A directory is cached whole, with what is not in it.
+            // A directory is cached whole, including the absence of names.
             Action::List | Action::Probe => self.have(world, client, file),
             Action::Device => world.refuse(),
             Action::Crash => {
-                // The disk cache survives, the promises do not; open files are lost.
+                // The disk cache survives, but not the promises; open files are lost.
                 let holder = &mut self.clients[client];
                 world.lose(holder.blocks.crash());
                 world.clean_up(holder.promised.len());

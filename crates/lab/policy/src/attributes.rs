@@ -1,5 +1,5 @@
-//! Names and attributes as NFS caches them: trusted for a tenth of the file's age within limits,
-//! names for as long as their directory has not changed.
+//! Names and attributes in the cache of NFS: attributes are trusted for a tenth of the file's age
+//! within limits, names until their directory changes.
 
 use crate::world::{Call, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes {
     limits: (f64, f64),
-    /// By file: when they were fetched and the revision they told.
+    /// By file: the time of the fetch and the fetched revision.
     fetched: BTreeMap<usize, (f64, u64)>,
-    /// Files whose name is known.
+    /// Files with a cached name.
     names: BTreeSet<usize>,
     /// By directory: the revision that its names and its listing belong to.
     name_revision: BTreeMap<usize, u64>,
@@ -32,12 +32,12 @@ impl Attributes {
         *self = Self::new(self.limits);
     }
 
-    /// A reply carried the file's attributes.
+    /// Stores the file's attributes from a reply.
     pub(crate) fn refresh(&mut self, world: &World, file: usize) {
         self.fetched.insert(file, (world.now, world.revision(file)));
     }
 
-    /// Whether the attributes are still trusted.
+    /// Returns true if the attributes are still trusted.
     pub(crate) fn is_fresh(&self, world: &World, file: usize) -> bool {
         self.fetched.get(&file).is_some_and(|(at, _)| {
             let trusted = (world.age(file) / 10.0).clamp(self.limits.0, self.limits.1);
@@ -45,7 +45,7 @@ impl Attributes {
         })
     }
 
-    /// Fetched at this very moment.
+    /// Returns true if the attributes were fetched at this moment.
     pub(crate) fn is_new(&self, world: &World, file: usize) -> bool {
         self.fetched.get(&file).is_some_and(|(at, _)| *at >= world.now)
     }
@@ -62,12 +62,12 @@ impl Attributes {
         }
     }
 
-    /// The revision that the client believes the file to have.
+    /// Returns the revision in the client's cache.
     pub(crate) fn revision(&self, file: usize) -> u64 {
         self.fetched.get(&file).map_or(0, |(_, revision)| *revision)
     }
 
-    /// Drops what is known of a directory's names when the directory is known to have changed.
+    /// Drops the cached names of a directory if the cached attributes show a change.
     fn check_directory(&mut self, world: &World, directory: usize) {
         let seen = self.revision(directory);
         if self.name_revision.insert(directory, seen) != Some(seen) {
@@ -76,7 +76,8 @@ impl Attributes {
         }
     }
 
-    /// Finds a file by name. `names_hold` says that the directory cannot have changed unseen.
+    /// Finds a file by name. `names_hold` states that the client would detect a change of the
+    /// directory.
     pub(crate) fn resolve(&mut self, world: &mut World, file: usize, names_hold: bool) {
         let directory = world.directories[file];
         if directory == file {
@@ -87,7 +88,7 @@ impl Attributes {
         }
         self.check_directory(world, directory);
         if self.names.insert(file) {
-            // The reply brings the attributes of both.
+            // The reply contains the attributes of both.
             world.call(Call::Lookup);
             self.refresh(world, file);
             self.refresh(world, directory);
@@ -95,7 +96,7 @@ impl Attributes {
         }
     }
 
-    /// Creates a file: a look-up that finds nothing, then the creation.
+    /// Creates a file: a failed LOOKUP, then CREATE.
     pub(crate) fn create(&mut self, world: &mut World, file: usize) {
         if !self.names.contains(&file) {
             world.call(Call::Lookup);
@@ -112,7 +113,7 @@ impl Attributes {
         self.fetched.remove(&file);
     }
 
-    /// A call changes a directory; the client knows its own change from another's.
+    /// Changes a directory by a call; the client distinguishes its own change from others.
     fn change(&mut self, world: &mut World, file: usize) {
         let directory = world.directories[file];
         let unchanged = self.revision(directory) == world.revision(directory);
@@ -125,7 +126,7 @@ impl Attributes {
         }
     }
 
-    /// Lists a directory, from memory if it has not changed.
+    /// Lists a directory, from the cache if it has not changed.
     pub(crate) fn list(&mut self, world: &mut World, directory: usize) {
         self.trust(world, directory);
         self.check_directory(world, directory);

@@ -1,9 +1,9 @@
-//! Cache consistency policies as protocol machines on one workload trace.
+//! Cache consistency policies as state machines on one workload trace.
 //!
-//! Each policy hears the same file operations of the same clients and says which remote calls it
-//! would make and which data a reader would see. The answer is a [`Report`]: calls by procedure,
-//! load on the server, stale reads. Nothing here measures time; for queues and latency the counts
-//! become demands of a model.
+//! Each policy receives the same file operations of the same clients, and determines the remote
+//! calls that it would make and the data that a reader would see. The result is a [`Report`]: calls
+//! by procedure, load on the server, stale reads. This crate measures no time; for queues and
+//! latency the counts become demands of a model.
 //!
 //! | file | policy |
 //! | --- | --- |
@@ -29,7 +29,7 @@ pub use trace::{Action, Event, FileInfo, Trace, TraceError};
 pub use workload::{MabSize, mab, sharing};
 pub use world::{Call, Report, World};
 
-/// How caches are kept consistent.
+/// The cache consistency policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// NFS, close-to-open.
@@ -46,16 +46,16 @@ pub enum Kind {
     V,
 }
 
-/// Times that policies work with, in seconds.
+/// The times of the policies, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// A lease of Not Quite NFS.
     pub nqnfs_lease: f64,
     /// A lease of V.
     pub v_lease: f64,
-    /// How long a delayed write may wait at most.
+    /// The largest delay of a delayed write.
     pub write_delay: f64,
-    /// The least and the longest time that attributes are trusted.
+    /// The shortest and the longest time for which attributes are trusted.
     pub attributes: (f64, f64),
 }
 
@@ -66,12 +66,12 @@ impl Default for Terms {
     }
 }
 
-/// A policy's machine: clients and server in one.
+/// The state machine of a policy: clients and server together.
 trait Policy {
-    /// A client does something.
+    /// Performs an action of a client.
     fn act(&mut self, world: &mut World, event: &Event);
 
-    /// The update daemon's turn at one client: delayed writes go out.
+    /// Runs the update daemon at one client: sends delayed writes.
     fn sync(&mut self, world: &mut World, client: usize);
 }
 
@@ -80,7 +80,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Nfs, Self::Nqnfs, Self::Spritely, Self::Afs, Self::Rfs, Self::V];
 
-    /// The name that tables carry.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! NFS with close-to-open consistency: an open asks for the attributes and drops what is
-//! outdated, a close sends what was written, in between attributes are trusted for some time.
+//! NFS with close-to-open consistency: an open requests the attributes and drops outdated blocks, a
+//! close sends written data; between them attributes are trusted for some time.
 //!
-//! Like the client of 4.4BSD, it cannot tell its own writes from another's by the modification
-//! time, so a file that it has written is read anew after the next open.
+//! Like the client of 4.4BSD, it cannot distinguish its own writes from others by the modification
+//! time, so it rereads a file after its own writes at the next open.
 
 use crate::attributes::Attributes;
 use crate::trace::{Action, Event};
@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Client {
     attributes: Attributes,
     blocks: Blocks,
-    /// By file: the revision that its blocks belong to.
+    /// By file: the revision of its blocks.
     block_revision: BTreeMap<usize, u64>,
     written: BTreeSet<usize>,
 }
 
-/// The policy's machine. The server keeps nothing.
+/// The state machine of the policy. The server is stateless.
 #[derive(Clone, Debug)]
 pub(crate) struct Nfs {
     clients: Vec<Client>,
@@ -39,7 +39,7 @@ impl Nfs {
 }
 
 impl Client {
-    /// Drops the blocks of a file that the attributes say has changed.
+    /// Drops the blocks of a file if its attributes show a change.
     fn check_blocks(&mut self, file: usize) {
         let seen = self.attributes.revision(file);
         if self.block_revision.insert(file, seen) != Some(seen) && !self.blocks.is_dirty(file) {

@@ -1,8 +1,8 @@
 //! Not Quite NFS: a read lease lets a client use its cache, a write lease lets it delay writes.
 //!
-//! Leases ride on calls that are made anyway; only when none is due does a client ask for one
-//! alone. A conflict evicts the other holders, who send what they have written. Attributes age as
-//! in NFS, which is the variant of the paper's first table.
+//! Lease requests are piggybacked on other calls; a client sends a separate request only if no
+//! other call is due. A conflict recalls the leases of the other holders, which then send their
+//! written data. Attributes age as in NFS, which is the variant of the paper's first table.
 
 use crate::attributes::Attributes;
 use crate::trace::{Action, Event};
@@ -10,7 +10,7 @@ use crate::world::{Blocks, Call, World};
 use crate::{Policy, Terms};
 use std::collections::BTreeMap;
 
-/// What a client knows of a lease it was granted.
+/// A lease that a client holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     until: f64,
@@ -35,7 +35,7 @@ struct Record {
     holders: Vec<usize>,
 }
 
-/// The policy's machine.
+/// The state machine of the policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Nqnfs {
     clients: Vec<Client>,
@@ -59,7 +59,7 @@ impl Nqnfs {
         lease.is_some_and(|held| world.now < held.until && (held.write || !write))
     }
 
-    /// The server grants a lease, evicting holders in conflict with it.
+    /// Grants a lease at the server, and recalls conflicting leases.
     fn grant(&mut self, world: &mut World, client: usize, file: usize, write: bool) {
         let mut record = self.records.remove(&file).unwrap_or_default();
         if world.now >= record.until {
@@ -69,7 +69,7 @@ impl Nqnfs {
         if !alone && (record.write || write) && !record.shared_for_writing {
             record.shared_for_writing = true;
             for other in record.holders.drain(..).filter(|other| *other != client) {
-                // The notice, and the answer that all is sent.
+                // The recall, and the reply after all data is sent.
                 world.call(Call::Callback);
                 self.push(world, other, file);
                 self.clients[other].leases.remove(&file);
@@ -92,7 +92,7 @@ impl Nqnfs {
         }
     }
 
-    /// Makes sure of a lease; `riding` when a call goes to the server anyway.
+    /// Acquires a lease; `riding` if another call to the server is due.
     fn need(&mut self, world: &mut World, client: usize, file: usize, write: bool, riding: bool) {
         if !self.holds(world, client, file, write) {
             if !riding {
@@ -103,7 +103,7 @@ impl Nqnfs {
         }
     }
 
-    /// Sends what a client has written; its own writes do not outdate its cache.
+    /// Sends the written data of a client; its own writes do not invalidate its cache.
     fn push(&mut self, world: &mut World, client: usize, file: usize) {
         let holder = &mut self.clients[client];
         if let Some(revision) = holder.blocks.push(world, file) {
@@ -142,7 +142,7 @@ impl Nqnfs {
         }
     }
 
-    /// Leases that have run out at any client: what was written under them is sent.
+    /// Expires leases at all clients: they send data that was written under them.
     fn expire(&mut self, world: &mut World) {
         for client in 0..self.clients.len() {
             self.expire_at(world, client);
@@ -162,7 +162,7 @@ impl Nqnfs {
         }
     }
 
-    /// Fetches attributes that are no longer trusted; a read lease rides on the call.
+    /// Fetches attributes that are no longer trusted, with a piggybacked request for a read lease.
     fn trust(&mut self, world: &mut World, client: usize, file: usize) {
         if !self.clients[client].attributes.is_fresh(world, file) {
             self.clients[client].attributes.fetch(world, file);
@@ -220,7 +220,7 @@ impl Policy for Nqnfs {
             Action::Probe => world.call(Call::Lookup),
             Action::Device => world.refuse(),
             Action::Crash => {
-                // The server waits the leases out; nothing is sent.
+                // The server waits for the end of the leases; the delayed writes are lost.
                 world.lose(self.clients[client].blocks.crash());
                 self.clients[client].attributes.forget_all();
                 self.clients[client].leases.clear();

@@ -1,6 +1,6 @@
-//! RFS: system calls are carried out at the server, whole paths and all. Data that was read is
-//! cached and always right: a write goes through, and before it is answered the server tells all
-//! others to drop the file. Devices and pipes work, because they are opened at the server.
+//! RFS: the server executes the system calls, including whole paths. Cached data is always valid: a
+//! write is sent to the server, and before the reply the server invalidates the file at all other
+//! clients. Devices and pipes work, because they are opened at the server.
 
 use crate::Policy;
 use crate::trace::{Action, Event};
@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Client {
     blocks: Blocks,
     block_revision: BTreeMap<usize, u64>,
-    /// Openings that the server keeps for this client, writing ones apart.
+    /// Opens that the server records for this client, with write opens separate.
     open: BTreeMap<usize, u32>,
     writing: BTreeSet<usize>,
 }
 
-/// The policy's machine.
+/// The state machine of the policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Rfs {
     clients: Vec<Client>,
@@ -35,13 +35,13 @@ impl Rfs {
         if write {
             holder.writing.insert(file);
         }
-        // The version number tells whether what was cached before is still right.
+        // The version number shows if cached data is still valid.
         if holder.block_revision.insert(file, revision) != Some(revision) {
             holder.blocks.drop_file(file);
         }
     }
 
-    /// Nobody caches a file that another client writes.
+    /// Returns false if another client writes the file.
     fn may_cache(&self, client: usize, file: usize) -> bool {
         let others = self.clients.iter().enumerate().filter(|(other, _)| *other != client);
         others.into_iter().all(|(_, other)| !other.writing.contains(&file))
@@ -110,7 +110,7 @@ impl Policy for Rfs {
             Action::Probe => world.call(Call::Consistency),
             Action::List | Action::Device => world.call(Call::Other),
             Action::Crash => {
-                // The circuit breaks; the server closes what the client had open.
+                // The connection breaks; the server closes the client's open files.
                 world.clean_up(self.clients[client].open.len());
                 self.clients[client] = Client::default();
             }

@@ -1,5 +1,5 @@
-//! Spritely NFS: a client tells the server of each open and close; the server knows who reads and
-//! who writes, turns caches off while they conflict, and calls back whoever still holds writes.
+//! Spritely NFS: a client reports each open and close to the server. The server tracks readers and
+//! writers, disables caching during conflicts, and calls back the client with delayed writes.
 
 use crate::attributes::Attributes;
 use crate::trace::{Action, Event};
@@ -15,7 +15,7 @@ struct Client {
     uncached: BTreeSet<usize>,
 }
 
-/// What the server knows of one file: openings by client, and who wrote last.
+/// The server's record of one file: opens by client, and the last writer.
 #[derive(Clone, Debug, Default)]
 struct Openings {
     readers: BTreeMap<usize, u32>,
@@ -23,7 +23,7 @@ struct Openings {
     last_writer: Option<usize>,
 }
 
-/// The policy's machine.
+/// The state machine of the policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Spritely {
     clients: Vec<Client>,
@@ -90,7 +90,7 @@ impl Spritely {
     fn close(&mut self, world: &mut World, client: usize, file: usize) {
         world.call(Call::Consistency);
         if let Some(openings) = self.files.get_mut(&file) {
-            // A program that wrote closes its writing, else its reading.
+            // A program that wrote closes its write open, otherwise its read open.
             let side = if openings.writers.contains_key(&client) {
                 &mut openings.writers
             } else {

@@ -1,73 +1,73 @@
-//! A workload trace: what the programs of several clients do to files, with times.
+//! A workload trace: the timed file operations of the programs on several clients.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// A directory or file that a trace names; directory 0 is the root.
+/// A directory or file in a trace; directory 0 is the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInfo {
-    /// The directory that holds it.
+    /// The parent directory.
     pub directory: usize,
-    /// Whether it is there when the trace begins.
+    /// True if it exists when the trace begins.
     pub exists: bool,
 }
 
-/// What a program does. A block is 8 KiB.
+/// An operation of a program. A block is 8 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Opens a file.
     Open {
-        /// To write.
+        /// True for writing.
         write: bool,
     },
-    /// Creates a file, or empties it, and opens it to write.
+    /// Creates or truncates a file, and opens it for writing.
     Create,
     /// Closes a file.
     Close,
     /// Reads a block.
     Read {
-        /// Which one.
+        /// The index of the block.
         block: u32,
     },
     /// Writes a block or a part of one.
     Write {
-        /// Which one.
+        /// The index of the block.
         block: u32,
-        /// All of it.
+        /// True if the whole block is written.
         whole: bool,
     },
-    /// Asks for a file's attributes.
+    /// Requests a file's attributes.
     Stat,
     /// Removes a file.
     Remove,
     /// Lists a directory.
     List,
-    /// Looks for a name that a directory does not have.
+    /// Looks up a name that does not exist.
     Probe,
-    /// Reads from or writes to a device or pipe of the server's.
+    /// Reads from or writes to a device or pipe at the server.
     Device,
-    /// The client crashes and comes back with nothing.
+    /// The client crashes and restarts with empty memory.
     Crash,
 }
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Seconds from the start; never less than the event before.
+    /// Seconds from the start, in ascending order.
     pub at: f64,
-    /// Whose program.
+    /// The client of the program.
     pub client: usize,
-    /// Which file.
+    /// The file.
     pub file: usize,
-    /// What is done.
+    /// The operation.
     pub action: Action,
 }
 
 /// A workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
     /// The files.
     pub files: Vec<FileInfo>,
@@ -75,7 +75,7 @@ pub struct Trace {
     pub events: Vec<Event>,
 }
 
-/// Why a trace is refused.
+/// The reason for which a trace is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError(String);
 
@@ -91,7 +91,7 @@ impl Trace {
     /// Reads a trace from JSON.
     ///
     /// # Errors
-    /// Text that is no trace, or a trace whose times fall or that names what it does not have.
+    /// The text is not a trace, its times descend, or it refers to a missing file or client.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let trace: Self =
             serde_json::from_str(text).map_err(|error| TraceError(error.to_string()))?;

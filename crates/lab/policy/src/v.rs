@@ -1,4 +1,4 @@
-//! V with leases (Gray, Cheriton 1989): a read lease on each file used, writes go through and
+//! V with leases (Gray, Cheriton 1989): a read lease on each used file; writes go to the server and
 //! wait for the approval of the other holders. One call extends all leases of a client.
 
 use crate::trace::{Action, Event};
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 struct Client {
     blocks: Blocks,
-    /// By file: the end of its lease and the revision that the cache belongs to.
+    /// By file: the end of its lease and the revision of the cached data.
     leases: BTreeMap<usize, (f64, u64)>,
 }
 
-/// The policy's machine.
+/// The state machine of the policy.
 #[derive(Clone, Debug)]
 pub(crate) struct V {
     clients: Vec<Client>,
@@ -29,7 +29,7 @@ impl V {
         self.clients[client].leases.get(&file).is_some_and(|(until, _)| world.now < *until)
     }
 
-    /// A reply grants or extends a lease; what is outdated is dropped.
+    /// Grants or extends a lease with a reply, and drops outdated data.
     fn grant(&mut self, world: &World, client: usize, file: usize) {
         let revision = world.revision(file);
         let holder = &mut self.clients[client];
@@ -39,7 +39,7 @@ impl V {
         }
     }
 
-    /// Makes sure of a lease on a file or directory, extending all others with it.
+    /// Acquires a lease on a file or directory, and extends all other leases in the same call.
     fn need(&mut self, world: &mut World, client: usize, file: usize) {
         if self.is_held(world, client, file) {
             return;
@@ -53,7 +53,8 @@ impl V {
         }
     }
 
-    /// Before a file changes, every other holder approves and gives its lease up.
+    /// Requests the approval of every other holder, which gives up its lease, before a file
+    /// changes.
     fn approve(&mut self, world: &mut World, client: usize, file: usize) {
         for other in 0..self.clients.len() {
             if other != client && self.is_held(world, other, file) {
@@ -106,7 +107,7 @@ impl Policy for V {
                 let block = (file, block);
                 world.call(Call::Write);
                 self.approve(world, client, file);
-                // The reply grants a lease, and what was cached before may be outdated.
+                // The reply grants a lease, and earlier cached data may be outdated.
                 self.grant(world, client, file);
                 let write = world.write(block);
                 let revision = world.store(block, write);

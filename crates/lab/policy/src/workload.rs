@@ -1,24 +1,25 @@
 //! Workloads: one like the Modified Andrew Benchmark, and one of random sharing.
 //!
-//! The original scripts are not at hand, so the first is built from their description (five
-//! directories, seventy files of 200 KB in all, compiled and archived) and sized so that plain NFS
-//! makes about the calls that the paper counted. What other policies make of it is then theirs.
+//! The original scripts are not available, so the first workload follows their description (five
+//! directories, seventy files of 200 KB in total, compiled and archived), with sizes for which
+//! plain NFS makes about the calls that the paper counted. The counts of the other policies are not
+//! fitted.
 
 use crate::trace::{Action, Event, FileInfo, Trace};
 use leasehold_base::random::Random;
 
-/// What the benchmark's description leaves open.
+/// The parameters that the benchmark's description leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MabSize {
     /// Sources that are compiled, out of the seventy files.
     pub sources: usize,
-    /// Headers that each of them includes.
+    /// Headers that each source includes.
     pub headers: usize,
-    /// Places where a header is looked for in vain, for each source.
+    /// Failed lookups of headers for each source.
     pub probes: usize,
     /// Blocks of each object file.
     pub object_blocks: u32,
-    /// Programs that a compilation runs from the remote file system.
+    /// Programs from the remote file system that a compilation runs.
     pub programs: usize,
     /// Blocks of each program.
     pub program_blocks: u32,
@@ -54,7 +55,7 @@ impl Writer {
         self.trace.files.len() - 1
     }
 
-    /// Adds an operation and lets the program compute for a while.
+    /// Adds an operation, followed by a time of computation.
     fn act(&mut self, file: usize, action: Action, seconds: f64) {
         self.trace.events.push(Event { at: self.now, client: self.client, file, action });
         self.now += seconds;
@@ -71,14 +72,14 @@ impl Writer {
     fn write_whole(&mut self, file: usize, blocks: u32, seconds: f64) {
         self.act(file, Action::Create, 0.001);
         for block in 0..blocks {
-            // The last block is rarely full.
+            // The last block is usually partial.
             self.act(file, Action::Write { block, whole: block + 1 < blocks }, 0.001);
         }
         self.act(file, Action::Close, seconds);
     }
 }
 
-/// A workload like the Modified Andrew Benchmark, by one client.
+/// Returns a workload like the Modified Andrew Benchmark, by one client.
 #[must_use]
 pub fn mab(size: MabSize) -> Trace {
     let mut w = Writer { trace: Trace { clients: 1, ..Trace::default() }, now: 0.0, client: 0 };
@@ -141,7 +142,7 @@ fn compile(
         for header in 0..size.headers {
             w.read_whole(files[files.len() - 1 - header], 1, 0.05);
         }
-        // The assembler's output is stripped into the object and removed.
+        // The assembler's output is stripped into the object file and removed.
         let raw = w.file(directories[0], false);
         w.write_whole(raw, size.object_blocks, 1.0);
         w.read_whole(raw, size.object_blocks, 0.2);
@@ -172,8 +173,8 @@ fn compile(
     }
 }
 
-/// Random work of several clients on a few shared files: opens, reads, writes, closes, with
-/// crashes and device operations now and then.
+/// Returns random operations of several clients on a few shared files: opens, reads, writes,
+/// closes, with occasional crashes and device operations.
 #[must_use]
 pub fn sharing(clients: usize, files: usize, events: usize, seed: u64) -> Trace {
     let mut random = Random::from_seed(seed);

@@ -1,10 +1,10 @@
-//! What is true, and what is counted.
+//! The true state of files, and the counters.
 
 use crate::trace::Trace;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Kinds of remote call, as the columns of the paper's table.
+/// Kinds of remote calls, the columns of the paper's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
@@ -18,9 +18,9 @@ pub enum Call {
     Lookup,
     /// Create, remove, list and the like.
     Other,
-    /// Lease, open, close: calls made for consistency alone.
+    /// Lease, open, close: calls for consistency alone.
     Consistency,
-    /// A call from the server to a client, or its answer where that is a call.
+    /// A call from the server to a client, or its reply if the reply is a call.
     Callback,
 }
 
@@ -36,7 +36,7 @@ impl Call {
         Self::Callback,
     ];
 
-    /// Server work relative to a small call: a data block costs about as much as five.
+    /// Returns the server work relative to a small call: a data block costs about as much as five.
     const fn work(self) -> f64 {
         match self {
             Self::Getattr | Self::Lookup | Self::Other | Self::Consistency | Self::Callback => 1.0,
@@ -45,7 +45,7 @@ impl Call {
     }
 }
 
-/// What a policy did with a trace.
+/// The counts of a policy on a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Remote calls by kind, in the order of [`Call::ALL`].
@@ -54,26 +54,26 @@ pub struct Report {
     pub server_work: f64,
     /// Blocks that programs read.
     pub reads: u64,
-    /// Of these, how many were older than what some program had written before.
+    /// The number of reads that returned older data than an earlier write of any program.
     pub stale_reads: u64,
-    /// The longest time that outdated data was still read, in seconds.
+    /// The largest age of outdated data at a read, in seconds.
     pub stale_seconds_max: f64,
-    /// Blocks that were written by a program and lost in a client's crash.
+    /// Blocks that a program wrote and a client's crash lost.
     pub lost_blocks: u64,
-    /// Device operations that the policy cannot carry out.
+    /// Device operations that the policy cannot execute.
     pub refused: u64,
     /// Open files and cached blocks that the server cleaned up after a client's crash.
     pub cleaned_up: u64,
 }
 
 impl Report {
-    /// Remote calls of one kind.
+    /// Returns the remote calls of one kind.
     #[must_use]
     pub fn of(&self, call: Call) -> u64 {
         Call::ALL.iter().zip(&self.calls).find(|(kind, _)| **kind == call).map_or(0, |(_, n)| *n)
     }
 
-    /// All remote calls.
+    /// Returns all remote calls.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.calls.iter().sum()
@@ -83,16 +83,16 @@ impl Report {
 /// A block of a file.
 pub(crate) type Block = (usize, u32);
 
-/// The server's files, the latest writes wherever they are, and the counters.
+/// The server's files, the latest writes at any place, and the counters.
 #[derive(Clone, Debug)]
 pub struct World {
     pub(crate) now: f64,
     pub(crate) directories: Vec<usize>,
-    /// At the server, by file: the revision and when it changed.
+    /// At the server, by file: the revision and the time of the change.
     files: Vec<(u64, f64)>,
-    /// At the server, by block: the write it holds.
+    /// At the server, by block: the number of its write.
     stored: BTreeMap<Block, u64>,
-    /// Anywhere, by block: the latest write and when a program made it.
+    /// At any place, by block: the latest write and its time.
     latest: BTreeMap<Block, (u64, f64)>,
     clock: u64,
     report: Report,
@@ -103,7 +103,7 @@ impl World {
         Self {
             now: 0.0,
             directories: trace.files.iter().map(|file| file.directory).collect(),
-            // What is there from the start was last changed long ago.
+            // Initial files have an old time of change.
             files: vec![(0, -1e6); trace.files.len()],
             stored: BTreeMap::new(),
             latest: BTreeMap::new(),
@@ -122,42 +122,42 @@ impl World {
         self.report.server_work += call.work();
     }
 
-    /// The revision of a file at the server.
+    /// Returns the revision of a file at the server.
     pub(crate) fn revision(&self, file: usize) -> u64 {
         self.files[file].0
     }
 
-    /// Seconds since a file changed at the server.
+    /// Returns the seconds since a file changed at the server.
     pub(crate) fn age(&self, file: usize) -> f64 {
         self.now - self.files[file].1
     }
 
-    /// A file changes at the server; returns its new revision.
+    /// Changes a file at the server; returns its new revision.
     pub(crate) fn touch(&mut self, file: usize) -> u64 {
         self.clock += 1;
         self.files[file] = (self.clock, self.now);
         self.clock
     }
 
-    /// The write that a block holds at the server.
+    /// Returns the write in a block at the server.
     pub(crate) fn stored(&self, block: Block) -> u64 {
         self.stored.get(&block).copied().unwrap_or(0)
     }
 
-    /// A program writes a block, somewhere; returns the number of the write.
+    /// Records a program's write of a block; returns the number of the write.
     pub(crate) fn write(&mut self, block: Block) -> u64 {
         self.clock += 1;
         self.latest.insert(block, (self.clock, self.now));
         self.clock
     }
 
-    /// A write arrives at the server; returns the new revision of its file.
+    /// Stores a write at the server; returns the new revision of its file.
     pub(crate) fn store(&mut self, block: Block, write: u64) -> u64 {
         self.stored.insert(block, write);
         self.touch(block.0)
     }
 
-    /// A program reads a block and sees a write; older than the latest one is stale.
+    /// Records a program's read of a block; a write older than the latest one is stale.
     pub(crate) fn see(&mut self, block: Block, write: u64) {
         self.report.reads += 1;
         if let Some(&(latest, at)) = self.latest.get(&block)
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// Delayed writes that die with a client; nobody will ever see them.
+    /// Records delayed writes that a client's crash loses.
     pub(crate) fn lose(&mut self, blocks: impl IntoIterator<Item = Block>) {
         for block in blocks {
             self.report.lost_blocks += 1;
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// A file is emptied or removed: its blocks are gone for everybody.
+    /// Truncates or removes a file, and forgets its blocks.
     pub(crate) fn forget(&mut self, file: usize) {
         self.latest.retain(|block, _| block.0 != file);
         self.stored.retain(|block, _| block.0 != file);
@@ -194,7 +194,7 @@ impl World {
     }
 }
 
-/// Blocks that a client holds: the write each shows, and whether it is still to be sent.
+/// Blocks in a client's cache: the write in each, and a flag for unsent data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocks(BTreeMap<Block, Held>);
 
@@ -213,7 +213,7 @@ impl Blocks {
         self.0.insert(block, Held { write, dirty });
     }
 
-    /// Drops the blocks of a file, unsent ones too.
+    /// Drops the blocks of a file, including unsent ones.
     pub(crate) fn drop_file(&mut self, file: usize) {
         self.0.retain(|block, _| block.0 != file);
     }
@@ -239,12 +239,12 @@ impl Blocks {
         revision
     }
 
-    /// Whether any block of a file is here.
+    /// Returns true if any block of a file is cached.
     pub(crate) fn has(&self, file: usize) -> bool {
         self.0.range((file, 0)..=(file, u32::MAX)).next().is_some()
     }
 
-    /// The unsent blocks of a file, which count as sent from here on.
+    /// Returns the unsent blocks of a file, and marks them as sent.
     pub(crate) fn take_dirty(&mut self, file: usize) -> Vec<(Block, u64)> {
         let blocks = self.0.range_mut((file, 0)..=(file, u32::MAX));
         blocks
@@ -254,7 +254,7 @@ impl Blocks {
             .collect()
     }
 
-    /// Everything is gone, as after a crash; returns what was still to be sent.
+    /// Drops all blocks, as a crash does; returns the unsent ones.
     pub(crate) fn crash(&mut self) -> Vec<Block> {
         let all = core::mem::take(&mut self.0);
         all.into_iter().filter(|(_, held)| held.dirty).map(|(block, _)| block).collect()

@@ -1,4 +1,4 @@
-//! What each policy promises, on random sharing; and the paper's table on its benchmark.
+//! The guarantees of each policy on random sharing, and the paper's table on its benchmark.
 
 use leasehold_lab_policy::{
     Action, Call, Event, FileInfo, Kind, MabSize, Terms, Trace, mab, sharing,
@@ -13,7 +13,7 @@ fn strict_policies_never_read_stale_data_and_nfs_does() {
             let report = kind.run(&trace, Terms::default());
             match kind {
                 Kind::Nfs => nfs_stale += report.stale_reads,
-                // Andrew promises the latest file at open, not the latest write.
+                // Andrew guarantees the latest file at open, not the latest write.
                 Kind::Afs => {}
                 Kind::Nqnfs | Kind::Spritely | Kind::Rfs | Kind::V => {
                     assert_eq!(report.stale_reads, 0, "{} {seed}", kind.name());
@@ -33,7 +33,7 @@ fn only_rfs_opens_devices_and_write_through_loses_nothing() {
         match kind {
             Kind::Rfs | Kind::V => assert_eq!(report.lost_blocks, 0, "{}", kind.name()),
             Kind::Nfs | Kind::Afs => assert!(report.lost_blocks > 0, "{}", kind.name()),
-            // Files that are shared all the time are hardly ever cached for writing.
+            // Files that are shared continuously are rarely cached for writing.
             Kind::Nqnfs | Kind::Spritely => {}
         }
         let keeps_state = matches!(kind, Kind::Rfs | Kind::Spritely | Kind::Afs);
@@ -61,8 +61,8 @@ fn an_eviction_makes_the_writer_send_before_the_reader_sees() {
     };
     let report = Kind::Nqnfs.run(&trace, Terms::default());
     assert_eq!(report.of(Call::Read), 2);
-    // One when the reader is told of the writer and one when the writer is told of the reader
-    // would be two evictions; the first makes the file non-caching, so the second is not needed.
+    // A recall for the reader and another for the writer would be two; the first one makes the file
+    // non-cacheable, so the second is not necessary.
     assert_eq!(report.of(Call::Callback), 2);
     assert_eq!(report.of(Call::Write), 3);
     assert_eq!(report.stale_reads, 0);
@@ -86,8 +86,8 @@ fn a_read_a_second_renews_a_lease_once_a_term() {
     assert_eq!((report.of(Call::Read), report.of(Call::Consistency)), (1, 29));
 }
 
-/// The paper's counts of one run, and ours: shape, not digits. The benchmark was sized on plain
-/// NFS alone; what the other policies make of it is checked here.
+/// The paper's counts of one run and the simulated ones agree in shape, not in digits. The
+/// benchmark was fitted to plain NFS alone; this test checks the other policies.
 #[test]
 fn calls_of_the_benchmark_have_the_ratios_of_the_paper() {
     let table = leasehold_lab_oracles::seed_item("nqnfs-table1").expect("the table is there");
@@ -107,7 +107,8 @@ fn calls_of_the_benchmark_have_the_ratios_of_the_paper() {
         let theirs = paper_nqnfs[column] / paper_nfs[column];
         close("a column", ratio(nqnfs.of(call), nfs.of(call)), theirs, tolerance);
     }
-    // Open and close against leases: more than eight times as many calls for consistency alone.
+    // Open and close compared with leases: more than eight times as many calls for consistency
+    // alone.
     let ours = ratio(spritely.of(Call::Consistency), nqnfs.of(Call::Consistency));
     close("consistency", ours, paper("Spritely NFS")[5] / paper_nqnfs[5], 0.3);
     assert!(nqnfs.of(Call::Getattr) * 3 < nfs.of(Call::Getattr));

@@ -1,9 +1,9 @@
-//! The laboratory behind its page: a question comes in as JSON, an answer goes out as JSON.
+//! The laboratory behind its page: receives a question as JSON, returns a reply as JSON.
 //!
-//! The page runs this in workers, as WebAssembly: one worker answers at once, another simulates
-//! behind it and is thrown away when the question changes. So nothing here can be interrupted, and
-//! nothing has to be; what is known so far is told while a simulation runs. The same code answers
-//! natively, bit for bit, which is how the page's copy is tested.
+//! The page runs this crate in workers, as WebAssembly: one worker replies at once, another
+//! simulates in the background and is terminated when the question changes. So no computation here
+//! can be interrupted, and none needs to be; a simulation reports intermediate results. The same
+//! code gives the same bits natively, which is how the page's copy is tested.
 
 mod simulation;
 #[cfg(target_arch = "wasm32")]
@@ -21,13 +21,13 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 enum Ask {
-    /// Which templates there are.
+    /// The list of templates.
     Templates,
     /// The model of a template.
     Template { key: String, values: BTreeMap<String, f64> },
-    /// What is wrong with the text of a model.
+    /// The problems in the text of a model.
     Check { text: String },
-    /// Everything at once.
+    /// All results at once.
     View {
         text: String,
         slo: String,
@@ -35,14 +35,15 @@ enum Ask {
         #[serde(default)]
         thorough: bool,
     },
-    /// The model's own load, some others, and the largest under the service level, simulated.
+    /// Simulations of the model's own load, of some others, and of the largest load under the
+    /// service level.
     Simulate(simulation::Order),
 }
 
-/// Why there is no answer.
+/// The reasons for a missing result.
 #[derive(Clone, Debug, Serialize)]
 struct Wrong {
-    /// What is wrong, by place; the place is empty where none is known.
+    /// The problems by place; the place is empty if unknown.
     problems: Vec<(String, String)>,
 }
 
@@ -58,7 +59,7 @@ impl From<Vec<Problem>> for Wrong {
     }
 }
 
-/// Answers a question; `tell` hears what is known before the answer is complete.
+/// Replies to a question; `tell` receives intermediate results.
 #[must_use]
 pub fn answer(question: &str, tell: &mut dyn FnMut(&str)) -> String {
     let answered = serde_json::from_str(question)

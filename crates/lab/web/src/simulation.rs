@@ -1,4 +1,4 @@
-//! What is simulated behind the answers at once.
+//! Background simulations behind the immediate results.
 
 use crate::Wrong;
 use leasehold_lab_des::{Options, Outcome, Quantity, Study, in_turn};
@@ -9,7 +9,7 @@ use leasehold_lab_plan::verdict::most;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What the page wants simulated.
+/// The simulations that the page requests.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Order {
     text: String,
@@ -33,18 +33,18 @@ struct Point {
     throughput: Option<(f64, f64)>,
 }
 
-/// Everything that was simulated.
+/// All simulation results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Simulated {
     outcomes: Vec<Outcome>,
     points: Vec<Point>,
     /// The largest load under which the service level holds.
     clients: u32,
-    /// What the study of the model's own load lacks.
+    /// The shortfall of the study of the model's own load.
     shortfall: Option<String>,
 }
 
-/// The largest load that is looked for.
+/// The largest load that the search considers.
 const MOST: u32 = 100_000;
 
 pub(crate) fn run(order: &Order, tell: &mut dyn FnMut(&str)) -> Result<Simulated, Wrong> {
@@ -64,7 +64,8 @@ pub(crate) fn run(order: &Order, tell: &mut dyn FnMut(&str)) -> Result<Simulated
     let mut own = study(&model, options)?;
     let outcomes = own
         .run_watched(&in_turn, &mut |study| {
-            // A third of the way is the model's own load, a third the curve, a third the limit.
+            // A third of the progress is the model's own load, a third the curve, a third the
+            // limit.
             let done = (study.services() as f64 / all).min(1.0) / 3.0;
             let outcomes = study.outcomes();
             tell(&json!({ "done": done, "outcomes": outcomes }).to_string());

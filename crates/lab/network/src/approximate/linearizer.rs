@@ -1,13 +1,14 @@
-//! Linearizer (Chandy, Neuse 1982): rounds of estimating, at the full population and at each
-//! population with one customer less, how the shares of the classes at the centres move.
+//! Linearizer (Chandy, Neuse 1982): repeatedly estimates, at the full population and at each
+//! population with one customer less, the change of the classes' shares at the centres.
 
 use super::{Iteration, Table};
 use crate::{Network, Solution, SolveError};
 
-/// How often the shares are estimated anew; the published algorithm's number, more change little.
+/// The number of estimates of the shares, as in the published algorithm; more estimates change
+/// little.
 const ESTIMATES: usize = 2;
 
-/// Between estimates the queues need only be as good as the estimate they serve.
+/// Between estimates the queues need only the accuracy of the estimate.
 const ROUGH_TOLERANCE: f64 = 1e-5;
 
 /// Far below the error of the method itself.
@@ -16,6 +17,7 @@ const TOLERANCE: f64 = 1e-9;
 /// Solves a closed network by Linearizer.
 ///
 /// # Errors
+/// Open classes or load-dependent centres, which the method does not support.
 /// Open classes or load-dependent centres, which the method does not cover.
 pub fn linearizer(network: &Network) -> Result<Solution, SolveError> {
     let iteration = Iteration::new(network)?;
@@ -51,7 +53,8 @@ fn one_less(full: &[f64], class: usize) -> Vec<f64> {
     population
 }
 
-/// What an arriving customer of a class meets more, by centre, than Bard-Schweitzer guesses.
+/// Returns, by centre, the customers that an arriving customer of a class finds in addition to the
+/// assumption of Bard-Schweitzer.
 fn shift_at(population: &[f64], moves: &[Table]) -> Table {
     let mut shift = vec![vec![0.0; population.len()]; moves.first().map_or(0, Vec::len)];
     for (class, moves) in moves.iter().enumerate() {
@@ -63,7 +66,7 @@ fn shift_at(population: &[f64], moves: &[Table]) -> Table {
     shift
 }
 
-/// Sets the moves of one leaving class: its shares with one customer less against the whole.
+/// Sets the changes for one leaving class: its shares with one customer less against the whole.
 fn estimate(full: &[f64], leaving: usize, queues: &Table, less: &Table, moves: &mut Table) {
     let population = one_less(full, leaving);
     for (centre, row) in moves.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a model file, and where.
+//! The check of model files.
 
 use super::quantity::{Dimension, Quantity, Unit};
 use super::{
@@ -8,12 +8,12 @@ use super::{
 use core::fmt;
 use std::collections::BTreeSet;
 
-/// One thing that is wrong, and where.
+/// A problem in a model file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The place: a path into the file, or line and column.
     pub place: String,
-    /// What is wrong and what would be right.
+    /// The problem and the correction.
     pub what: String,
 }
 
@@ -120,7 +120,7 @@ impl Report {
 }
 
 impl Model {
-    /// Everything that is wrong with this model; empty when it can be solved and simulated.
+    /// Returns all problems of this model; empty if it can be solved and simulated.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
         let mut report = Report { place: String::new(), problems: Vec::new() };

@@ -1,21 +1,21 @@
-//! From the model file to the numbers that the solvers read.
+//! Conversion of the model file to the numbers that the solvers read.
 
 use super::{Centre, ClassKind, Demand, Discipline, Kind, Law, Model, Origin};
 use crate::ethernet::Ethernet;
 use crate::{self as solver, CentreKind, Network};
 
-/// Stations that an Ethernet's efficiency is worked out for when open classes set no bound; with
-/// a thousand it is within 0.02 % of its limit.
+/// The number of stations for an Ethernet's efficiency if open classes set no bound; with a
+/// thousand stations it is within 0.02 % of its limit.
 const ETHERNET_STATIONS: usize = 1_024;
 
 impl Demand {
-    /// The mean in seconds.
+    /// Returns the mean in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.unit.base(self.value)
     }
 
-    /// A mean in seconds that nobody measured.
+    /// Returns an assumed mean in seconds.
     #[must_use]
     pub const fn assumed_seconds(value: f64) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Demand {
 }
 
 impl Kind {
-    /// The relative rates of an Ethernet centre.
+    /// Returns the relative rates of an Ethernet centre.
     fn ethernet(&self) -> Option<Ethernet> {
         match self {
             Self::Ethernet { frame, bandwidth, slot } => Some(Ethernet {
@@ -43,8 +43,8 @@ impl Kind {
 }
 
 impl Model {
-    /// The product-form network of this model. What a solver leaves out is told by
-    /// [`Model::left_out`].
+    /// Returns the product-form network of this model. [`Model::left_out`] lists the properties
+    /// that a solver omits.
     #[must_use]
     pub fn network(&self) -> Network {
         let closed: usize = self
@@ -87,8 +87,8 @@ impl Model {
         Network { classes, centres }
     }
 
-    /// What the analytic solvers leave out of this model, in sentences; empty when the answer is
-    /// exact for the model as it stands.
+    /// Returns sentences on the properties of this model that the analytic solvers omit; empty if
+    /// the solution is exact for the model.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -146,7 +146,7 @@ impl Model {
 }
 
 impl Kind {
-    /// As the solvers read it; `stations` bounds how many can be present.
+    /// Converts a centre for the solvers; `stations` bounds the number of present customers.
     #[must_use]
     pub fn of_solver(&self, stations: usize) -> CentreKind {
         match self {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A number, its unit and where it is from.
+/// A number, its unit and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -12,23 +12,23 @@ pub struct Quantity {
     /// Its unit; a plain number when absent.
     #[serde(default, skip_serializing_if = "Unit::is_none")]
     pub unit: Unit,
-    /// Where it is from.
+    /// Its origin.
     pub from: Origin,
-    /// The source in words: which measurement, which page.
+    /// The source in words: the measurement, the page.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub r#where: String,
 }
 
-/// Where a number is from.
+/// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Nobody measured it.
+    /// The number is assumed.
     Assumed,
-    /// We measured it; `where` says when and on what.
+    /// The number is measured; `where` states date and system.
     Measured,
-    /// One of the seed texts has it; `where` says which and where.
+    /// The number is from a seed text; `where` states the text and the place.
     Seed,
 }
 
@@ -69,7 +69,7 @@ pub enum Unit {
     MegabitsPerSecond,
 }
 
-/// What a unit measures.
+/// The dimension of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dimension {
     /// A count or a share.
@@ -103,7 +103,7 @@ impl Unit {
         }
     }
 
-    /// A value of this unit in seconds, bytes, bits per second or per second.
+    /// Converts a value of this unit to seconds, bytes, bits per second or per second.
     pub(crate) fn base(self, value: f64) -> f64 {
         match self {
             Self::None | Self::Seconds | Self::PerSecond | Self::Bytes => value,
@@ -119,26 +119,26 @@ impl Unit {
 }
 
 impl Quantity {
-    /// The value in seconds, bytes, bits per second, per second, or as it is.
+    /// Returns the value in seconds, bytes, bits per second, per second, or as a plain number.
     #[must_use]
     pub fn base(&self) -> f64 {
         self.unit.base(self.value)
     }
 
-    /// A count; the check has seen that it is a whole number.
+    /// Returns a count; the check has ensured a whole number.
     #[must_use]
     pub fn count(&self) -> usize {
         whole(self.value)
     }
 
-    /// A number without unit that nobody measured.
+    /// Returns an assumed number without unit.
     #[must_use]
     pub const fn assumed(value: f64) -> Self {
         Self { value, unit: Unit::None, from: Origin::Assumed, r#where: String::new() }
     }
 }
 
-/// The whole number that a checked value is.
+/// Returns the whole number of a checked value.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; checked")]
 pub(crate) const fn whole(value: f64) -> usize {
     value as usize

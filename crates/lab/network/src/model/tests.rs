@@ -1,4 +1,4 @@
-//! Model files: what is read, what is refused and how that is said.
+//! Tests of model files: accepted files, rejected files and error messages.
 
 use super::*;
 use crate::{CentreKind, solve};
@@ -45,13 +45,13 @@ fn a_model_becomes_seconds_and_rates() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_models_are_read_back() {
     let model = Model::parse(DISKLESS).expect("well formed");
     assert_eq!(Model::parse(&model.to_json()).expect("our own text"), model);
 }
 
 #[test]
-fn errors_name_the_place_and_what_would_be_right() {
+fn errors_name_the_place_and_the_correction() {
     let wrong = |from: &str, to: &str| problems(&DISKLESS.replace(from, to));
     assert_eq!(
         wrong("\"kind\": \"queue\"", "\"kind\": \"cue\"")[0],

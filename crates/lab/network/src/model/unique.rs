@@ -1,4 +1,4 @@
-//! Maps in which a key that stands twice is an error, not the loss of what stood there first.
+//! Maps in which a duplicate key is an error and does not replace the first value.
 
 use core::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -26,7 +26,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Unique<T> {
     }
 }
 
-/// Reads a map whose keys differ.
+/// Reads a map without duplicate keys.
 pub(super) fn map<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -204,7 +204,7 @@ const WRITES: Dial = Dial {
 /// Bytes of headers around a packet's data.
 const HEADER: f64 = 66.0;
 
-/// Sizes of a request in packets and bytes on the wire.
+/// The size of a request in packets and bytes on the wire.
 struct Size {
     packets: f64,
     wire_bytes: f64,
@@ -218,7 +218,7 @@ impl Size {
         Self { packets, wire_bytes: kib * 1024.0 + (packets + 1.0) * HEADER, kib }
     }
 
-    /// Processor time in ms: a call, each packet, each copied KiB.
+    /// Returns the processor time in ms: for a call, each packet, each copied KiB.
     fn cpu_ms(&self) -> f64 {
         0.05 + 0.004 * (self.packets + 1.0) + 0.0005 * self.kib
     }
@@ -228,7 +228,7 @@ fn quantity(value: f64, unit: Unit, said: &str) -> Quantity {
     Quantity { value, unit, from: Origin::Assumed, r#where: said.into() }
 }
 
-/// Numbers as people write them: nine digits, not the noise of the last ones.
+/// Rounds numbers to nine digits, to remove rounding noise.
 fn tidy(value: f64) -> f64 {
     let mut scale = 1e9;
     while scale > 1.0 && value.abs() * scale > 1e9 {
@@ -284,7 +284,7 @@ fn model(title: &str, centres: Vec<Centre>, class: Class) -> Model {
 const LINK: &str = "a link of 1 Gbit/s, with headers";
 const CPU: &str = "50 us a call, 4 us a packet, 0.5 us a KiB";
 
-/// Time on a link of 1 Gbit/s.
+/// Returns the time on a link of 1 Gbit/s.
 fn link_ms(bytes: f64) -> f64 {
     bytes * 8.0 / 1e6
 }
@@ -316,8 +316,8 @@ fn server(values: &Values<'_>) -> Model {
     )
 }
 
-/// The numbers of the seed hold for a block of 4 KiB in packets of 1 KiB: five packets with the
-/// request. Half of the processor's time and a fifth of the network's go with the packets.
+/// The numbers of the seed apply to a block of 4 KiB in packets of 1 KiB: five packets with the
+/// request. Half of the processor's time and a fifth of the network's time belong to the packets.
 fn diskless(values: &Values<'_>) -> Model {
     let size = Size::of(values);
     let asked = 1.0 - values.at("hit");
@@ -390,7 +390,7 @@ fn nfsp(values: &Values<'_>) -> Model {
     model("NFSP: a block is striped over the I/O daemons", centres, class)
 }
 
-/// Popularity is even, so the share of hits is the share of the blocks that fit.
+/// Popularity is uniform, so the hit ratio is the share of the blocks that fit in the cache.
 fn leases(values: &Values<'_>) -> Model {
     const OBJECTS: f64 = 200.0;
     let size = Size::of(values);
