@@ -1,8 +1,8 @@
-# Appending goes to the end, and a file that must be new is new only once.
+# Appends go to the end of the file, and of several exclusive creates only one succeeds.
 for word in one two three; do echo "$word" >>log; done
 same "$(cat log)" $'one\ntwo\nthree'
 
-# Each line is opened, appended and closed by itself, so none is lost among two writers.
+# Each line is opened, appended and closed separately, so no line is lost between two writers.
 append() { for i in {1..50}; do echo "$1 $i" >>"$2"; done; }
 append a mixed
 append b mixed
@@ -17,7 +17,7 @@ remount
 refuse bash -c 'set -o noclobber; echo third >once'
 set +o noclobber
 
-# Of many that create the same name at once, one wins.
+# Of many concurrent creates of one name, exactly one succeeds.
 won=0 jobs=()
 for i in {1..8}; do
     bash -c 'set -o noclobber; : >race' &
@@ -27,6 +27,6 @@ for job in "${jobs[@]}"; do
     if wait "$job"; then won=$((won + 1)); fi
 done
 same "$won" 1 "winners"
-# A new file's times are times, not what the request for a new file carried.
+# A new file has real times, not the data of the create request.
 age=$(($(date +%s) - $(stat -c %Y race)))
 ((age >= -5 && age < 60)) || fail "a new file is $age s old"

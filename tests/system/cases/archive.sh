@@ -1,4 +1,4 @@
-# Trees are copied, packed and unpacked, and stay what they were.
+# Copied, packed and unpacked trees stay equal.
 source=/usr/include/linux
 cp -a "$source" copied
 diff -r --no-dereference "$source" copied

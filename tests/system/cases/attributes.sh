@@ -1,4 +1,4 @@
-# Modes, owners, times and sizes are what they were set to, before and after a new mount.
+# Modes, owners, times and sizes keep their values, before and after a remount.
 echo text >file
 for mode in 600 755 4755 2711 0 1777; do
     chmod "$mode" file
@@ -22,7 +22,7 @@ same "$(stat -c %y file)" "$(date -d '2020-01-01 00:00:00.123456 UTC' '+%F %T.%N
 remount
 same "$(stat -c '%a %u %g %X' file)" "644 1234 3456 1323785716" "after a new mount"
 
-# A change of the mode moves the change time alone.
+# A change of the mode changes only the change time.
 before=$(stat -c %Y file)
 chmod 600 file
 same "$(stat -c %Y file)" "$before" "modification time"

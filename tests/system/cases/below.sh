@@ -1,4 +1,5 @@
-# A file system is mounted below the export, which crosses: `one` is a file system of its own.
+# A file system is mounted below the export, which crosses mounts: `one` is a file system of its
+# own.
 ls -l one
 echo text >one/file
 same "$(cat one/file)" text
@@ -14,7 +15,7 @@ mv away one/away
 same "$(cat one/away)" moved
 [[ ! -e away ]] || fail "it was copied"
 
-# The administrator unmounts it and mounts it again: what is open is the same file.
+# The administrator unmounts it and mounts it again: an open file stays the same file.
 exec 3<>one/file
 sync
 ask unmount
@@ -27,7 +28,8 @@ exec 3>&-
 same "$(cat /run/first)" text
 same "$(cat one/file)" $'text\nmore'
 
-# While it is away, its place is shown, and then it is there again: the client need not mount anew.
+# While it is unmounted, its stub is visible; after it is mounted again, the client sees it without
+# a remount.
 ask unmount
 while is_asking; do sleep 0.1; done
 refuse cat one/file

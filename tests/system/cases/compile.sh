@@ -1,4 +1,5 @@
-# A small project is compiled, run from the mount, and compiled anew only where it changed.
+# A small project is compiled and run from the mount, and a second build compiles only the changed
+# part.
 mkdir -p project/part
 cd project
 for i in {1..8}; do

@@ -1,6 +1,6 @@
-# What is written is what lies on the server's disk and what is read back.
+# Written data is on the server's disk and is read back unchanged.
 head -c 64M /dev/urandom >data
-# Small writes at odd places, so that edges of pages and of requests are hit.
+# Small writes at odd offsets, to test the edges of pages and of requests.
 for offset in 1 4095 4097 32767 65535 1048575 1048577 33554431; do
     printf 'written at %d' "$offset" | dd of=data bs=1 seek="$offset" conv=notrunc status=none
 done

@@ -1,4 +1,5 @@
-# What a mount of another client has not written yet is read, and what is written here is read there.
+# Data that another client's mount has not flushed yet is readable here, and data written here is
+# readable there.
 mount_options=$mount_options,noac
 remount
 ask "make it dirty"

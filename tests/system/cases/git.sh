@@ -1,4 +1,4 @@
-# git keeps a repository there, clones it and finds no fault in it.
+# git creates a repository on the mount, clones it and finds no error in it.
 export HOME=/run GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.org
 export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.org
 git init -q -b main first

@@ -1,8 +1,8 @@
-# The server goes on as another program with the same sockets, again and again, while one program
-# writes and reads and another changes names. For them each time is a pause of less than a second,
-# and nothing is done twice.
+# The server hands its sockets over to another program repeatedly, while one program writes and
+# reads and another changes names. Each handover is a pause of less than a second for them, and no
+# call runs twice.
 
-# Says how long its longest pauses were, in milliseconds.
+# Prints its longest pauses, in milliseconds.
 change_always() {
     perl -MTime::HiRes=time -MIO::Handle -e '
         open my $file, ">>", "log" or die "log: $!";
@@ -10,7 +10,7 @@ change_always() {
         for (my $n = 0; -e "/exchange/request"; $n++) {
             syswrite $file, "line $n\n" or die "write: $!";
             $file->sync or die "sync: $!";
-            # Each works once: a copy of its call would fail.
+            # Each operation succeeds once: a retransmission that ran again would fail.
             mkdir "folder" or die "mkdir: $!";
             rename "folder", "other" or die "rename: $!";
             rmdir "other" or die "rmdir: $!";
@@ -24,7 +24,7 @@ change_always() {
         printf "%d ", $_ for @took[0 .. 3], $took[@took / 2];'
 }
 
-# Reads a file past the client cache.
+# Reads a file and bypasses the client cache.
 read_always() {
     while is_asking; do
         dd if=read of=/run/copy bs=64k iflag=direct status=none
@@ -47,7 +47,7 @@ for attempt in 1 2 3; do
     echo "pauses over 3 restarts: $longest, $second, $third ms; the next $fourth ms, half of all $median ms" |
         tee measured
     same "$(<log)" "$(seq -f 'line %g' 0 "$(</run/lines)")"
-    # A busy machine may stop everything now and then, for a while that is not ours.
+    # Other load on the machine may cause pauses that do not count.
     ((second >= 1000 || longest >= 5000)) || break
     ((attempt < 3)) || fail "pauses of $longest and $second ms"
 done

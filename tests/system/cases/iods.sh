@@ -1,7 +1,7 @@
-# Iods are killed at random and started again, some after a while, as programs write, sync and read
-# large files. None of them notices: no error, and every byte is what was written.
+# I/O daemons are killed at random and restarted, some after a pause, while programs write, sync and
+# read large files. The programs see no error, and every byte has its written value.
 
-# One file, written here and there and synced now and then, and its copy in memory.
+# One file with writes at random offsets and occasional syncs, and its copy in memory.
 write_always() {
     perl -e '
         use IO::Handle;
@@ -23,7 +23,7 @@ write_always() {
         close $_ or die "close: $!" for @files;'
 }
 
-# Small enough to need no iod, so that the machine outside sees it grow.
+# Small enough to need no I/O daemon, so that the host sees it grow.
 append_always() {
     local n
     for ((n = 0; ; n++)); do
@@ -33,7 +33,7 @@ append_always() {
     done
 }
 
-# A file that is open all the time, past the client's cache.
+# A file that stays open, read without the client's cache.
 read_always() {
     local rounds=0
     while is_asking; do

@@ -1,4 +1,4 @@
-# Sparse files and large offsets. Version 2 ends at 2 GiB.
+# Sparse files and large offsets. The limit of version 2 is 2 GiB.
 if ((version == 2)); then
     end=$((2**31 - 1))
     truncate -s "$end" big
@@ -21,7 +21,7 @@ same "$(stat -c %s big)" "$end" "size after a new mount"
 same "$(read_at $((end - 3)) 10)" end
 same "$(read_at $((2**30 - 2)) 4)" edge
 ((version == 2)) || same "$(read_at $((2**32 - 2)) 6)" border
-# What was never written reads as zeros and takes no space.
+# Unwritten ranges read as zeros and take no space.
 dd if=big bs=1M skip=100 count=8 status=none | cmp - <(head -c 8M /dev/zero)
 (($(du -k big | cut -f1) < 1024)) || fail "a sparse file takes $(du -k big)"
 

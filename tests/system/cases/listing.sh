@@ -1,4 +1,4 @@
-# A large folder is listed with each name exactly once, whatever happens between the parts.
+# A large folder is listed with each name exactly once, even if it changes between the parts.
 count=5000
 seq -f 'name-%05g-with-a-tail-that-makes-it-long' "$count" >/run/wanted
 mkdir many
@@ -10,7 +10,7 @@ remount
 same "$(names many | sort | cmp - /run/wanted && echo equal)" equal "names after a new mount"
 same "$(ls -l many | grep -c '^-rw')" "$count" "files with attributes"
 
-# Every second file goes while the listing goes on; the others come exactly once.
+# Every second file is removed during the listing; the others appear exactly once.
 perl -e '
     opendir my $dir, "many" or die;
     my (%seen, $at);

@@ -1,8 +1,8 @@
-# Two metaservers of one file system are mounted: what is made, written, renamed and removed at one is
-# so at the other; within the lazy windows, and at once where all are strict. This kernel keeps no
-# names and attributes of its own.
+# Two metaservers of one file system are mounted: changes at one are visible at the other, within
+# the lazy windows, and immediately if all are strict. The options disable the kernel's cache of
+# names and attributes.
 
-# Two windows of a second, and a moment for each that is asked.
+# Two windows of a second, and a reserve for each query.
 BOUND_MS=3000
 
 now_ms() {
@@ -10,8 +10,8 @@ now_ms() {
     echo "$((${now/[.,]/} / 1000))"
 }
 
-# Waits until a command succeeds, which it must if it begins so long after now. How long it then takes
-# does not count: the machine may be slow to answer.
+# Waits until a command succeeds; an attempt that begins within the bound must succeed. The duration
+# of the command does not count, because the machine may be slow.
 soon() {
     local from asked
     from=$(now_ms)
@@ -28,7 +28,7 @@ is_link_to() { [[ $(readlink "$1") == "$2" ]]; }
 has_mode() { [[ $(stat -c %a "$1") == "$2" ]]; }
 has_names() { [[ $(cd "$1" && echo *) == "$2" ]]; }
 
-# Everything at one, and a look from the other.
+# Makes all changes at one, and checks them at the other.
 change_at() {
     local one=$1 other=$2
     cp /run/content "$one/file"
@@ -36,7 +36,7 @@ change_at() {
     same "$(stat -c %i "$one/file")" "$(stat -c %i "$other/file")" "one file has two numbers"
     mkdir "$one/folder"
     soon test -d "$other/folder"
-    # The other renames what this one has made.
+    # The other renames a file that this one has made.
     mv "$other/file" "$other/folder/moved"
     soon is_gone "$one/file"
     soon cmp -s /run/content "$one/folder/moved"
@@ -64,7 +64,7 @@ change_at() {
     soon is_gone "$one/folder"
 }
 
-# Of two that make one name one does.
+# Of two creates of one name, one succeeds.
 make_at_both() {
     local n here there made
     for n in {1..8}; do

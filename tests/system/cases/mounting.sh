@@ -1,4 +1,4 @@
-# The mount lines of the guide: $fstab, $master and $map hold them, with this server's address.
+# The mount lines of the guide: $fstab, $master and $map contain them, with this server's address.
 
 fstab_mounts() {
     local where
@@ -18,7 +18,7 @@ autofs_mounts() {
     echo "$master" >/etc/auto.master
     echo "$map" >/etc/auto.leasehold
     mkdir -p "$place"
-    # The kernel knows the daemon by its group of processes.
+    # The kernel identifies the daemon by its process group.
     setsid automount --foreground --dont-check-daemon /etc/auto.master &
     for _ in {1..2400}; do
         [[ $(stat -f -c %T "$place") != autofs ]] || break

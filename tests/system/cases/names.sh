@@ -1,4 +1,4 @@
-# Names are given, changed and taken away.
+# Names are added, changed and removed.
 echo a >a
 mv a b
 [[ ! -e a && $(cat b) == a ]] || fail "rename"
@@ -41,7 +41,7 @@ ln -s "$target" long
 remount
 same "$(readlink long)" "$target" "a long target"
 
-# Any byte but a slash may stand in a name.
+# A name may contain any byte except a slash.
 odd=(' blank ' '-dash' $'new\nline' $'\xff\xfe' '*?["$' '..dots' 'back\slash' "$(printf 'n%.0s' {1..255})")
 mkdir odd
 for name in "${odd[@]}"; do echo "$name" >"odd/$name"; done

@@ -1,10 +1,11 @@
-# One metaserver of several is mounted, and the others are killed in turn and started again, as programs
-# here write, rename and remove what has its home here, and what has it at another. None of them
-# notices: no error, and all names and bytes are there in the end, here and at another.
-# `others` are the ports of two of them.
+# One metaserver of several is mounted. The others are killed in turn and restarted, while programs
+# here write, rename and remove objects that have their home here or at another metaserver. The
+# programs see no error, and all names and bytes are correct at the end, here and at another
+# metaserver. `others` contains the ports of two of them.
 
-# Does all that programs do with names and files in a folder, and the same to a copy in memory, while
-# the others are killed. Of each round some is left and some removed. $1/old1 and so on are there.
+# Performs all operations on names and files in a folder, and the same operations on a copy in
+# memory, while the others are killed. Each round leaves some objects and removes some. $1/old1 and
+# so on exist.
 work_always() {
     perl -e '
         use strict;
@@ -20,7 +21,7 @@ work_always() {
             close $file or die "close $path: $!";
         };
         my $round = 0;
-        # One may wait for what is away as long as that is killed again and again.
+        # One call may wait for an unreachable peer as long as the peer is killed repeatedly.
         while (-e "/exchange/request" || $round < 5) {
             $round++;
             my $gone = $round - 2;
@@ -52,7 +53,7 @@ mount_at() {
         "$mount_source" "$2"
 }
 
-# Within the windows all is here that is in the copy, and nothing else.
+# Within the windows all objects of the copy are visible here, and no others.
 is_as_the_copy() {
     local n
     for n in {1..50}; do

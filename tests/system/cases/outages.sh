@@ -1,7 +1,7 @@
-# The server is killed, or asked to end, and started again, again and again, while programs write,
-# read, rename and remove. None of them notices: no error, nothing lost, nothing done twice.
+# The server is killed, or asked to end, and restarted repeatedly, while programs write, read,
+# rename and remove. The programs see no error, no data is lost and no call runs twice.
 
-# One file, written here and there and synced now and then; and one without a name.
+# One file with writes at random offsets and occasional syncs; and one file without a name.
 write_always() {
     perl -e '
         use IO::Handle;
@@ -23,7 +23,7 @@ write_always() {
             $files[0]->sync or die "sync: $!" if $round % 4 == 0;
             select undef, undef, undef, 0.01;
         }
-        # What had no name is still the same.
+        # The files without a name are unchanged.
         sysseek $_, 0, 0 for @files;
         local $/;
         my ($named, $copy, $unnamed) = map { scalar readline $_ } @files;
@@ -41,7 +41,8 @@ append_always() {
     echo "$n" >/run/lines
 }
 
-# Names that come and go. Each command works once; a copy of its call would fail.
+# Names are added and removed. Each command succeeds once; a retransmission that ran again would
+# fail.
 rename_always() {
     local n
     for ((n = 0; ; n++)); do
@@ -63,15 +64,16 @@ rename_always() {
     echo "$n" >/run/rounds
 }
 
-# Runs a command that a server which was asked to end does once. One that was killed while a change
-# was on its way to the disk has not noted its reply: the copy meets what the first call did.
+# Runs a command that a gracefully stopped server executes once. A server that was killed while a
+# change was on its way to the disk has not recorded its reply: the retransmission finds the effect
+# of the first call.
 once() {
     "$@" 2>/run/complaint && return
     [[ $outage == kill ]] && grep -Eq 'File exists|No such file' /run/complaint ||
         fail "$* with $outage: $(</run/complaint)"
 }
 
-# A file that is open all the time, past the client's cache.
+# A file that stays open, read without the client's cache.
 read_always() {
     local rounds=0
     while is_asking; do

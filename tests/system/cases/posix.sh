@@ -1,5 +1,5 @@
-# What programs of others expect of a file system: all bytes of fsx are right, and what pjdfstest
-# fails is told. `tools` is the folder of both.
+# The expectations that foreign programs have of a file system: all bytes of fsx are right, and the
+# failures of pjdfstest are reported. `tools` is the folder of both.
 mkdir tried /run/kept
 cd tried
 for seed in 1 2 3; do
@@ -15,5 +15,5 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"], ["bin", "bin"]]
 END
 "$tools/pjdfstest" -c /run/pjdfstest.toml -p "$PWD" >/run/told || true
 sed -nE 's/^([^ ]+) +FAILED$/pjdfstest fails \1/p' /run/told
-# It came to its end.
+# The program ran to its end.
 grep '^Summary: ' /run/told

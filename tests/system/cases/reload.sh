@@ -1,5 +1,5 @@
-# The server takes over other rules under a mount that works: nobody notices, but by what the rules
-# say. The connection stays, and what is open stays open.
+# The server loads other rules under a working mount: only the effect of the rules is visible. The
+# connection stays, and open files stay open.
 connects() { awk '$1 == "xprt:" { print $5 }' /proc/self/mountstats; }
 mkdir load
 echo 0 >/run/count
@@ -19,7 +19,7 @@ before=$(connects)
     done
 ) &
 load=$!
-# Waits until the load has gone round so many times more.
+# Waits until the load has completed this number of further rounds.
 goes_on() {
     local from
     from=$(cat /run/count)
@@ -43,7 +43,7 @@ wait "$load"
 same "$(connects)" "$before" "how often the client connected"
 same "$(cat load/log | wc -l)" "$(cat /run/count)" "lines of the log"
 
-# Read only from now on, also for what is open.
+# Read-only from now on, also for open files.
 echo one >&3
 sync load/open
 ask "read only"
@@ -52,7 +52,7 @@ refuse touch load/new
 refuse dd if=/dev/zero of=load/one bs=1 count=1 conv=notrunc,fsync
 same "$(cat load/open)" one
 
-# Withdrawn from this client: not a byte more of it.
+# The export is withdrawn from this client: the server denies every further access.
 ask withdraw
 while is_asking; do sleep 0.02; done
 refuse ls load
@@ -60,7 +60,7 @@ refuse cat load/one
 refuse touch load/new
 refuse stat -f .
 
-# And given back, with the same handles.
+# The export is available again, with the same handles.
 ask "as before"
 while is_asking; do sleep 0.02; done
 same "$(cat load/open)" one

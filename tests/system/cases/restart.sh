@@ -1,6 +1,6 @@
-# The server is killed and started again under the mount: what was open stays open, and what was
-# written and not yet committed is written again.
-# With this option the client leaves it to the case when to commit.
+# The server is killed and restarted under the mount: open files stay open, and the client rewrites
+# written data without a COMMIT.
+# With this option the case decides the time of each COMMIT.
 mount_options+=,write=eager
 remount
 count() { awk -v name="$1:" '$1 == name { print $2 }' /proc/self/mountstats; }
@@ -11,14 +11,14 @@ exec 4>>held/log
 before=$(count WRITE)
 echo one >&4
 cd held/inner
-# In version 3 that has only begun, and counts when it is answered.
+# In version 3 the writes have only begun, and count after their replies.
 for i in {1..3000}; do
     ((version == 3 && $(count WRITE) == before)) || break
     sleep 0.02
 done
 
-# Has all that it wrote sent (sync_file_range) and nothing committed before it is told to (fsync).
-# One process does it all: whenever a descriptor of the file is closed, the client commits.
+# Sends all written data (sync_file_range) and commits none before the command (fsync). One process
+# does all writes, because the client commits whenever a descriptor of the file is closed.
 writes=$(count WRITE) commits=$(count COMMIT)
 head -c 8M /dev/urandom >/run/pending
 coproc writer {
@@ -38,7 +38,7 @@ job=$writer_PID
 read -r word <&"${writer[0]}"
 same "$word" written
 for i in {1..3000}; do
-    # Version 3 sends 1 MiB at a time; in version 2 nothing is pending after a reply.
+    # Version 3 sends 1 MiB at a time; in version 2 no data is pending after a reply.
     ((version == 3 && $(count WRITE) < writes + 8)) || break
     sleep 0.02
 done

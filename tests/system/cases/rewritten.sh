@@ -1,16 +1,17 @@
-# What was sent and not committed is lost by all iods when they are killed. The client is told so by
-# the verifier that COMMIT brings, and sends all of it again.
+# All I/O daemons lose uncommitted data when they are killed. The client detects the loss by the
+# verifier in the reply to COMMIT, and sends all the data again.
 
-# With this option the client leaves it to the case when to commit.
+# With this option the case decides the time of each COMMIT.
 mount_options+=,write=eager
 remount
 count() { awk -v name="$1:" '$1 == name { print $2 }' /proc/self/mountstats; }
-# The bytes that the server took by WRITE.
+# The bytes that the server has received by WRITE.
 sent() { awk '$1 == "bytes:" { print $7 }' /proc/self/mountstats; }
 size=$((8 << 20))
 head -c "$size" /dev/urandom >/run/pending
 before=$(sent) commits=$(count COMMIT)
-# One process does it all: whenever a descriptor of the file is closed, the client commits.
+# One process does all writes, because the client commits whenever a descriptor of the file is
+# closed.
 coproc writer {
     perl -e '
         open my $data, "<", "/run/pending" or die;

@@ -1,5 +1,5 @@
-# One of those who work on the same files at once, as exact as this kernel's client can be. The
-# lines before say where a Python is, where chance begins, and the port of whoever asks.
+# A participant that works on shared files with the strictest settings of this kernel's client. The
+# preceding lines name a Python interpreter, the seed, and the port of the requester.
 mount_options=$mount_options,noac,lookupcache=none
 remount
 "$python" /run/worker.py /mnt "$seed" 900000 "$port"

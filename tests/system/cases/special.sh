@@ -1,4 +1,4 @@
-# Pipes, devices and sockets are made and keep their kind.
+# Pipes, devices and sockets are created and keep their kind.
 mkfifo pipe
 echo through >pipe &
 same "$(cat pipe)" through "what came through a pipe"

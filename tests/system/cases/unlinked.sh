@@ -1,4 +1,4 @@
-# A file that is removed while it is open lives on until it is closed.
+# An open file that is removed stays usable until it is closed.
 echo start >file
 exec 3<>file
 rm file
@@ -9,14 +9,14 @@ exec 4<>/proc/self/fd/3
 echo again >&4
 same "$(cat /proc/self/fd/4)" again
 exec 3>&- 4>&-
-# The client's own name for such a file goes with the last close.
+# The client removes the silly name of the file at the last close.
 for i in {1..1200}; do
     [[ $(names) != "" ]] || break
     sleep 0.05
 done
 same "$(names)" "" "what is left"
 
-# The same for a file that another took the name of.
+# The same for a file that a rename replaced.
 echo old >old
 echo new >new
 exec 3<old

@@ -1,4 +1,5 @@
-# Users are told apart by the server: each owns what it makes and gets at no more than it may.
+# The server distinguishes users: each owns the objects it creates and has no further access than
+# permitted.
 mkdir -m 1777 open
 as_user 1001 sh -c 'umask 027; echo mine >open/file; mkdir -m 700 open/private; touch open/private/x'
 same "$(stat -c '%u %g %a' open/file)" "1001 1001 640" "owner and mode"
@@ -27,14 +28,14 @@ chgrp 2000 inherits
 as_user 1001 touch inherits/file
 same "$(stat -c '%u %g' inherits/file)" "1001 2000" "group of a set-group-id folder"
 
-# What was opened may be used, whatever the mode became.
+# An open descriptor stays usable after a change of the mode.
 as_user 1001 bash -euc '
     exec 3<open/file 4>open/written
     chmod 000 open/file open/written
     cat <&3 >/dev/null
     echo text >&4'
 same "$(cat open/written)" text "written by the owner of a file without mode bits"
-# A file may be born without permission to write, and be written by whoever made it.
+# A file may be created without write permission, and its creator may write to it.
 as_user 1001 sh -c 'umask 777; echo born >open/born'
 same "$(cat open/born) $(stat -c %a open/born)" "born 0"
 refuse as_user 1001 cat open/born

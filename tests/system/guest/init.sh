@@ -1,10 +1,10 @@
 #!/bin/bash
-# The first process of a guest. Its root is the machine's own file system, read-only; it lays a
-# memory over that, mounts the server at /mnt where the settings name one, runs the case there, and
+# The first process of a guest. Its root is the machine's own file system, read-only; it mounts an
+# overlay in memory, mounts the server at /mnt if the settings name one, runs the case there, and
 # switches the guest off.
 #
-# The kernel hands over as variables what stood on its command line: guest_parts, the folder that
-# fetch.sh made; guest_run, this run's folder, which the guest sees as /exchange and may write to.
+# The kernel passes its command line as variables: guest_parts, the folder from fetch.sh; guest_run,
+# this run's folder, which the guest sees as /exchange and may write to.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 busybox=$guest_parts/busybox
 
@@ -24,7 +24,7 @@ enter_overlay() {
     "$busybox" mkdir -p run/lock run/old dev/shm exchange mnt usr/lib/modules
     "$busybox" mount -t tmpfs -o mode=1777 tmpfs dev/shm
     "$busybox" ln -sfn /proc/self/fd dev/fd
-    # Where the kernel looks for the program that loads modules, and that program for modules.
+    # The paths at which the kernel looks for the module loader, and the loader for modules.
     "$busybox" ln -sfn "$guest_parts/usr/lib/uml/modules/$version" "usr/lib/modules/$version"
     "$busybox" cp "$busybox" run/busybox
     [[ -e sbin/modprobe ]] || "$busybox" ln -s /run/busybox sbin/modprobe
@@ -34,7 +34,7 @@ enter_overlay() {
     exec "$busybox" chroot . /bin/bash /run/init.sh
 }
 
-# The machine's loopback addresses are reached through the tap device, 127.0.0.1 too.
+# Routes the machine's loopback addresses over the tap device, including 127.0.0.1.
 join_network() {
     echo 1 >/proc/sys/net/ipv4/conf/all/route_localnet
     "$busybox" ip link set lo up
@@ -52,7 +52,7 @@ run_case() {
 main() {
     local status=0
     "$busybox" umount -l /run/old
-    # Lines end as the case wrote them.
+    # Keeps the line ends of the case.
     stty -F /dev/console -opost
     exec </dev/null >/dev/console 2>&1
     join_network
@@ -64,9 +64,9 @@ main() {
     echo "$status" >/exchange/status
     cd /
     "$busybox" umount /exchange
-    # Takes leave of the server; by force where a process is left or the server is gone.
+    # Unmounts the server; by force if a process is left or the server has ended.
     timeout 10 "$busybox" umount /mnt 2>/dev/null || "$busybox" umount -f -l /mnt 2>/dev/null
-    # Waits until the machine has all that was written.
+    # Waits until the machine has received all output.
     stty -F /dev/console opost
 }
 

@@ -1,13 +1,13 @@
-# Puts the kernel's own server to the tester: this guest serves a folder of its disk to itself. The
-# settings name the tester and its options, which ends with the case; the report goes to the folder
-# that is shared with the machine.
+# Runs the tester against the kernel's own server: this guest serves a folder of its disk to itself.
+# The settings name the tester and its options; the report is written to the folder that is shared
+# with the machine.
 
-# Starts the server's threads; with version 2 where this kernel has it.
+# Starts the server's threads; with version 2 if this kernel supports it.
 start_threads() {
     rpc.nfsd --udp --no-nfs-version 4 8
 }
 
-# Stops them, and starts them anew: what a restart of that server is.
+# Stops and starts the threads, which restarts that server.
 restart_threads() {
     rpc.nfsd 0
     start_threads
@@ -18,7 +18,7 @@ if [[ ${1-} == --again ]]; then
     exit
 fi
 
-# This guest talks to nobody but itself.
+# Disconnects the guest from the network.
 "$busybox" ip link set vec0 down
 "$busybox" ip addr add 127.0.0.1/8 dev lo
 mkdir -p /disk
@@ -26,7 +26,7 @@ mkdir -p /disk
 mkdir -p /disk/export /var/lib/nfs /run/rpcbind
 : >/var/lib/nfs/etab
 : >/var/lib/nfs/rmtab
-# Groups are those that callers send.
+# Use the groups that callers send.
 : >/etc/nfs.conf
 modprobe nfsd
 "$busybox" mount -t nfsd nfsd /proc/fs/nfsd

@@ -1,5 +1,5 @@
-# What a case may use. It runs with `-euo pipefail` in the root of the mount, as root; the first
-# command that fails ends it.
+# Functions for cases. A case runs with `-euo pipefail` in the root of the mount, as root; the first
+# failing command ends it.
 
 mount_server() {
     "$busybox" mount -t nfs -o "$mount_options" "$mount_source" /mnt
@@ -21,7 +21,7 @@ refuse() {
     if "$@"; then fail "not refused: $*"; fi
 }
 
-# Mounts anew, so that nothing is answered from this kernel's caches.
+# Remounts, so that this kernel's caches are empty.
 remount() {
     local here=$PWD
     cd /
@@ -30,7 +30,7 @@ remount() {
     cd "$here"
 }
 
-# Asks the machine outside for something; while it is about it, `is_asking` is true.
+# Sends a request to the host; `is_asking` is true until the host has served it.
 ask() {
     echo "$1" >/exchange/request.new
     mv /exchange/request.new /exchange/request
@@ -40,7 +40,7 @@ is_asking() {
     [[ -e /exchange/request ]]
 }
 
-# Has the server stopped and started again, with the same port and folder.
+# Requests a restart of the server, with the same port and folder.
 restart_server() {
     ask restart
     while is_asking; do sleep 0.05; done
@@ -53,7 +53,7 @@ as_user() {
     setpriv --reuid "$id" --regid "$id" --clear-groups "$@"
 }
 
-# Names in a folder, without . and .., one a line.
+# Lists the names in a folder, without . and .., one per line.
 names() {
     find "${1-.}" -mindepth 1 -maxdepth 1 -printf '%f\n'
 }

@@ -1,11 +1,11 @@
-# Serves a folder of the guest's disk and does what the machine outside asks for, line by line of
-# shell in `command`, until the guest ends. The settings say how the disk is mounted and how the
-# server is run; where they say of iods, the server is their metaserver, and each has a disk of its
-# own.
+# Serves a folder of the guest's disk and runs the requests of the host, lines of shell in
+# `command`, until the guest ends. The settings contain the mount options of the disk and the
+# options of the server; if they name I/O daemons, the server is their metaserver, and each has a
+# disk of its own.
 cluster_key=/disk/state/cluster.key
 iod_jobs=() iod_pids=()
 
-# Starts the server and waits until it can be mounted.
+# Starts the server and waits until it accepts mounts.
 start_server() {
     local ready n words=(serve /disk/export)
     if ((iods > 0)); then
@@ -27,7 +27,7 @@ end_server() {
     wait "$server_job" || true
 }
 
-# Starts an iod by its number, the first being 0, and waits until it serves.
+# Starts an I/O daemon by its number, from 0, and waits until it serves.
 start_iod() {
     local ready
     # shellcheck disable=SC2086 # It is several words.
@@ -39,15 +39,15 @@ start_iod() {
     iod_pids[$1]=${ready%%[!0-9]*}
 }
 
-# Puts a layer below a file system that can be told to fail: NAME DISK
+# Inserts a device layer below a file system that can be switched to fail: NAME DISK
 lay_layer() {
     local sectors
     sectors=$("$busybox" blockdev --getsz "$2")
     dmsetup create --noudevsync "$1" --table "0 $sectors linear $2 0"
 }
 
-# From now on every request to a disk fails (`error`), or none does (`linear DISK 0`):
-# NAME DISK STATE
+# From now on every request to a disk fails (`error`), or none fails (`linear DISK 0`): NAME DISK
+# STATE
 turn_layer_to() {
     local sectors
     sectors=$("$busybox" blockdev --getsz "$2") || return
@@ -56,26 +56,26 @@ turn_layer_to() {
     dmsetup resume --noudevsync "$1"
 }
 
-# The same of the disk of what is served.
+# Switches the layer of the server's disk.
 turn_disk_to() {
     turn_layer_to below /dev/ubda "$1"
 }
 
-# The disk of an iod.
+# Prints the disk of an I/O daemon.
 disk_of_iod() {
     local letters=bcdefgh
     echo "/dev/ubd${letters:$1:1}"
 }
 
-# Mounts the disk of an iod; its layer came after that of what is served, and in order.
+# Mounts the disk of an I/O daemon; its layer has the number after the server's layer, in order.
 mount_iod() {
     local layer=/dev/dm-$(($1 + 1))
     ((repairs == 0)) || e2fsck -fy "$layer" || (($? == 1)) || return
     "$busybox" mount -t "$disk_type" -o "$disk_options" "$layer" "/iods/$1"
 }
 
-# Takes the power from these iods, amid whatever they do: what they have not synced is gone, for
-# their file systems can write nothing more, and what these have in memory goes with them.
+# Cuts the power of these I/O daemons during their work: unsynced data is lost, because their file
+# systems cannot write any more, and their memory is lost.
 cut_iods() {
     local n
     for n; do kill -KILL "${iod_pids[$n]}" || return; done
@@ -86,7 +86,7 @@ cut_iods() {
     done
 }
 
-# Gives it back to them.
+# Restores the power of these I/O daemons.
 boot_iods() {
     local n disk
     for n; do
@@ -101,7 +101,7 @@ mount_disk() {
     "$busybox" mount -t "$disk_type" -o "$disk_options" "$device" /disk
 }
 
-# Hands over what was asked for and how it ended.
+# Returns the output and the status of a request.
 answer() {
     echo "$1" >>/exchange/answer.new
     mv /exchange/answer.new /exchange/answer
@@ -120,7 +120,7 @@ mkdir -p /disk/export /disk/state $directories
 # shellcheck disable=SC2086
 chown "$user" /disk/export /disk/state $directories
 if ((user != 0)); then
-    # Where that user may go.
+    # The directories that this user may access.
     cp "$server" /run/server
     server=/run/server
 fi

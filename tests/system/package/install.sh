@@ -1,6 +1,6 @@
-# Installs the package on a copy of this machine's root, in namespaces of its own: what it does is
-# seen nowhere else and is gone at the end. Serves by what was installed, with the powers that the
-# unit leaves and a socket as systemd gives it, and takes the package away again.
+# Installs the package on a copy of this machine's root, in separate namespaces: the effects are
+# invisible outside and disappear at the end. Serves with the installed program, with the
+# capabilities from the unit and a socket as from systemd, and removes the package.
 #
 # install.sh PACKAGE; run by `unshare --mount --net --pid --fork`, as root.
 set -euo pipefail
@@ -38,7 +38,7 @@ there dpkg --no-triggers --install /run/leasehold.deb
 
 units=/usr/lib/systemd/system
 for unit in leasehold.service leasehold.socket leasehold-iod.service; do
-    # What others say of their own units is not ours.
+    # Messages of other packages on their own units are ignored.
     said=$(there systemd-analyze verify "$units/$unit" 2>&1 | grep leasehold || true)
     [[ -z $said ]] || fail "$said"
 done
@@ -52,7 +52,7 @@ said=$(there bash -c '. /usr/share/bash-completion/completions/leasehold
     _leasehold leasehold --read serve; echo "${COMPREPLY[@]}"')
 [[ $said == --read-only ]] || fail "completed: $said"
 
-# A file of the administrator's, and a directory that anybody may write to.
+# A file of the administrator, and a world-writable directory.
 mkdir -m 1777 "$root/srv/data"
 echo kept >"$root/srv/data/kept"
 configuration=/etc/leasehold/leasehold.toml
@@ -63,7 +63,7 @@ from = ["127.0.0.1"]
 END
 there leasehold check --config "$configuration"
 
-# As the units have it: the words and the powers.
+# From the units: the command line and the capabilities.
 words_of() { sed -n 's/^ExecStart=//p' "$root$units/$1"; }
 powers_of() {
     local powers
@@ -72,7 +72,7 @@ powers_of() {
     echo "-all,${powers%,}"
 }
 
-# And the socket, which is there before the server.
+# And the socket, which exists before the server.
 words=$(words_of leasehold.service)
 # shellcheck disable=SC2086 # They are several.
 there setpriv --no-new-privs --bounding-set "$(powers_of leasehold.service)" \
@@ -82,7 +82,7 @@ await there leasehold ls nfs://127.0.0.1/data
 grep -q kept "$root/run/answer" || fail "listed: $(<"$root/run/answer")"
 there sh -c 'test -S /var/lib/leasehold/servers/leasehold.toml-*/control'
 
-# It acts as each caller.
+# The server acts with the identity of each caller.
 echo text >"$root/run/text"
 chmod 644 "$root/run/text"
 there setpriv --reuid man --regid man --init-groups \
@@ -90,14 +90,14 @@ there setpriv --reuid man --regid man --init-groups \
 [[ $(stat -c %u:%g "$root/srv/data/written") == "$(id -u man):$(id -g man)" ]] || fail "of $(stat -c %u:%g "$root/srv/data/written")"
 there leasehold restart
 [[ $(there leasehold cat nfs://127.0.0.1/data/written) == text ]]
-# The same version once more: what the administrator wrote stays.
+# Installs the same version again: the administrator's configuration stays.
 there dpkg --no-triggers --install /run/leasehold.deb
 there leasehold check --config "$configuration" | grep -q /srv/data || fail "the configuration is gone"
 
 kill "$(there leasehold status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"
 wait "$server" || fail "the server ended with $?"
 
-# An iod by its unit, and a metaserver over it, by one file.
+# An I/O daemon from its unit, and a metaserver over it, with one configuration file.
 cp "$root$configuration" "$root/run/before.toml"
 mkdir "$root/srv/stripes" "$root/srv/names"
 cat >"$root$configuration" <<'END'

@@ -1,8 +1,8 @@
 #!/bin/bash
-# What users do with files on a server, without a mount: in the tester's place in peer.sh, which
-# gives the server's address as the second word, and a command that starts the server again as the
-# last. LEASEHOLD names the program, RIG that of the load; RESTARTS says how often the server is
-# killed under it.
+# User operations on a server's files without a mount: runs in the tester's place in peer.sh, which
+# passes the server's address as the second argument, and a command that restarts the server as the
+# last. LEASEHOLD names the program, RIG the program for the load; RESTARTS is the number of times
+# that the server is killed under it.
 set -eu
 target=${2%/} restart=${*: -1} here=$(mktemp -d -p "$(dirname "$0")")
 
@@ -19,13 +19,13 @@ diff -r "$here/tree" "$here/back"
 "$LEASEHOLD" cat "$target/tree/large" | cmp - "$here/tree/large"
 [ "$("$LEASEHOLD" cat "$target/tree/folder/file%207")" = 7 ]
 "$LEASEHOLD" stat --json "$target/tree/large" | grep -q '"type":"file".*"size":20000000,'
-# What is there is written over, and becomes no longer than its source.
+# An existing file is overwritten, and becomes no longer than its source.
 "$LEASEHOLD" cp "$here/tree/folder/file 7" "$target/tree/large"
 [ "$("$LEASEHOLD" cat "$target/tree/large")" = 7 ]
 if "$LEASEHOLD" cat "$target/tree/none" 2>"$here/complaint"; then exit 1; fi
 grep -q 'no such file or directory' "$here/complaint"
 
-# Programs that know each byte they wrote, by the client that caches.
+# Programs that record each byte they write, through the caching client.
 place=${target#nfs://}/ options=()
 host=${place%%/*} path=/${place#*/}
 if [ "$host" != "${host%:*}" ]; then options+=(--port "${host#*:}"); fi

@@ -1,7 +1,8 @@
 #!/bin/bash
-# What programs do with files on a mount, the same on the local disk, and whether another mount finds
-# the same: in the tester's place in peer.sh, which gives the server's address as the second word.
-# LEASEHOLD names the program; LASTING is "no" where a handle is good until its file is renamed.
+# File operations of programs on a mount, the same on the local disk, and a comparison through
+# another mount: runs in the tester's place in peer.sh, which passes the server's address as the
+# second argument. LEASEHOLD names the program; LASTING is "no" if a handle is valid only until its
+# file is renamed.
 set -eu
 place=${2#nfs://}
 place=${place%/}/ here=$(mktemp -d -p "$(dirname "$0")")
@@ -10,7 +11,7 @@ path=${path%/}
 source=$host:${path:-/}
 mkdir "$here/one" "$here/two" "$here/local"
 
-# Waits for what comes soon, as what was let go of does.
+# Waits for an effect that follows soon, such as the removal of a closed file.
 soon() {
     for _ in $(seq 600); do
         if "$@"; then return; fi
@@ -30,7 +31,7 @@ use() {
     [ "$(ls "$1/folder" | wc -l)" = 101 ]
     cp "$here/bytes" "$1/large"
     cmp "$here/bytes" "$1/large"
-    # In the middle, behind the end, and shorter.
+    # In the middle, beyond the end, and shorter.
     head -c 100001 "$here/bytes" | dd of="$1/large" bs=4097 seek=9 conv=notrunc status=none
     echo end >>"$1/large"
     cp "$1/large" "$1/short"
@@ -42,7 +43,7 @@ use() {
     mv "$1/folder/empty folder" "$1/full"
     mv "$1/moved" "$1/full/moved"
     if rmdir "$1/full" 2>"$here/complaint"; then exit 1; fi
-    # Open, and removed or renamed over.
+    # Open, and removed or replaced by a rename.
     echo first >"$1/open"
     exec 5>>"$1/open" 6<"$1/open"
     rm "$1/open"
@@ -67,7 +68,7 @@ use "$here/local"
 for options in "" cache=close-to-open cache=none; do
     said=$("$LEASEHOLD" mount "$source" "$here/one" --log info ${options:+-o "$options"} 2>&1)
     if [ -z "$options" ]; then
-        # What is not asked for by name is left to what the server has.
+        # Features that are not requested by name depend on the server.
         case $said in *"grants no leases here: this mount is close-to-open"*) ;; *) exit 1 ;; esac
         "$LEASEHOLD" status --mount "$here/one" | grep -q "cache close-to-open"
     fi

@@ -1,31 +1,32 @@
 #!/bin/bash
-# Puts a server to the tester, in namespaces of their own: ports, mounts and processes are nobody
-# else's, and end with this script.
+# Runs the tester against a server in separate namespaces: ports, mounts and processes belong to
+# this script alone, and end with it.
 #
 #   unshare --net --mount --pid --fork --kill-child --mount-proc \
 #       bash peer.sh SERVER FOLDER LEASEHOLD OPTIONS...
 #
-# FOLDER is empty and takes the export and all else. The tester is told the server's address, its
-# directory and how to start it again; OPTIONS are what it is told besides.
+# FOLDER is empty and receives the export and all other files. The tester receives the server's
+# address, its directory and the command that restarts it; OPTIONS are additional options for the
+# tester.
 set -eu
 server=$1 folder=$2 leasehold=$3
 shift 3
 export=$folder/export
 
-# What metaservers of one file system have in common. Which of them is put to the tester listens on
+# The common options of the metaservers of one file system. The metaserver under test listens on
 # port 2049.
 group=(--name /export --cluster-key "$folder/key" --log warn --stripe-unit 4
     --iod 127.0.0.1:2101 --iod 127.0.0.1:2102
     --peer 127.0.0.1:2110 --peer 127.0.0.1:2049)
 if [ "$server" = ours-strict ]; then group+=(--peer 127.0.0.1:2111 --strict); fi
 
-# What runs a program as the user whom server and tester run as.
+# The prefix that runs a program as the user of server and tester.
 as_user=()
 if [ "$server" = ours-as-user ] && [ "$(id -u)" = 0 ]; then
     as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 fi
 
-# Whether somebody takes connections at a port.
+# Succeeds if a server accepts connections at a port.
 listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 await() {
@@ -38,11 +39,11 @@ await() {
     exit 3
 }
 
-# Starts a program that goes on, in place of the one that was started before.
+# Starts a program in the background, in place of the previous one.
 launch() {
     if [ -e "$folder/pid" ]; then
         kill -9 "$(cat "$folder/pid")" 2>/dev/null || true
-        # A killed server keeps its ports until the last of its threads is gone.
+        # A killed server keeps its ports until its last thread has ended.
         while listens 2049; do sleep 0.02; done
         rm "$folder/pid"
     fi
@@ -96,7 +97,7 @@ start() {
     await 2049
 }
 
-# Writes a configuration of nfs-ganesha: a port, and the directory that it exports.
+# Writes a configuration of nfs-ganesha: a port, and the exported directory.
 ganesha_conf() {
     cat >"$folder/ganesha.conf" <<EOF
 NFS_CORE_PARAM {
@@ -112,7 +113,7 @@ EOF
     await 111
 }
 
-# Starts two iods of ours.
+# Starts two I/O daemons of this project.
 start_iods() {
     mkdir "$folder/one" "$folder/two"
     for iod in 2101:one 2102:two; do
@@ -124,7 +125,7 @@ start_iods() {
     done
 }
 
-# Starts a server that others made, as a third iod.
+# Starts a server of another project as a third I/O daemon.
 start_foreign_iod() {
     mkdir "$folder/three"
     ganesha_conf 2103 "$folder/three"
@@ -135,7 +136,7 @@ start_foreign_iod() {
     await 20048
 }
 
-# Starts a metaserver of several, which is not put to the tester.
+# Starts a metaserver of several that is not under test.
 start_other() {
     mkdir "$folder/names$1"
     setsid "$leasehold" meta "$folder/names$1" --number "$1" "${group[@]}" --listen "127.0.0.1:$2" \
@@ -144,15 +145,15 @@ start_other() {
     await "$2"
 }
 
-# Brings up what servers need around them, and says where the tester finds this one.
+# Starts the environment that servers need, and prints the address of the server under test.
 prepare() {
     ip link set lo up
     mount -t tmpfs tmpfs /run
     mkdir -p "$export" "$folder/state"
-    # What is there already stays as it is.
+    # Existing files stay unchanged.
     if [ "$server" = ours-striped ]; then
         mkdir "$folder/one" "$folder/two"
-        # What is in the directory is not what clients see.
+        # The directory does not contain the files as clients see them.
         back=()
     elif [[ $server =~ ^ours-(over-iods|among-others|strict)$ ]]; then
         back=()
@@ -161,12 +162,12 @@ prepare() {
         echo kept >"$export/kept/file"
         back=(--back-dir "$export")
     fi
-    # An ordinary user need not reach the tree that this was built in.
+    # An ordinary user may have no access to the source tree.
     cp "$leasehold" "$folder/leasehold"
     cp "$0" "$folder/peer.sh"
     leasehold=$folder/leasehold
     chmod 777 "$folder" "$export"
-    # A server refuses a state that another user could have written.
+    # A server rejects a state directory that another user could have written.
     if [ ${#as_user[@]} -gt 0 ]; then chown 65534:65534 "$folder/state"; fi
     : >"$folder/log"
     chmod 666 "$folder/log"
@@ -193,7 +194,7 @@ prepare() {
         target=nfs://127.0.0.1$export
         ;;
     zerofs)
-        # It keeps blocks of its own in a directory: there is nothing to look at.
+        # The server stores blocks of its own in a directory, so there are no files to compare.
         cat >"$folder/zerofs.toml" <<EOF
 [cache]
 dir = "$folder/state"
@@ -212,7 +213,7 @@ EOF
     esac
 }
 
-# What must be as it was after a run: names, kinds, modes, owners, times and contents.
+# The state that a run must leave unchanged: names, kinds, modes, owners, times and contents.
 print() {
     (cd "$export" && find . -mindepth 1 -printf '%p %y %m %U %G %T@ %l\n' -type f -exec cat {} + | sort)
 }

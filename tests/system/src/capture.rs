@@ -1,4 +1,4 @@
-//! A witness: all that passes on a link, and what tshark reads in it.
+//! A network capture of a link, and its analysis by tshark.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::{Scratch, output, program};
 
-/// What is recorded, in the folder of a capture.
+/// The file of the recording, in the folder of a capture.
 const FILE: &str = "all.pcapng";
 
-/// dumpcap gets packets up to 250 ms late, and loses those when it is stopped, without a word. This
-/// is four times as long.
+/// dumpcap receives packets up to 250 ms late, and loses them silently when it is stopped. This
+/// delay is four times as long.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// How often a recorder is looked at.
+/// The poll interval of a recorder.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// A running capture of the traffic with one port.
@@ -28,10 +28,11 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins to record what passes on a network device to and from `port`; returns when it does.
+    /// Begins to record the traffic of a network device to and from `port`; returns when the
+    /// recorder is active.
     ///
     /// # Panics
-    /// If it cannot be recorded.
+    /// Panics if the recorder fails.
     #[must_use]
     pub fn start(device: &str, port: u16) -> Self {
         let folder = Scratch::new("capture");
@@ -56,11 +57,12 @@ impl Capture {
     /// Ends the capture.
     ///
     /// # Panics
-    /// If packets were lost: then nothing can be said of what passed.
+    /// Panics if packets were lost, because the capture is then incomplete.
     #[must_use]
     pub fn stop(mut self) -> Captured {
         sleep(DELAY);
-        // On a busy machine it may not have looked since. It waits when it has taken all there is.
+        // On a busy machine the recorder may not have polled since. It waits after it has taken all
+        // packets.
         let before = self.waits();
         while self.waits() < before + 2 {
             sleep(GLANCE);
@@ -75,7 +77,7 @@ impl Capture {
         Captured { folder: self.folder, port: self.port }
     }
 
-    /// How often the recorder has waited for something, packets above all.
+    /// Returns the number of waits of the recorder, usually for packets.
     fn waits(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.recorder.id()));
         let status = status.expect("the recorder runs");
@@ -84,23 +86,23 @@ impl Capture {
     }
 }
 
-/// What was recorded.
+/// A finished capture.
 pub struct Captured {
     folder: Scratch,
     port: u16,
 }
 
 impl Captured {
-    /// Packets that tshark takes for broken, as it shows them.
+    /// Returns the packets that tshark reports as malformed, as it prints them.
     #[must_use]
     pub fn malformed(&self) -> String {
         self.tshark(&["-Y", "_ws.malformed || rpc.unknown_body || rpc.cannot_dissect"])
     }
 
-    /// How many calls there were; each had one reply on its connection.
+    /// Returns the number of calls; each had one reply on its connection.
     ///
     /// # Panics
-    /// If one had not.
+    /// Panics if a call had no reply, or several.
     #[must_use]
     pub fn answered_calls(&self) -> usize {
         let fields = ["tcp.stream", "rpc.xid", "rpc.msgtyp"].map(|field| ["-e", field]);
@@ -114,7 +116,7 @@ impl Captured {
         calls.len()
     }
 
-    /// The values that a field has anywhere.
+    /// Returns all values of a field.
     #[must_use]
     pub fn values(&self, field: &str) -> BTreeSet<String> {
         let listing = self.tshark(&["-Y", field, "-T", "fields", "-e", field]);
@@ -130,8 +132,8 @@ impl Captured {
     }
 }
 
-/// The messages of one packet: connection, number, and whether it is a reply. A packet may have
-/// several, and a field then several values.
+/// Returns the messages of one packet: connection, number, and true for a reply. A packet may
+/// contain several messages, and a field then has several values.
 fn messages(line: &str) -> Vec<(&str, &str, bool)> {
     let mut fields = line.split('\t');
     let mut field = || fields.next().expect("tshark prints every field that it was asked for");

@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::server::port;
 use crate::{Mount, Scratch, Version, built, output};
 
-/// What starts a program of a role over a folder of this name.
+/// A function that returns the command line of a program by its role and folder.
 type Words = dyn Fn(&str, &str) -> Vec<String>;
 
-/// A metaserver over iods, all on 127.0.0.1; stopped when this is dropped.
+/// A metaserver over I/O daemons, all on 127.0.0.1; dropping this value stops them.
 pub struct Cluster {
     folder: Scratch,
     iods: Vec<Program>,
@@ -24,7 +24,7 @@ pub struct Cluster {
     options: Vec<String>,
 }
 
-/// A running program, and how it is started.
+/// A running program, and its command line.
 struct Program {
     words: Vec<String>,
     process: Child,
@@ -32,10 +32,10 @@ struct Program {
 }
 
 impl Cluster {
-    /// Starts so many iods over new, empty folders, and a metaserver with these options besides.
+    /// Starts `iods` I/O daemons over new, empty folders, and a metaserver with additional options.
     ///
     /// # Panics
-    /// If one does not get ready.
+    /// Panics if a program does not become ready.
     #[must_use]
     pub fn start(iods: usize, options: &[&str]) -> Self {
         let folder = Scratch::new("cluster");
@@ -48,13 +48,13 @@ impl Cluster {
         Self { folder, iods, meta, words, options }
     }
 
-    /// Starts one more iod, which the metaserver knows when it is started again.
+    /// Starts one more I/O daemon, which the metaserver uses after its next start.
     pub fn add_iod(&mut self) {
         let name = format!("iod{}", self.iods.len());
         self.iods.push(Program::start((self.words)("iod", &name), port()));
     }
 
-    /// Starts the metaserver again, with these options more and without the iods that are lost.
+    /// Restarts the metaserver with additional options and without the lost I/O daemons.
     pub fn restart_meta(&mut self, more: &[&str], lost: &[usize]) {
         let options: Vec<String> =
             self.options.iter().cloned().chain(more.iter().map(|&it| it.to_owned())).collect();
@@ -71,13 +71,13 @@ impl Cluster {
         Path::new(self.folder.path()).join("export")
     }
 
-    /// What a guest mounts of it.
+    /// Returns the mount parameters for a guest.
     #[must_use]
     pub fn mount(&self, version: Version) -> Mount {
         Mount { port: Some(self.meta.port), export: "/export".to_owned(), version }
     }
 
-    /// What a mount of ours mounts of it.
+    /// Returns the mount source for the built client.
     #[must_use]
     pub fn source(&self) -> String {
         format!("127.0.0.1:{}:/export", self.meta.port)
@@ -100,10 +100,10 @@ impl Cluster {
         self.iods[number].kill();
     }
 
-    /// The files at iods that have the data of a file.
+    /// Returns the files at I/O daemons that contain the data of a file.
     ///
     /// # Panics
-    /// If it has none there.
+    /// Panics if the file has no data there.
     #[must_use]
     pub fn objects(&self, name: &str) -> Vec<PathBuf> {
         let mut layout = Command::new(built());
@@ -115,10 +115,10 @@ impl Cluster {
         iods.map(|iod| folder(iod).join(&object[..2]).join(object)).collect()
     }
 
-    /// Waits until all files lie where they should, with their copies.
+    /// Waits until all files have their final places and copies.
     ///
     /// # Panics
-    /// If they do not come to.
+    /// Panics after a timeout.
     pub fn wait_until_settled(&self) {
         const PATIENCE: Duration = Duration::from_mins(10);
         let (until, state) = (Instant::now() + PATIENCE, self.folder.path().join("state-export"));
@@ -138,17 +138,18 @@ impl Cluster {
         }
     }
 
-    /// Starts an iod again that was killed.
+    /// Restarts a killed I/O daemon.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     pub fn start_iod(&mut self, number: usize) {
         let Program { words, port, .. } = &self.iods[number];
         self.iods[number] = Program::start(words.clone(), *port);
     }
 }
 
-/// Metaservers of one file system over iods, all on 127.0.0.1; stopped when this is dropped.
+/// Metaservers of one file system over I/O daemons, all on 127.0.0.1; dropping this value stops
+/// them.
 pub struct Group {
     metaservers: Vec<Program>,
     iods: Vec<Program>,
@@ -156,20 +157,20 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts so many metaservers over two iods, all over new, empty folders, with these options
-    /// besides.
+    /// Starts `count` metaservers over two I/O daemons, all over new, empty folders, with
+    /// additional options.
     ///
     /// # Panics
-    /// If one does not get ready.
+    /// Panics if a program does not become ready.
     #[must_use]
     pub fn start(count: usize, options: &[&str]) -> Self {
         Self::start_over(2, count, options)
     }
 
-    /// The same over so many iods.
+    /// Starts `count` metaservers over `iods` I/O daemons.
     ///
     /// # Panics
-    /// If one does not get ready.
+    /// Panics if a program does not become ready.
     #[must_use]
     pub fn start_over(iods: usize, count: usize, options: &[&str]) -> Self {
         let folder = Scratch::new("group");
@@ -177,7 +178,7 @@ impl Group {
         let iods: Vec<Program> = (0..iods)
             .map(|number| Program::start(words("iod", &format!("iod{number}")), port()))
             .collect();
-        // Each is told of all before the first is started.
+        // Each command line contains the ports of all, before the first one starts.
         let ports: Vec<u16> = (0..count).map(|_| port()).collect();
         let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         options.extend(["--name", "export"].map(str::to_owned));
@@ -194,72 +195,72 @@ impl Group {
         Self { metaservers, iods, folder }
     }
 
-    /// What a guest mounts at one of them.
+    /// Returns the mount parameters for a guest at one metaserver.
     #[must_use]
     pub fn mount(&self, number: usize, version: Version) -> Mount {
         let port = Some(self.port(number));
         Mount { port, export: "/export".to_owned(), version }
     }
 
-    /// What a mount of ours mounts at one of them.
+    /// Returns the mount source for the built client at one metaserver.
     #[must_use]
     pub fn source(&self, number: usize) -> String {
         format!("127.0.0.1:{}:/export", self.port(number))
     }
 
-    /// How many files the iods have.
+    /// Returns the number of files at the I/O daemons.
     ///
     /// # Panics
-    /// If their folders cannot be read.
+    /// Panics if their folders cannot be read.
     #[must_use]
     pub fn files(&self) -> usize {
         let folder = |iod| self.folder.path().join(format!("iod{iod}"));
         (0..self.iods.len()).map(|iod| files(&folder(iod))).sum()
     }
 
-    /// The port of one of them.
+    /// Returns the port of one metaserver.
     #[must_use]
     pub fn port(&self, number: usize) -> u16 {
         self.metaservers[number].port
     }
 
-    /// Kills one of them.
+    /// Kills one metaserver.
     pub fn kill(&mut self, number: usize) {
         self.metaservers[number].kill();
     }
 
-    /// Starts one of them again that was killed.
+    /// Restarts a killed metaserver.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     pub fn start_again(&mut self, number: usize) {
         let Program { words, port, .. } = &self.metaservers[number];
         self.metaservers[number] = Program::start(words.clone(), *port);
     }
 
-    /// Kills an iod.
+    /// Kills an I/O daemon.
     pub fn kill_iod(&mut self, number: usize) {
         self.iods[number].kill();
     }
 
-    /// Starts an iod again that was killed.
+    /// Restarts a killed I/O daemon.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     pub fn start_iod(&mut self, number: usize) {
         let Program { words, port, .. } = &self.iods[number];
         self.iods[number] = Program::start(words.clone(), *port);
     }
 }
 
-/// How many files there are in a folder, and below.
+/// Returns the number of files in a folder and its subfolders.
 fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).expect("it is there");
     let count = |path: PathBuf| if path.is_dir() { files(&path) } else { 1 };
     entries.map(|entry| count(entry.expect("it can be read").path())).sum()
 }
 
-/// What starts a program of a role over a folder of its name below this one, where the key is, too.
+/// Returns the command line of a program of a role, whose folder and key are below this folder.
 fn words(below: PathBuf) -> Box<Words> {
     let path = move |name: &str| {
         let path = below.join(name);
@@ -274,7 +275,7 @@ fn words(below: PathBuf) -> Box<Words> {
     })
 }
 
-/// What starts a metaserver.
+/// Returns the command line of a metaserver.
 fn meta<'a>(
     mut meta: Vec<String>,
     iods: impl Iterator<Item = &'a Program>,

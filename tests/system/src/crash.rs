@@ -1,18 +1,19 @@
-//! Power cuts under load: a machine serves, workers change what it serves and remember what they
-//! were told, its power is cut at a moment that nobody prepared for, and after the next boot all
-//! that was promised must be there.
+//! Power cuts under load: a machine serves, workers change its files and record the replies, its
+//! power is cut at an arbitrary moment, and after the next boot all guaranteed data must be
+//! present.
 //!
-//! What a run does comes from its seed. When exactly the power goes does not: the machine and this
-//! process share processors with whatever else runs. So a run with the seed of one that found a
-//! fault does the same work and is cut at nearly the same place.
+//! The seed of a run determines its operations. It does not determine the exact moment of a power
+//! cut, because the machine and this process share processors with other programs. A second run
+//! with a failing seed does the same work and is cut at nearly the same place.
 //!
-//! Each round ends in one of two ways. *Amid* the load: replies are on their way and calls half
-//! done; sometimes the disk breaks first, and nothing may be called safe that it did not take. Or after a *volley*: the load stops, some workers do one operation of a chosen kind each,
-//! all at once, and when the last reply is there the power goes. Nothing comes behind such an
-//! operation that would carry it to the disk, so one that is not synced is lost.
+//! Each round ends in one of two ways. *Amid* the load: replies are in flight and calls half done;
+//! sometimes the disk breaks first, and the server must not acknowledge data as stable that the
+//! disk has rejected. Or after a *volley*: the load stops, some workers do one operation of a
+//! chosen kind each, concurrently, and the power is cut after the last reply. No later operation
+//! carries the effect of such an operation to the disk, so an unsynced operation is lost.
 //!
-//! Where the data lies on iods, both are done to some of them as well, while the metaserver and its
-//! clients go on: what was not synced there is then told by the verifier, and written again.
+//! If the data is on I/O daemons, some of them suffer both cases as well, while the metaserver and
+//! its clients continue: clients detect lost unsynced data by the verifier, and write it again.
 
 mod check;
 mod content;
@@ -42,42 +43,43 @@ use content::BLOCK_BYTES;
 use tree::{PART_BLOCKS, Places};
 use worker::{Fault, Stop, Worker};
 
-/// So many workers there are.
+/// The number of workers.
 const WORKERS: usize = 6;
 
-/// While iods are away, so many answers are waited for, as long as calls wait for an iod and more:
-/// whoever needs them is told to come again.
+/// While I/O daemons are down, the load waits for this number of replies, at most for longer than
+/// calls wait for an I/O daemon: a call that needs one receives a retry-later status.
 const AWAY: (u64, Duration) = (40, Duration::from_secs(5));
 
-/// When they are back, so many, and no longer than any load on this machine takes.
+/// After their return, it waits for this number, at most for longer than any load on this machine
+/// takes.
 const BACK: (u64, Duration) = (100, Duration::from_mins(5));
 
-/// What ends the work of a round.
+/// The end of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// The power is cut amid the load.
+    /// The power is cut during the load.
     Cut,
-    /// The power is cut when operations of these kinds, one a worker, have been answered.
+    /// The power is cut after the replies to operations of these kinds, one for each worker.
     CutAfter(Vec<Kind>),
-    /// The power of these iods is cut amid the load, which goes on, and for a while when they are
-    /// back.
+    /// The power of these I/O daemons is cut during the load, which continues, for a while after
+    /// they are back.
     CutIods(Vec<usize>),
-    /// The power of these iods is cut when operations of these kinds, one a worker, have been
-    /// answered.
+    /// The power of these I/O daemons is cut after the replies to operations of these kinds, one
+    /// for each worker.
     CutIodsAfter(Vec<usize>, Vec<Kind>),
-    /// The disk breaks amid the load, and when nothing works any more the power is cut. Behind it
-    /// there is another disk with all that was on the first.
+    /// The disk breaks during the load, and the power is cut when no operation succeeds any more.
+    /// Another disk with the same contents replaces it.
     Break,
-    /// The server is killed amid the load, and started again.
+    /// The server is killed during the load, and restarted.
     Kill,
-    /// The server is asked to end, and started again.
+    /// The server is asked to end, and restarted.
     End,
-    /// The server is asked to end, and when it has the power is cut.
+    /// The server is asked to end, and then the power is cut.
     EndAndCut,
 }
 
 impl Outage {
-    /// Whether the power is cut.
+    /// Returns true if the power is cut.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         match self {
@@ -91,12 +93,12 @@ impl Outage {
         }
     }
 
-    /// Whether what workers have asked for is answered before the server goes, if it does.
+    /// Returns true if the server replies to all requests of workers before it ends, if it ends.
     const fn lets_finish(&self) -> bool {
         matches!(self, Self::CutAfter(_) | Self::CutIods(_) | Self::CutIodsAfter(..))
     }
 
-    /// What workers do last, when the load has stopped.
+    /// Returns the last operations of the workers, after the load has stopped.
     fn volley(&self) -> Option<&[Kind]> {
         match self {
             Self::CutAfter(kinds) | Self::CutIodsAfter(_, kinds) => Some(kinds),
@@ -110,27 +112,27 @@ impl Outage {
     }
 }
 
-/// One round: so many answers, and what comes then.
+/// One round: a number of replies, and an outage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Answers to all workers together.
+    /// The number of replies to all workers together.
     pub answers: u64,
-    /// Whether the machine writes to its disk as soon as it can, unasked.
+    /// True if the machine writes to its disk as soon as possible, without a sync.
     pub is_eager: bool,
-    /// What ends it.
+    /// The outage that ends the round.
     pub outage: Outage,
 }
 
-/// What a run did.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Operations that were answered.
+    /// Operations with a reply.
     pub answers: u64,
     /// Power cuts.
     pub cuts: u64,
 }
 
-/// What went wrong.
+/// The failure of a run.
 #[derive(Debug)]
 pub struct Failure {
     seed: u64,
@@ -151,10 +153,10 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The rounds of a seed, without end.
+/// Returns the rounds of a seed, without end.
 pub fn plan(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
     let mut random = Random::from_seed(seed);
-    // Where a change can be done by half, nobody may be waiting for one when the power goes.
+    // If the file system can leave a change half done, no call may be in flight at the power cut.
     let may_cut = file_system.is_atomic();
     iter::from_fn(move || {
         let outage = match random.below(10) {
@@ -170,7 +172,7 @@ pub fn plan(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
     })
 }
 
-/// The rounds of a seed where the data lies on iods, without end.
+/// Returns the rounds of a seed for data on I/O daemons, without end.
 pub fn plan_of_iods(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
     let mut random = Random::from_seed(seed);
     let may_cut = file_system.is_atomic();
@@ -187,26 +189,27 @@ pub fn plan_of_iods(seed: u64, file_system: FileSystem) -> impl Iterator<Item = 
     })
 }
 
-/// Half of the time one, else any of them.
+/// Returns one I/O daemon for half of the calls, otherwise a random set.
 fn some_iods(random: &mut Random) -> Vec<usize> {
     let first = usize::try_from(random.below(IODS as u64)).expect("there are few");
     let is_alone = random.one_in(2);
     (0..IODS).filter(|iod| *iod == first || (!is_alone && random.one_in(2))).collect()
 }
 
-/// What workers do last. Half of the time a single operation: nobody else's sync takes it along.
+/// Returns the last operations of workers. Half of the time a single operation, so that no other
+/// operation's sync includes it.
 fn volley_kinds(random: &mut Random) -> Vec<Kind> {
     let workers = if random.one_in(2) { 1 } else { 1 + random.below(WORKERS as u64) };
     (0..workers).map(|_| Kind::draw(random)).collect()
 }
 
-/// Runs rounds on a new machine, and stops at the first that breaks a promise.
+/// Runs rounds on a new machine, and stops at the first broken guarantee.
 ///
 /// # Errors
-/// Says what was broken.
+/// The broken guarantee.
 ///
 /// # Panics
-/// If there can be no such machine.
+/// Panics if the machine cannot be started.
 pub fn run(
     seed: u64,
     site: Site,
@@ -215,7 +218,8 @@ pub fn run(
     let mut random = Random::from_seed(seed);
     let mut machine = Machine::new(site);
     let mut workers = settle_in(&machine, &mut random);
-    // What a server without its syncs left out by now would keep the next one from starting.
+    // Syncs, because the state that a server without syncs has not written so far could prevent its
+    // restart.
     machine.tell("sync");
     let mut report = Report::default();
     for (number, plan) in rounds.into_iter().enumerate() {
@@ -231,7 +235,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Makes what workers begin with.
+/// Creates the initial files of the workers.
 fn settle_in(machine: &Machine, random: &mut Random) -> Vec<Worker> {
     let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
     let root = client.mount().expect("the machine is on");
@@ -264,7 +268,7 @@ fn made(reply: &Reply<Made, Wcc>) -> Handle {
     }
 }
 
-/// One round, and what is wrong after it.
+/// Runs one round, and returns the faults after it.
 fn round(
     machine: &mut Machine,
     workers: &mut [Worker],
@@ -275,7 +279,7 @@ fn round(
     machine.tell(&format!("echo {writeback} >/proc/sys/vm/dirty_writeback_centisecs"));
     machine.tell(&format!("echo {writeback} >/proc/sys/vm/dirty_expire_centisecs"));
     if machine.site().copies > 1 {
-        // Else an iod may be cut off that has the only good copy.
+        // Otherwise an I/O daemon with the only good copy may be cut off.
         machine.wait_until_settled();
     }
     let server = machine.address();
@@ -308,8 +312,8 @@ fn round(
         .collect()
 }
 
-/// The work of a round and the outage that ends it; answers what was wrong in the meantime, and
-/// how many operations were answered. If nothing was, the server is there again.
+/// Runs the work of a round and its outage; returns the faults during the load, and the number of
+/// operations with a reply. If there are no faults, the server is running again.
 fn load(
     machine: &mut Machine,
     workers: &mut [Worker],
@@ -363,15 +367,15 @@ fn load(
     (faults, answers.load(Ordering::Relaxed))
 }
 
-/// How far the load of a round is.
+/// The progress of the load of a round.
 struct Progress<'a, 'scope> {
     answers: &'a AtomicU64,
     running: &'a [ScopedJoinHandle<'scope, Option<Fault>>],
 }
 
 impl Progress<'_, '_> {
-    /// Waits until so many operations were answered, or a worker has stopped; whether that is so in
-    /// its time.
+    /// Waits for this number of replies, or until a worker has stopped; returns false after a
+    /// timeout.
     fn reaches(&self, answers: u64, limit: Option<Duration>) -> bool {
         let start = Instant::now();
         while self.answers.load(Ordering::Relaxed) < answers
@@ -385,35 +389,35 @@ impl Progress<'_, '_> {
         true
     }
 
-    /// Waits for so many answers more.
+    /// Waits for this number of further replies.
     fn grows(&self, (more, limit): (u64, Duration)) -> bool {
         self.reaches(self.answers.load(Ordering::Relaxed) + more, Some(limit))
     }
 }
 
-/// Cuts the power of iods amid the load and gives it back to them; answers what is wrong if the
-/// load does not go on then.
+/// Cuts the power of I/O daemons during the load and restores it; returns a fault if the load does
+/// not continue.
 fn cut_iods_amid(
     machine: &mut Machine,
     iods: &[usize],
     progress: &Progress<'_, '_>,
 ) -> Option<Fault> {
     machine.cut_iods(iods);
-    // With one copy all that is done may need them.
+    // With one copy every operation may need them.
     progress.grows(AWAY);
     machine.boot_iods(iods);
     let goes_on = progress.grows(BACK);
     (!goes_on).then(|| format!("iods {iods:?} are back, and the load stands still"))
 }
 
-/// Has come amid the load what ends it.
+/// Triggers the outage during the load.
 fn strike(machine: &mut Machine, outage: &Outage, breakers: &[Breaker]) {
     match outage {
         Outage::Kill => drop(machine.tell("end_server KILL")),
         Outage::End | Outage::EndAndCut => drop(machine.tell("end_server TERM")),
         Outage::Break => drop(machine.tell("turn_disk_to error")),
         Outage::Cut => drop(machine.cut()),
-        // It came, and the load does not end by itself.
+        // The outage has happened, and the load continues.
         Outage::CutAfter(_) | Outage::CutIods(_) | Outage::CutIodsAfter(..) => {}
     }
     if *outage != Outage::Break {
@@ -421,7 +425,7 @@ fn strike(machine: &mut Machine, outage: &Outage, breakers: &[Breaker]) {
     }
 }
 
-/// Has the server, or its iods, there again.
+/// Restarts the server, or its I/O daemons.
 fn recover(machine: &mut Machine, outage: &Outage) {
     match outage {
         Outage::Cut | Outage::CutAfter(_) => machine.boot(),
@@ -435,12 +439,12 @@ fn recover(machine: &mut Machine, outage: &Outage) {
     }
 }
 
-/// What workers are to do: go on; go on until server or disk is gone; stop when they have an answer.
+/// The phases of workers: continue; continue until server or disk fails; stop after the next reply.
 const GO_ON: u8 = 0;
 const EXPECT_OUTAGE: u8 = 1;
 const STOP: u8 = 2;
 
-/// Does whatever comes until it is time to stop; answers what was wrong.
+/// Does random operations until the phase ends them; returns the faults.
 fn work(worker: &mut Worker, answers: &AtomicU64, phase: &AtomicU8) -> Option<Fault> {
     while phase.load(Ordering::SeqCst) != STOP {
         match worker.step() {
@@ -456,7 +460,7 @@ fn work(worker: &mut Worker, answers: &AtomicU64, phase: &AtomicU8) -> Option<Fa
     None
 }
 
-/// Has workers do one operation each, at once, and returns when the last is answered.
+/// Has each worker do one operation concurrently, and returns after the last reply.
 fn volley(workers: &mut [Worker], kinds: &[Kind]) -> Vec<Fault> {
     let ready = Barrier::new(kinds.len());
     thread::scope(|scope| {
@@ -477,7 +481,7 @@ fn volley(workers: &mut [Worker], kinds: &[Kind]) -> Vec<Fault> {
     })
 }
 
-/// Writes down what was acknowledged; answers where.
+/// Writes the log of acknowledged operations to a file; returns its path.
 fn write_log(seed: u64, workers: &[Worker]) -> PathBuf {
     let path = std::env::temp_dir().join(format!("leasehold-crash-{seed}.log"));
     let log: String = workers.iter().map(|worker| worker.log.as_str()).collect();

@@ -8,12 +8,12 @@ use clap::ValueEnum;
 
 use crate::{Scratch, output, program};
 
-/// The kinds of file systems that a server is tried on.
+/// The kinds of file systems under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FileSystem {
-    /// Ext4 as it is usually made.
+    /// Ext4 with default options.
     Ext4,
-    /// Ext4 without a journal, which is repaired after each crash.
+    /// Ext4 without a journal, which needs a repair after each crash.
     Ext4WithoutJournal,
     /// XFS.
     Xfs,
@@ -25,9 +25,9 @@ impl FileSystem {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Ext4, Self::Ext4WithoutJournal, Self::Xfs, Self::Btrfs];
 
-    /// The program that makes one and the words that go with it.
+    /// Returns the program that makes the file system, and its arguments.
     const fn maker(self) -> (&'static str, &'static [&'static str]) {
-        // Nothing is left to be done in the background when it is mounted.
+        // Options that leave no background work after the mount.
         match self {
             Self::Ext4 => ("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0"]),
             Self::Ext4WithoutJournal => {
@@ -38,9 +38,9 @@ impl FileSystem {
         }
     }
 
-    /// Whether a change that nobody was told of is there as a whole after a crash, or not at all,
-    /// with the change time of what got or lost a name. On btrfs the sync of a directory does not
-    /// take along the other one of a move.
+    /// Returns true if an unacknowledged change is complete or absent after a crash, together with
+    /// the change time of the affected objects. On btrfs the sync of one directory of a rename does
+    /// not include the other directory.
     pub(crate) const fn is_atomic(self) -> bool {
         match self {
             Self::Ext4 | Self::Xfs => true,
@@ -48,7 +48,8 @@ impl FileSystem {
         }
     }
 
-    /// Whether what has lost its last name is gone after a crash. A repair keeps it aside.
+    /// Returns true if an object without names is gone after a crash. A repair keeps it in another
+    /// place.
     pub(crate) const fn forgets_removed(self) -> bool {
         match self {
             Self::Ext4 | Self::Xfs | Self::Btrfs => true,
@@ -56,7 +57,7 @@ impl FileSystem {
         }
     }
 
-    /// Whether a program has to repair it after each crash.
+    /// Returns true if a program must repair the file system after each crash.
     pub(crate) const fn is_repaired(self) -> bool {
         match self {
             Self::Ext4WithoutJournal => true,
@@ -64,7 +65,7 @@ impl FileSystem {
         }
     }
 
-    /// The kernel's name for it.
+    /// Returns the kernel's name of the file system.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ext4 | Self::Ext4WithoutJournal => "ext4",
@@ -74,17 +75,17 @@ impl FileSystem {
     }
 }
 
-/// An image with a file system; goes when this is dropped.
+/// An image with a file system; dropping this value removes it.
 pub(crate) struct Disk {
     folder: Scratch,
     kind: FileSystem,
 }
 
 impl Disk {
-    /// Makes a disk of a size; `words` go to the program that makes the file system.
+    /// Makes a disk of a size; `words` are arguments for the program that makes the file system.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// Panics if the image cannot be made.
     pub(crate) fn new(kind: FileSystem, bytes: u64, words: &[&str]) -> Self {
         let disk = Self { folder: Scratch::new("disk"), kind };
         let image = File::create(disk.path()).expect("a new folder can be written to");
@@ -94,15 +95,15 @@ impl Disk {
         disk
     }
 
-    /// Where the image is.
+    /// Returns the path of the image.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("image")
     }
 
-    /// Makes it fit to be mounted again after a crash, where the file system does not do so itself.
+    /// Prepares the file system for a mount after a crash, if it does not recover by itself.
     ///
     /// # Panics
-    /// If it is beyond repair.
+    /// Panics if the repair fails.
     pub(crate) fn repair(&self) {
         if self.kind.is_repaired() {
             check(&self.path());
@@ -112,7 +113,7 @@ impl Disk {
 
 /// Repairs an ext4 file system.
 pub(crate) fn check(image: &Path) {
-    /// The highest exit status that means that all is well now.
+    /// The highest exit status of a successful repair.
     const REPAIRED: i32 = 1;
     let done = Command::new(program("e2fsck")).arg("-fy").arg(image).output();
     let done = done.expect("e2fsck can be run");

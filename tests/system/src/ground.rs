@@ -1,4 +1,4 @@
-//! A directory with something of everything in it, and every operation of versions 2 and 3 on it.
+//! A directory with an object of each kind, and every operation of versions 2 and 3 on it.
 
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
@@ -13,16 +13,16 @@ use leasehold_wire::nfs3::{
 
 use crate::{Client, Encoded, Lost};
 
-/// How long new names are: a directory without room has none for them.
+/// The length of new names: a full directory has no room for such a name.
 const NAME_BYTES: usize = 200;
 
-/// Long enough that it does not fit the link's inode.
+/// Too long for the link's inode.
 const TARGET_BYTES: usize = 500;
 
-/// How much a WRITE adds to the file.
+/// The number of bytes that a WRITE adds to the file.
 const WRITE_BYTES: u32 = 8192;
 
-/// A directory with something of everything in it.
+/// A directory with an object of each kind.
 pub struct Ground {
     directory: Handle,
     below: Handle,
@@ -32,7 +32,7 @@ pub struct Ground {
 
 /// An operation to try.
 pub struct Attempt {
-    /// Its name, with that of the version.
+    /// The operation and its version.
     pub name: &'static str,
     /// The version.
     pub version: u32,
@@ -41,10 +41,10 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The status that it is answered.
+    /// Returns the status of the reply.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     pub fn status(&self, client: &mut Client) -> Result<u32, Lost> {
         client.status(self.version, self.procedure, &self.args)
     }
@@ -58,18 +58,18 @@ fn v2(name: &'static str, procedure: u32, args: &impl Encode) -> Attempt {
     Attempt { name, version: nfs2::VERSION, procedure, args: Encoded::of(args) }
 }
 
-/// A handle as version 2 has it.
+/// Converts a handle to version 2.
 fn short(handle: Handle) -> nfs2::Handle {
     nfs2::Handle(handle.as_bytes().try_into().expect("our handles fit version 2"))
 }
 
-/// A name that nothing has yet.
+/// Returns an unused name.
 fn fresh(letter: char) -> String {
     letter.to_string().repeat(NAME_BYTES)
 }
 
 impl Ground {
-    /// Shell that makes it at a path, in the machine.
+    /// Returns shell commands that create the directory at a path in the machine.
     #[must_use]
     pub fn script(path: &str) -> String {
         format!(
@@ -80,13 +80,13 @@ impl Ground {
         )
     }
 
-    /// Looks it up.
+    /// Looks up the directory and its objects.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     ///
     /// # Panics
-    /// If it is not there.
+    /// Panics if an object is missing.
     pub fn find(client: &mut Client, name: &str) -> Result<Self, Lost> {
         let root = client.mount()?;
         let mut find = |directory, name: &str| -> Result<Handle, Lost> {
@@ -103,14 +103,14 @@ impl Ground {
         Ok(Self { directory, below, file, symlink })
     }
 
-    /// Asks after each of its objects, so that the server has them open: a LOOKUP of one opens
-    /// only the directory it is in.
+    /// Requests the attributes of each object, so that the server has them open: a LOOKUP opens
+    /// only the directory of the name.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     ///
     /// # Panics
-    /// If one is not there.
+    /// Panics if an object is missing.
     pub fn open(&self, client: &mut Client) -> Result<(), Lost> {
         for object in [self.directory, self.below, self.file, self.symlink] {
             let args = getattr::Args { object };
@@ -122,13 +122,13 @@ impl Ground {
         Ok(())
     }
 
-    /// The file, of 4,096 bytes.
+    /// Returns the file, of 4,096 bytes.
     #[must_use]
     pub const fn file(&self) -> Handle {
         self.file
     }
 
-    /// What needs room, or another name in a directory, or both.
+    /// Returns the operations that need disk space, or another name in a directory, or both.
     #[must_use]
     pub fn additions(&self) -> Vec<Attempt> {
         let names: Vec<String> = ('A'..='K').map(fresh).collect();
@@ -159,7 +159,7 @@ impl Ground {
         all
     }
 
-    /// Those of version 2 among them, WRITE first.
+    /// Returns the operations of version 2 among [`Self::additions`], WRITE first.
     #[must_use]
     pub fn additions_of_version_2(&self) -> Vec<Attempt> {
         let names: Vec<String> = ('P'..='T').map(fresh).collect();
@@ -193,7 +193,7 @@ impl Ground {
         ]
     }
 
-    /// What changes something and needs no room; nothing of it is there twice.
+    /// Returns the operations that change an object and need no space; no two have the same effect.
     #[must_use]
     pub fn changes(&self) -> Vec<Attempt> {
         let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
@@ -223,7 +223,7 @@ impl Ground {
         ]
     }
 
-    /// What changes nothing.
+    /// Returns the operations that change nothing.
     #[must_use]
     pub fn reads(&self) -> Vec<Attempt> {
         let (directory, object, file) = (self.directory, self.file, self.file);
@@ -257,7 +257,7 @@ impl Ground {
         ]
     }
 
-    /// A WRITE behind the file's end.
+    /// Returns a WRITE beyond the file's end.
     #[must_use]
     pub fn write(&self, stability: Stability) -> write::Args {
         let (file, count) = (self.file, WRITE_BYTES);

@@ -1,8 +1,8 @@
-//! A Linux kernel of its own, to mount the server with the kernel's client, or to run the server
-//! where its power can be cut.
+//! A guest with its own Linux kernel, which mounts the server with the kernel's client, or runs the
+//! server on a machine whose power can be cut.
 //!
-//! It is Debian's user-mode Linux, an ordinary process. Its root is this machine's file system under
-//! an overlay in memory, so it has every program that this machine has and changes nothing.
+//! It is Debian's user-mode Linux, an ordinary process. Its root is this machine's file system
+//! under an overlay in memory, so it has all programs of this machine and cannot change them.
 
 use std::fs::{self, File};
 use std::io::{PipeReader, Read as _, pipe};
@@ -16,27 +16,27 @@ use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
 use crate::{Link, Scratch};
 
-/// Debian releases whose kernels are tried in turn: the first is new enough to run without tracing
-/// each system call, which makes it several times as fast.
+/// Debian releases whose kernels are tried in turn: the first is new enough to run without a trace
+/// of each system call, which makes it several times as fast.
 const RELEASES: [&str; 2] = ["sid", "trixie"];
 
-/// The guest's memory; what it writes outside the mount lies there too.
+/// The guest's memory, which also contains all files outside of the mount.
 const MEMORY: &str = "768M";
 
-/// The room for the memory of all guests that may run at once.
+/// The memory for all concurrent guests.
 const GUESTS_BYTES: u64 = 8 << 30;
 
-/// What the system calls a file system in memory (`linux/magic.h`).
+/// The magic number of a file system in memory (`linux/magic.h`).
 const TMPFS_MAGIC: i128 = 0x0102_1994;
 
-/// The address of every guest's network card: the machine then reaches the next guest on a link as
-/// soon as the one before.
+/// The address of every guest's network card, so that the machine reaches the next guest on a link
+/// without a delay.
 const MAC: &str = "02:00:00:00:00:01";
 
-/// How often a running guest is looked at.
+/// The poll interval of a running guest.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// The version of NFS that a guest speaks.
+/// The version of NFS that a guest uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// RFC 1094.
@@ -54,19 +54,19 @@ impl Version {
     }
 }
 
-/// What a guest mounts, from 127.0.0.1.
+/// The mount of a guest, from 127.0.0.1.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// The server's port, for NFS and for MOUNT; without it the guest asks the portmapper.
+    /// The server's port, for NFS and for MOUNT; `None` lets the guest use the portmapper.
     pub port: Option<u16>,
     /// The path that the server exports.
     pub export: String,
-    /// The version to speak.
+    /// The version.
     pub version: Version,
 }
 
 impl Mount {
-    /// The lines of shell that tell it to the guest.
+    /// Returns the mount as lines of shell for the guest.
     fn settings(&self) -> String {
         let Self { port, export, version } = self;
         let number = version.number();
@@ -77,10 +77,10 @@ impl Mount {
     }
 }
 
-/// A running guest; killed when this is dropped.
+/// A running guest; dropping this value kills it.
 pub struct Guest {
     kernel: Child,
-    /// What the guest writes; it ends when the last process of the guest has.
+    /// The output of the guest; it ends with the last process of the guest.
     log: Option<JoinHandle<String>>,
     /// Outlives the kernel.
     _link: Arc<Link>,
@@ -88,27 +88,27 @@ pub struct Guest {
     until: Instant,
 }
 
-/// How a guest ended.
+/// The result of a guest.
 #[derive(Debug)]
 pub struct Ended {
-    /// The case's exit status; nothing if the guest ended before the case did.
+    /// The case's exit status; `None` if the guest ended before the case.
     pub status: Option<i32>,
-    /// What the kernel and the case wrote.
+    /// The output of the kernel and the case.
     pub log: String,
 }
 
 impl Guest {
-    /// Boots a guest that runs `case`, lines of shell, in the root of the mount. After `limit` it
-    /// is killed.
+    /// Boots a guest that runs `case`, lines of shell, in the root of the mount. The guest is
+    /// killed after `limit`.
     ///
     /// # Panics
-    /// If the guest cannot be started.
+    /// Panics if the guest cannot be started.
     #[must_use]
     pub fn boot(link: &Arc<Link>, mount: &Mount, case: &str, limit: Duration) -> Self {
         Self::start(link, &mount.settings(), case, &[], limit)
     }
 
-    /// Boots a guest that mounts nothing and has disks, each an image in a file.
+    /// Boots a guest without a mount that has disks, each an image in a file.
     pub(crate) fn boot_with_disks(
         link: &Arc<Link>,
         settings: &str,
@@ -142,8 +142,8 @@ impl Guest {
         make_executable(&exchange.join("init.sh"));
         let (reader, writer) = pipe().expect("there are descriptors left");
         let also = writer.try_clone().expect("there are descriptors left");
-        // Each link of the chain dies with the one before it, and the last, which is the first
-        // process of a name space of its own, takes all the guest's processes with it.
+        // Each process of the chain is killed with its parent. The last one is the first process of
+        // a new PID namespace, so its end kills all processes of the guest.
         let chain = ["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"];
         let kernel = Command::new("setpriv")
             .args(chain)
@@ -161,27 +161,27 @@ impl Guest {
         Self { kernel, log, _link: Arc::clone(link), run, until: Instant::now() + limit }
     }
 
-    /// The folder that is shared with the guest.
+    /// Returns the folder that is shared with the guest.
     pub(crate) fn exchange(&self) -> PathBuf {
         self.run.path().join("exchange")
     }
 
-    /// Whether the guest has ended, or has not in its time.
+    /// Returns true if the guest has ended, or exceeded its time limit.
     pub(crate) fn is_over(&mut self) -> bool {
         self.kernel.try_wait().expect("it is our child").is_some() || Instant::now() > self.until
     }
 
-    /// Ends the guest as a power cut would: at once, with all that lay in its memory. Answers what
-    /// it wrote.
+    /// Ends the guest like a power cut: immediately, with the loss of its memory. Returns its
+    /// output.
     pub(crate) fn kill(mut self) -> String {
         self.end()
     }
 
-    /// Waits until the guest has ended. When the case asks for something (`request` in the
-    /// prelude), `serve` is called with the word, and the case goes on after it returns.
+    /// Waits until the guest has ended. When the case sends a request (`request` in the prelude),
+    /// calls `serve` with the text, and the case continues after it returns.
     ///
     /// # Panics
-    /// If the folder that is shared with the guest cannot be used.
+    /// Panics if the folder that is shared with the guest cannot be used.
     #[must_use]
     pub fn wait(mut self, mut serve: impl FnMut(&str)) -> Ended {
         let exchange = self.exchange();
@@ -202,9 +202,9 @@ impl Guest {
         Ended { status, log }
     }
 
-    /// Kills what still runs, and waits until nothing does: only then the disk is nobody's.
+    /// Kills all remaining processes and waits for their end, so that no process uses the disk.
     fn end(&mut self) -> String {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.kernel.kill();
         let _ = self.kernel.wait();
         let log = self.log.take().map(JoinHandle::join);
@@ -218,10 +218,10 @@ impl Drop for Guest {
     }
 }
 
-/// All that comes out of a pipe until nobody can write to it any more.
+/// Reads a pipe until all writers have closed it.
 fn all_of(mut pipe: PipeReader) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read is missing in a message, no more.
+    // Unreadable output is only missing from a message.
     let _ = pipe.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -230,7 +230,7 @@ impl Ended {
     /// Fails the test unless the case succeeded.
     ///
     /// # Panics
-    /// If it did not; the message is all that the guest wrote.
+    /// Panics with the output of the guest if the case failed.
     #[track_caller]
     pub fn expect_success(&self) {
         assert_eq!(self.status, Some(0), "the guest wrote:\n{}", self.log);
@@ -259,15 +259,16 @@ fn make_executable(path: &Path) {
     fs::set_permissions(path, mode).expect("our own file's mode can be changed");
 }
 
-/// A file's text; nothing if it is not there.
+/// Returns a file's text, or an empty text if the file does not exist.
 fn text(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// The folder of what a guest is made of; it is fetched once and kept beside what cargo builds.
+/// Returns the folder with the parts of a guest; it is fetched once and kept in cargo's target
+/// folder.
 ///
 /// # Panics
-/// If it is not there and cannot be fetched.
+/// Panics if it does not exist and cannot be fetched.
 pub(crate) fn parts() -> PathBuf {
     static PARTS: OnceLock<PathBuf> = OnceLock::new();
     PARTS.get_or_init(fetch).clone()
@@ -294,8 +295,9 @@ fn fetch() -> PathBuf {
     panic!("the guest's kernel cannot be fetched:\n{complaints}");
 }
 
-/// Where the system keeps files in memory, if a guest has room there and may run them: it maps a file
-/// as its memory, and on a disk all that it changes is written there beside what servers sync.
+/// Returns a folder in memory with enough room for a guest and permission to execute: the guest
+/// maps a file as its memory, and on a disk all its changes would be written next to the servers'
+/// syncs.
 fn memory_folder() -> Option<&'static Path> {
     let folder = Path::new("/dev/shm");
     let is_in_memory = statfs(folder).is_ok_and(|known| i128::from(known.f_type) == TMPFS_MAGIC);

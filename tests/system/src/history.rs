@@ -1,33 +1,33 @@
-//! What several processes saw of one thing, and whether there is one order of it all.
+//! Histories of operations by several processes on one value, and the check for a linear order.
 
 use std::collections::BTreeSet;
 
-/// An operation on one thing, by a clock that all who work on it share.
+/// An operation on one value, timed by a clock that all participants share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// When it was begun.
+    /// The time of its start.
     pub begin: u64,
-    /// When it had ended.
+    /// The time of its end.
     pub end: u64,
-    /// What it was.
+    /// Its kind.
     pub what: What,
 }
 
-/// What an operation did to what it found.
+/// The effect of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It found this.
+    /// It observed this value.
     Saw(u64),
-    /// Whatever there was, it left this.
+    /// It stored this value, independent of the old one.
     Made(u64),
-    /// It found the first and left the second.
+    /// It observed the first value and stored the second.
     Turned(u64, u64),
-    /// It found the first, or anything, and left the second; or nothing was done.
+    /// It observed the first value, or any, and stored the second; or it had no effect.
     Perhaps(Option<u64>, u64),
 }
 
 impl What {
-    /// What may be left of a state; nothing if the operation is not possible there.
+    /// Returns the possible states after the operation; empty if it is impossible in this state.
     fn applied(self, state: u64) -> impl Iterator<Item = u64> {
         let (one, other) = match self {
             Self::Saw(found) => ((found == state).then_some(state), None),
@@ -41,11 +41,11 @@ impl What {
     }
 }
 
-/// A way in which things may have gone so far: what is under way and not yet done, and the state.
+/// A possible history so far: the started operations without effect so far, and the state.
 type Way = (BTreeSet<usize>, u64);
 
-/// Finds whether there is an order of all operations, each at some time between its begin and its
-/// end, in which they do what they did (linearizability).
+/// Checks that an order of all operations exists, each at a time between its start and end, that
+/// explains their effects (linearizability).
 ///
 /// # Errors
 /// The first operation that no order explains.
@@ -72,7 +72,7 @@ fn with((mut open, state): Way, at: usize) -> Way {
     (open, state)
 }
 
-/// All ways to go on in which one operation is done, with whichever others before it.
+/// Returns all continuations in which one operation takes effect, after any others.
 fn through(history: &[Done], way: Way, at: usize) -> BTreeSet<Way> {
     let (mut done, mut open) = (BTreeSet::new(), vec![way]);
     while let Some((left, state)) = open.pop() {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_found_where_there_is_one() {
+    fn an_existing_order_is_found() {
         let made = done(0, 10, What::Made(1));
         assert_eq!(
             explained(&[made, done(1, 2, What::Saw(1)), done(3, 4, What::Saw(1))], 0),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_perhaps_done_explains_either() {
+    fn uncertain_operations_explain_both_results() {
         for found in [None, Some(0)] {
             let perhaps = done(0, 5, What::Perhaps(found, 1));
             for seen in [0, 1] {

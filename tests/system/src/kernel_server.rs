@@ -1,4 +1,4 @@
-//! The kernel's own server, put to the tester in a guest.
+//! Runs the tester against the kernel's own server in a guest.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::{FileSystem, Guest, Link};
 /// Longer than all cases take.
 const LIMIT: Duration = Duration::from_mins(8);
 
-/// Room for the largest files of the cases.
+/// Enough space for the largest files of the cases.
 const DISK_BYTES: u64 = 1 << 30;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// Whether no case failed.
+    /// True if no case failed.
     pub succeeded: bool,
-    /// What the tester printed.
+    /// The output of the tester.
     pub report: String,
-    /// What the guest wrote.
+    /// The output of the guest.
     pub log: String,
 }
 
-/// Boots a guest that serves a folder of its disk with its kernel's server, and puts that to the
-/// tester.
+/// Boots a guest that serves a folder of its disk with its kernel's server, and runs the tester
+/// against it.
 ///
 /// # Panics
-/// If there can be no guest.
+/// Panics if the guest cannot be started.
 #[must_use]
 pub fn run(tester: &str, options: &[String]) -> Run {
     let disk = Disk::new(FileSystem::Ext4, DISK_BYTES, &[]);

@@ -1,7 +1,7 @@
-//! What tests of the whole system need: the built server, real clients, and a witness.
+//! The environment of system tests: the built server, real clients, and an independent decoder.
 //!
-//! Here are real time, real sockets and real kernels; a test waits for a state with a bound and
-//! never for a time. What a test needs and the machine lacks fails the test and says so.
+//! System tests use real time, real sockets and real kernels; a test waits for a state with a bound
+//! and never for a fixed time. A test fails with a message if the machine lacks a prerequisite.
 
 mod capture;
 mod cluster;

@@ -1,4 +1,4 @@
-//! The wire between this machine's loopback and a guest.
+//! The network link between this machine's loopback and a guest.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use crate::{guest, output};
 
-/// The number of guests that may run at once on one machine.
+/// The largest number of concurrent guests on one machine.
 const LINKS_MAX: u8 = 250;
 
-/// A tap device whose other end a guest can hold, with a loopback address for the guest.
+/// A tap device whose other end a guest can open, with a loopback address for the guest.
 ///
-/// Both ends route loopback addresses over it, so servers need not listen anywhere else.
+/// Both ends route loopback addresses over it, so servers need no other address.
 pub struct Link {
     device: String,
     address: String,
@@ -21,10 +21,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// Makes a link to a server at 127.0.0.1.
+    /// Creates a link to a server at 127.0.0.1.
     ///
     /// # Panics
-    /// If this process may not make one: it must be root, with `/dev/net/tun`.
+    /// Panics without the privilege: the process must be root, with `/dev/net/tun`.
     #[must_use]
     pub fn new() -> Self {
         let may =
@@ -37,19 +37,19 @@ impl Link {
             address: format!("127.79.0.{number}"),
             _slot: slot,
         };
-        // A device may be left from a process that was killed.
+        // A killed process may have left a device.
         link.remove();
         link.make();
         link
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// The guest's address.
+    /// Returns the guest's address.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -58,8 +58,8 @@ impl Link {
     fn make(&self) {
         let (device, address) = (self.device.as_str(), self.address.as_str());
         busybox(&["tunctl", "-t", device]);
-        // Whoever is to be reached at once when the next guest starts is asked for its hardware
-        // address often, and given up late.
+        // The machine repeats the query for the hardware address frequently, with a long timeout,
+        // so that it reaches the next guest as soon as the guest starts.
         let settings = [
             (format!("conf/{device}/route_localnet"), "1"),
             (format!("neigh/{device}/retrans_time_ms"), "20"),
@@ -94,8 +94,8 @@ impl Drop for Link {
     }
 }
 
-/// Takes a number, if it is free, as long as the listener lives: a name that all processes with the
-/// same network devices share, and that the system takes back from one that is killed.
+/// Reserves a number, if it is free, for the lifetime of the listener. All processes with the same
+/// network devices share its name, and the system releases the name of a killed process.
 fn slot(number: u8) -> Option<UnixListener> {
     let name = format!("leasehold-link-{number}");
     let address = SocketAddr::from_abstract_name(name).expect("the name is short");

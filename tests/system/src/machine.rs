@@ -1,12 +1,12 @@
 //! A machine that serves, whose power can be cut: a guest with a disk and the built server.
 //!
-//! A cut is the kill of the guest's kernel. What the guest had not written to its disk is gone, for
-//! all that it had was memory of that process. What it had written stays, because the image of the
-//! disk is a file of this machine, which goes on.
+//! A cut kills the guest's kernel. Data that the guest had not written to its disk is lost, because
+//! it was memory of that process. Written data stays, because the image of the disk is a file of
+//! this machine, which keeps running.
 //!
-//! Where the server is a metaserver, its iods are programs of the guest, too, each with a disk of its
-//! own, and the power of one can be cut alone: its program is killed, its disk takes nothing any more,
-//! and its file system is mounted anew.
+//! If the server is a metaserver, its I/O daemons are programs of the guest, too, each with a disk
+//! of its own, and the power of one can be cut alone: its program is killed, its disk accepts no
+//! further writes, and its file system is mounted again.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,57 +20,57 @@ use crate::disk::Disk;
 use crate::server::built;
 use crate::{FileSystem, Guest, Link};
 
-/// The port of the server, in a guest that has nothing else.
+/// The port of the server in a guest without other servers.
 const PORT: u16 = 2049;
 
-/// Longer than any test leaves a machine on.
+/// Longer than any test runs a machine.
 const LIMIT: Duration = Duration::from_hours(24);
 
-/// The machine's boot, or what is asked of it, takes far less.
+/// Longer than the boot of a machine, or a request to it, takes.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// So many iods a metaserver has.
+/// The number of I/O daemons of a metaserver.
 pub const IODS: usize = 3;
 
-/// What a machine is like.
+/// The configuration of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
-    /// What is on its disk.
+    /// The file system of its disk.
     pub file_system: FileSystem,
-    /// How large its disk is.
+    /// The size of its disk.
     pub disk_bytes: u64,
-    /// Further words for the program that makes the file system.
+    /// Further arguments for the program that makes the file system.
     pub format_words: &'static [&'static str],
-    /// How the disk is mounted.
+    /// The mount options of the disk.
     pub mount_options: &'static str,
-    /// Lines of shell that are run before; they may put something else in the place of `$device`.
+    /// Lines of shell that run before the mount; they may change `$device`.
     pub before_mount: &'static str,
-    /// Further words for the server.
+    /// Further options of the server.
     pub server_options: &'static str,
-    /// A program that runs the server, with its words.
+    /// A program that runs the server, with its arguments.
     pub wrapper: &'static str,
-    /// Whether a log answers for what is stable.
+    /// True if the server uses a write-ahead log.
     pub has_log: bool,
     /// Further directories that the server's user owns.
     pub directories: &'static str,
-    /// The user that runs the server and owns what it serves.
+    /// The user that runs the server and owns its files.
     pub user: u32,
-    /// How many iods have the data; without any the server has it.
+    /// The number of I/O daemons with the data; zero stores the data at the server.
     pub iods: usize,
-    /// How many copies of it there are.
+    /// The number of copies of the data.
     pub copies: u16,
 }
 
 impl Site {
-    /// The usual one, with this file system.
+    /// Returns the default configuration with this file system.
     #[must_use]
     pub const fn of(file_system: FileSystem) -> Self {
         Self {
             file_system,
-            // What the largest of them needs.
+            // The largest of them needs this size.
             disk_bytes: 320 << 20,
             format_words: &[],
-            // Times change only when somebody changes them, so they can be compared.
+            // Times then change only through explicit changes, so the test can compare them.
             mount_options: "noatime",
             before_mount: "",
             server_options: "",
@@ -83,13 +83,14 @@ impl Site {
         }
     }
 
-    /// The same, with a log that answers for what is stable.
+    /// Returns the same configuration with a write-ahead log.
     #[must_use]
     pub const fn with_stable_log(self) -> Self {
         Self { has_log: true, server_options: "--stable-log /disk/state/log", ..self }
     }
 
-    /// The same, with the data of all but tiny files in small stripes over three directories.
+    /// Returns the same configuration with the data of larger files in small stripes over three
+    /// directories.
     #[must_use]
     pub const fn with_stripes(self) -> Self {
         Self {
@@ -100,8 +101,8 @@ impl Site {
         }
     }
 
-    /// The same, with the data of all but tiny files in small stripes on iods, in so many copies. No
-    /// iod is away for long enough for a call to fail.
+    /// Returns the same configuration with the data of larger files in small stripes on I/O
+    /// daemons, in `copies` copies. No I/O daemon is down long enough for a call to fail.
     #[must_use]
     pub const fn with_iods(self, copies: u16) -> Self {
         let server_options = match copies {
@@ -111,13 +112,13 @@ impl Site {
         Self { iods: IODS, copies, server_options, ..self }
     }
 
-    /// Whether change times are kept with names. Who replays a log cannot set them, nor who makes
-    /// a copy anew that an iod has missed.
+    /// Returns true if change times are kept with names. The replay of a log cannot set them, nor
+    /// can the repair of a copy that an I/O daemon has missed.
     pub(crate) const fn keeps_change_times(&self) -> bool {
         self.file_system.is_atomic() && !self.has_log && self.copies == 1
     }
 
-    /// The same, served by an ordinary user.
+    /// Returns the same configuration, served by an ordinary user.
     #[must_use]
     pub const fn of_ordinary_user(self) -> Self {
         let wrapper = "setpriv --reuid 1000 --regid 1000 --clear-groups";
@@ -125,20 +126,20 @@ impl Site {
     }
 }
 
-/// A machine that serves; its disks outlive its guests.
+/// A serving machine; its disks survive its guests.
 pub struct Machine {
     site: Site,
-    /// That of what is served, and those of the iods.
+    /// The disk of the server, and the disks of the I/O daemons.
     disks: Vec<Disk>,
     link: Arc<Link>,
     guest: Option<Guest>,
 }
 
 impl Machine {
-    /// A machine with an empty disk, switched on: its server can be reached.
+    /// Returns a running machine with an empty disk and a reachable server.
     ///
     /// # Panics
-    /// If there can be none.
+    /// Panics if the machine cannot be started.
     #[must_use]
     pub fn new(site: Site) -> Self {
         let disk = || Disk::new(site.file_system, site.disk_bytes, site.format_words);
@@ -148,34 +149,34 @@ impl Machine {
         machine
     }
 
-    /// Where its server is.
+    /// Returns the address of its server.
     ///
     /// # Panics
-    /// Never: addresses of links can be read.
+    /// Never: addresses of links are valid.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let address = self.link.address().parse().expect("links have proper addresses");
         SocketAddr::new(address, PORT)
     }
 
-    /// What it is like.
+    /// Returns its configuration.
     #[must_use]
     pub const fn site(&self) -> &Site {
         &self.site
     }
 
-    /// Cuts its power, and answers what it wrote.
+    /// Cuts its power, and returns its output.
     ///
     /// # Panics
-    /// If it is off.
+    /// Panics if it is off.
     pub fn cut(&mut self) -> String {
         self.guest.take().expect("it is on").kill()
     }
 
-    /// Switches it on again, and waits until its server can be reached.
+    /// Switches it on, and waits until its server is reachable.
     ///
     /// # Panics
-    /// If that does not come about.
+    /// Panics after a timeout.
     pub fn boot(&mut self) {
         self.disks.iter().for_each(Disk::repair);
         let case = include_str!("../guest/serve.sh");
@@ -186,10 +187,10 @@ impl Machine {
         self.answer("the boot");
     }
 
-    /// Runs a line of shell in the machine and answers what it wrote.
+    /// Runs a line of shell in the machine and returns its output.
     ///
     /// # Panics
-    /// If it fails, or the machine is off.
+    /// Panics if the command fails, or the machine is off.
     pub fn tell(&mut self, command: &str) -> String {
         let exchange = self.guest.as_ref().expect("it is on").exchange();
         let new = exchange.join("command.new");
@@ -198,34 +199,35 @@ impl Machine {
         self.answer(command)
     }
 
-    /// Kills its server and starts it again.
+    /// Kills its server and restarts it.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if the server does not become ready.
     pub fn restart_server(&mut self) {
         self.tell("end_server KILL && start_server");
     }
 
-    /// Cuts the power of some iods. Whatever they have not synced is gone; all else goes on.
+    /// Cuts the power of some I/O daemons. They lose all unsynced data; all other programs
+    /// continue.
     ///
     /// # Panics
-    /// If there are none of these numbers, or they are off.
+    /// Panics if an I/O daemon does not exist or is off.
     pub fn cut_iods(&mut self, iods: &[usize]) {
         self.tell(&format!("cut_iods {}", words(iods)));
     }
 
-    /// Switches iods on again.
+    /// Switches I/O daemons on.
     ///
     /// # Panics
-    /// If they do not get ready.
+    /// Panics if they do not become ready.
     pub fn boot_iods(&mut self, iods: &[usize]) {
         self.tell(&format!("boot_iods {}", words(iods)));
     }
 
-    /// Waits until all files lie on the iods where they should, with their copies.
+    /// Waits until all files have their final places on the I/O daemons, with their copies.
     ///
     /// # Panics
-    /// If they do not come to.
+    /// Panics after a timeout.
     pub fn wait_until_settled(&mut self) {
         const GLANCE: Duration = Duration::from_millis(50);
         let until = Instant::now() + 3 * PATIENCE;
@@ -265,7 +267,7 @@ impl Machine {
         )
     }
 
-    /// Waits until the guest has done what it was asked for.
+    /// Waits until the guest has served the request.
     fn answer(&mut self, what: &str) -> String {
         const GLANCE: Duration = Duration::from_millis(2);
         let until = Instant::now() + PATIENCE;
@@ -291,7 +293,7 @@ impl Machine {
     }
 }
 
-/// Numbers as words of shell.
+/// Returns numbers as arguments for the shell.
 fn words(numbers: &[usize]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

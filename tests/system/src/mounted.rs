@@ -1,4 +1,4 @@
-//! A mount of the built client.
+//! A mount by the built client.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
@@ -9,8 +9,8 @@ use std::{fs, str};
 
 use crate::{Scratch, Server, built};
 
-/// A mount of a server's export; gone, with its process, when this is dropped. No process that
-/// serves a mount uses it.
+/// A mount of a server's export; dropping this value ends it with its process. No process uses a
+/// mount that it serves itself.
 pub struct Mounted {
     folder: Scratch,
     /// Ends the watch over the mount.
@@ -18,20 +18,20 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts with options of `-o`. After `limit` the mount is cut off, so that nothing waits for
-    /// it.
+    /// Mounts with options of `-o`. After `limit` the mount is aborted, so that no process waits
+    /// for it.
     ///
     /// # Panics
-    /// If it cannot be mounted.
+    /// Panics if the mount fails.
     #[must_use]
     pub fn new(server: &Server, options: &str, limit: Duration) -> Self {
         Self::of(&source(server), options, limit)
     }
 
-    /// The same of `HOST:PORT:/EXPORT`.
+    /// Mounts a source `HOST:PORT:/EXPORT`, with the same limit.
     ///
     /// # Panics
-    /// If it cannot be mounted.
+    /// Panics if the mount fails.
     #[must_use]
     pub fn of(source: &str, options: &str, limit: Duration) -> Self {
         let folder = Scratch::new("mount");
@@ -48,31 +48,31 @@ impl Mounted {
         Self { folder, _watch: watch }
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A file there.
+    /// Returns the path of a file on the mount.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What the mount tells of itself.
+    /// Returns the status that the mount reports.
     ///
     /// # Panics
-    /// If it does not.
+    /// Panics if the mount reports no status.
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
         status(self.folder.path()).expect("it is mounted")
     }
 
-    /// Ends it as a user does.
+    /// Unmounts as a user does.
     ///
     /// # Panics
-    /// If the program cannot be run.
+    /// Panics if the program cannot be run.
     #[must_use]
     pub fn umount(&self) -> ExitStatus {
         let status = Command::new(built()).arg("umount").arg(self.folder.path()).status();
@@ -86,7 +86,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What a mount tells of itself; nothing where there is none.
+/// Returns the status that a mount reports, or `None` without a mount.
 #[must_use]
 pub fn status(folder: &Path) -> Option<serde_json::Value> {
     let mut command = Command::new(built());
@@ -94,9 +94,9 @@ pub fn status(folder: &Path) -> Option<serde_json::Value> {
     serde_json::from_str(str::from_utf8(&done.ok()?.stdout).ok()?).ok()
 }
 
-/// Ends a mount, if it still is one, and its process: with that the kernel ends all that waits.
-/// By force, since a process that is killed while it has the kernel forget pages that are being read
-/// from it does not end before they are.
+/// Aborts a mount, if it still exists, and its process; then the kernel ends all waiting requests.
+/// Uses force, because a killed process that invalidates pages with pending reads does not end
+/// before the reads end.
 fn cut_off(folder: &Path) {
     if let Some(told) = status(folder) {
         let _ = Command::new("kill").args(["-KILL", &told["pid"].to_string()]).output();
@@ -104,16 +104,16 @@ fn cut_off(folder: &Path) {
     let _ = Command::new("umount").args(["--force", "--lazy"]).arg(folder).output();
 }
 
-/// What is mounted of a server.
+/// Returns the mount source of a server.
 #[must_use]
 pub fn source(server: &Server) -> String {
     format!("127.0.0.1:{}:{}", server.port(), server.export())
 }
 
-/// Runs the command that mounts.
+/// Runs the mount command.
 ///
 /// # Panics
-/// If it cannot be run.
+/// Panics if it cannot be run.
 #[must_use]
 pub fn mount(source: &str, folder: &Path, options: &str) -> Output {
     let mut command = Command::new(built());
@@ -124,10 +124,10 @@ pub fn mount(source: &str, folder: &Path, options: &str) -> Output {
     command.output().expect("it was built")
 }
 
-/// Whether the table of mounts has it.
+/// Returns true if the mount table contains the folder.
 ///
 /// # Panics
-/// If there is no such table.
+/// Panics if the mount table cannot be read.
 #[must_use]
 pub fn is_mounted(folder: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mounts").expect("it is there");

@@ -1,15 +1,15 @@
-//! A network that a test has to itself, where every port is free.
+//! A network namespace for a test, in which every port is free.
 
 use std::env;
 use std::process::Command;
 
 use crate::{built, guest, output};
 
-/// Set where a test is on its network.
+/// An environment variable that is set inside the namespace.
 const THERE: &str = "LEASEHOLD_TEST_NETWORK";
 
-/// Readies the network: a loopback, its devices in `/sys`, and a `/run` where nobody is to be
-/// found; then runs the words that follow the path of busybox.
+/// Prepares the namespace: a loopback, its devices in `/sys`, and an empty `/run`; then runs the
+/// command after the path of busybox.
 const READY: &str = r#"
     "$0" ip link set lo up
     mount -t sysfs sysfs /sys
@@ -17,16 +17,16 @@ const READY: &str = r#"
     exec "$@"
 "#;
 
-/// Runs a part of the test of that name in a network of its own. It is the test's whole body: the
-/// test is run again there, in a process of its own.
+/// Runs the body of a test in a network namespace. The body must be the whole test, because the
+/// test with this name runs again inside, in a separate process.
 ///
 /// # Panics
-/// If the part fails, or the network cannot be made: that takes root.
+/// Panics if the body fails, or the namespace cannot be made, which requires root.
 pub fn on_own_network(test: &str, part: impl FnOnce()) {
     if env::var_os(THERE).is_some() {
         return part();
     }
-    // To build it takes a time that does not count, and perhaps the machine's own network.
+    // The build takes time that must not count, and may need the machine's own network.
     let _ = built();
     let busybox = guest::parts().join("busybox");
     let itself = env::current_exe().expect("a running test has a path");
@@ -45,7 +45,7 @@ pub fn on_own_network(test: &str, part: impl FnOnce()) {
     assert!(out.contains("1 passed"), "there is no test {test}:\n{out}");
 }
 
-/// Gives the network another address than those of the loopback.
+/// Adds an address outside of the loopback network.
 pub fn add_address(address: &str) {
     let words = ["ip", "addr", "add", address, "dev", "lo"];
     output(Command::new(guest::parts().join("busybox")).args(words));

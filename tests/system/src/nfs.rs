@@ -1,5 +1,4 @@
-//! A client of version 3 that makes one call after another, for tests that must know exactly what
-//! was asked and what was answered.
+//! A synchronous client of version 3, for tests that must control each call and examine each reply.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,14 +16,14 @@ use leasehold_wire::outcome::Outcome;
 use leasehold_wire::record::{Next, Splitter, mark};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-/// A server that says nothing for so long is taken for gone: a disk that others use, too, may take
-/// half a minute for a sync.
+/// The time after which a silent server counts as ended: a disk under other load may take half a
+/// minute for a sync.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The pause before a call is made again that was answered JUKEBOX.
+/// The pause before a call is retried after JUKEBOX.
 const JUKEBOX_PAUSE: Duration = Duration::from_millis(50);
 
-/// The server is gone, with or without having done what it was asked.
+/// The server has ended, possibly after it executed the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost;
 
@@ -42,22 +41,22 @@ pub struct Client {
     splitter: Splitter,
 }
 
-/// Ends a connection from outside; what has been received can still be read.
+/// Ends a connection from another thread; received bytes stay readable.
 pub struct Breaker(TcpStream);
 
 impl Breaker {
-    /// Ends it.
+    /// Ends the connection.
     pub fn end(&self) {
-        // It may be broken already.
+        // The connection may be broken already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 impl Client {
-    /// Connects, to call as a user.
+    /// Connects, with the credential of a user.
     ///
     /// # Errors
-    /// If nobody listens.
+    /// No server accepts the connection.
     pub fn connect(server: SocketAddr, user: u32) -> Result<Self, Lost> {
         let stream = TcpStream::connect_timeout(&server, PATIENCE)?;
         stream.set_nodelay(true)?;
@@ -67,22 +66,22 @@ impl Client {
         Ok(Self { stream, user, received, splitter })
     }
 
-    /// What ends the connection from another thread.
+    /// Returns a handle that ends the connection from another thread.
     ///
     /// # Panics
-    /// If there are no more descriptors.
+    /// Panics if no file descriptor is available.
     #[must_use]
     pub fn breaker(&self) -> Breaker {
         Breaker(self.stream.try_clone().expect("there are descriptors left"))
     }
 
-    /// The root of what the server exports.
+    /// Returns the root of the export.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     ///
     /// # Panics
-    /// If it refuses.
+    /// Panics if the server denies the mount.
     pub fn mount(&mut self) -> Result<Handle, Lost> {
         let message =
             self.message(mount::PROGRAM, mount::VERSION_3, mount::mnt::NUMBER, &mount::Path(b"/"));
@@ -92,13 +91,13 @@ impl Client {
         }
     }
 
-    /// Calls a procedure of version 3, again when the server asks for that.
+    /// Calls a procedure of version 3, with retries after JUKEBOX.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     ///
     /// # Panics
-    /// If the results cannot be read.
+    /// Panics if the results cannot be decoded.
     pub fn call<T: for<'a> Decode<'a>>(
         &mut self,
         procedure: u32,
@@ -107,10 +106,10 @@ impl Client {
         Ok(decoded(&self.results(procedure, args)?))
     }
 
-    /// As [`Self::call`]: the results as they came.
+    /// Calls a procedure like [`Self::call`], and returns the encoded results.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     pub fn results(&mut self, procedure: u32, args: &impl Encode) -> Result<Bytes, Lost> {
         loop {
             let message = self.call_message(procedure, args);
@@ -122,13 +121,13 @@ impl Client {
         }
     }
 
-    /// The status that a procedure of a version answers. The numbers mean the same in both.
+    /// Calls a procedure of a version and returns its status. Both versions use the same numbers.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     ///
     /// # Panics
-    /// If the results have none.
+    /// Panics if the results have no status.
     pub fn status(
         &mut self,
         version: u32,
@@ -146,7 +145,7 @@ impl Client {
         }
     }
 
-    /// A new call of a procedure of version 3.
+    /// Returns a new call of a procedure of version 3.
     #[must_use]
     pub fn call_message(&self, procedure: u32, args: &impl Encode) -> Vec<u8> {
         self.message(nfs3::PROGRAM, nfs3::VERSION, procedure, args)
@@ -169,10 +168,10 @@ impl Client {
     /// Sends a call and waits for its results.
     ///
     /// # Errors
-    /// If the server is gone.
+    /// The server has ended.
     ///
     /// # Panics
-    /// If the server answers what is no reply to the call.
+    /// Panics if the message from the server is not a reply to the call.
     pub fn exchange(&mut self, message: &[u8]) -> Result<Bytes, Lost> {
         self.stream.write_all(&[&mark(message.len())[..], message].concat())?;
         let record = self.receive()?;
@@ -200,11 +199,11 @@ impl Client {
     }
 }
 
-/// Arguments as bytes.
+/// Encoded arguments.
 pub struct Encoded(Vec<u8>);
 
 impl Encoded {
-    /// The bytes of some arguments.
+    /// Encodes arguments.
     #[must_use]
     pub fn of(args: &impl Encode) -> Self {
         let mut writer = Writer::new();
@@ -219,15 +218,15 @@ impl Encode for Encoded {
     }
 }
 
-/// Whether results say that the call is to be made again.
+/// Returns true if the results request a retry.
 pub(crate) fn is_jukebox(results: &Bytes) -> bool {
     results.first_chunk() == Some(&(Status::Jukebox as u32).to_be_bytes())
 }
 
-/// Results as the procedure has them.
+/// Decodes the results of a procedure.
 ///
 /// # Panics
-/// If they are not.
+/// Panics if they are malformed.
 pub(crate) fn decoded<'a, T: Decode<'a>>(results: &'a Bytes) -> T {
     decode_all(&mut Reader::new(results)).expect("results are well formed")
 }

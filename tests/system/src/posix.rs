@@ -1,4 +1,4 @@
-//! Programs of others that try what a file system does: on the local disk, and on a mount.
+//! Foreign programs that test a file system: on the local disk, and on a mount.
 
 use std::fs;
 use std::path::Path;
@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use crate::{Guest, Link, Mount, output, tools_folder};
 
-/// Stands in for functions of the C library, so that a program uses two mounts as if they were one.
+/// Replaces functions of the C library, so that a program uses two mounts as if they were one.
 const CROSSING: &str = include_str!("posix/crossed.c");
 
-/// A program, and how it is run in a folder.
+/// A program, and the shell commands that run it in a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// What it is called here.
+    /// Its name.
     pub name: &'static str,
-    /// What of it is run.
+    /// The executed part of the program.
     pub what: &'static str,
     /// Lines of shell; they run in the folder.
     pub case: &'static str,
 }
 
-/// What runs pjdfstest in the folder that the shell is in.
+/// The command that runs pjdfstest in the current folder.
 macro_rules! pjdfstest {
     () => {
         "cat >\"$scratch/pjdfstest.toml\" <<END
@@ -36,7 +36,7 @@ pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\""
     };
 }
 
-/// Those that take seconds.
+/// Trials that take seconds.
 pub const QUICK: &[Trial] = &[
     Trial { name: "pjdfstest", what: "all cases", case: pjdfstest!() },
     Trial {
@@ -46,8 +46,8 @@ pub const QUICK: &[Trial] = &[
     },
 ];
 
-/// Those that are run where each call goes to one of two mounts. What is not so there is known on the
-/// machine of a mount alone: that a file is open, and that a program runs.
+/// Trials in which each call uses one of two mounts. They omit tests of state that only the machine
+/// of one mount has: open files and running programs.
 pub const CROSSED: &[Trial] = &[
     Trial {
         name: "pjdfstest",
@@ -69,7 +69,7 @@ grep -a '^Summary: .* [1-9][0-9]* passed' \"$scratch/told\"
     },
 ];
 
-/// Those that take minutes.
+/// Trials that take minutes.
 pub const LONG: &[Trial] = &[
     Trial {
         name: "fsx, long",
@@ -96,7 +96,7 @@ pub const LONG: &[Trial] = &[
     },
 ];
 
-/// Stressors of stress-ng that are about files in a folder, each for itself.
+/// Stressors of stress-ng for files in a folder, each run separately.
 macro_rules! stressors {
     ($($name:literal)*) => {
         &[$(Trial {
@@ -108,9 +108,9 @@ macro_rules! stressors {
     };
 }
 
-/// All that its class of file systems has, and some that it counts elsewhere. What is left out of
-/// that class is about processes and the machine: bind-mount, binderfs, dup, eventfd, fanotify,
-/// ioprio and procfs.
+/// All stressors of the file system class, and some of other classes. The omitted stressors of that
+/// class test processes and the machine: bind-mount, binderfs, dup, eventfd, fanotify, ioprio and
+/// procfs.
 pub const STRESSORS: &[Trial] = stressors!(
     "access" "chattr" "chdir" "chmod" "chown" "copy-file" "dentry" "dir" "dirdeep" "dirmany"
     "dnotify" "fallocate" "fcntl" "fiemap" "file-ioctl" "filename" "flock" "fpunch" "fsize" "fstat"
@@ -119,24 +119,24 @@ pub const STRESSORS: &[Trial] = stressors!(
     "sync-file" "touch" "utime" "verity" "xattr"
 );
 
-/// Those that need not pass on a mount, and why.
+/// Trials that need not pass on a mount, with the reasons.
 pub const EXCEPTIONS: &[(&str, &str)] =
     &[("stress-ng xattr", "versions 3 and 2 of NFS have no call for extended attributes")];
 
-/// Runs a trial in a folder; what it wrote, and whether all is well.
+/// Runs a trial in a folder; returns its output, and true if it passed.
 ///
 /// # Panics
-/// If there is no shell.
+/// Panics if the machine has no shell.
 #[must_use]
 pub fn run(trial: Trial, folder: &Path, scratch: &Path, seconds: u64) -> (bool, String) {
     end(&mut command(trial, folder, scratch, seconds))
 }
 
-/// The same where each call of the program goes to one of two folders, which are the same files on
-/// two mounts.
+/// Runs a trial in which each call of the program uses one of two folders, which are the same files
+/// on two mounts.
 ///
 /// # Panics
-/// If there is no shell, or no compiler.
+/// Panics if the machine has no shell or no compiler.
 #[must_use]
 pub fn run_crossed(
     trial: Trial,
@@ -172,17 +172,18 @@ fn end(command: &mut Command) -> (bool, String) {
     (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// The case of pjdfstest that the kernel's client fails on any server: it gives a file that is removed
-/// while open another name.
+/// The case of pjdfstest that the kernel's client fails on any server: it links an open, removed
+/// file to another name.
 pub const OF_THE_KERNEL: &str = "unlink::open_file_not_freed";
 
-/// The case that a metaserver of several fails: no directory counts the directories in it there.
+/// The case that a metaserver of several fails: its directories do not count their subdirectories.
 pub const OF_SEVERAL: &str = "rename::updates_link_parent";
 
-/// Runs pjdfstest and fsx where the kernel's client mounts; the cases that fail, and all that was written.
+/// Runs pjdfstest and fsx on a mount by the kernel's client; returns the failing cases and the
+/// output.
 ///
 /// # Panics
-/// If a byte is not what fsx wrote, or pjdfstest does not come to its end.
+/// Panics if fsx reads a wrong byte, or pjdfstest does not run to its end.
 #[must_use]
 pub fn failing_by_the_kernel(mount: &Mount, limit: Duration) -> (Vec<String>, String) {
     let tools = tools_folder().join("compiled/bin");

@@ -1,4 +1,4 @@
-//! The servers and cables of the rig, as processes.
+//! The servers and links of the test harness, as processes.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -6,27 +6,27 @@ use std::process::{Child, Command, Stdio};
 
 use crate::built_rig;
 
-/// A server or a cable of the rig; gone when this is dropped.
+/// A server or a link of the test harness; dropping this value ends it.
 pub struct Rig {
     process: Child,
     address: SocketAddr,
 }
 
 impl Rig {
-    /// A server over memory. Options: `--stingy`, `--version-2-only`.
+    /// Starts a server over memory. Options: `--stingy`, `--version-2-only`.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     #[must_use]
     pub fn serve(options: &[&str]) -> Self {
         let mut command = Command::new(built_rig());
         Self::start(command.args(["serve", "--listen", "127.0.0.1:0"]).args(options))
     }
 
-    /// A cable to a server.
+    /// Starts a link to a server.
     ///
     /// # Panics
-    /// As [`Rig::serve`].
+    /// See [`Rig::serve`].
     #[must_use]
     pub fn cable(server: SocketAddr, options: &[&str]) -> Self {
         let mut command = Command::new(built_rig());
@@ -44,13 +44,13 @@ impl Rig {
         Self { process, address }
     }
 
-    /// Where it is.
+    /// Returns its address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What is mounted of it.
+    /// Returns its mount source.
     #[must_use]
     pub fn source(&self) -> String {
         format!("{}:/data", self.address)

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::disk::{Disk, FileSystem};
 use crate::{Mount, Scratch, Version, output};
 
-/// A server over a folder of its own, listening on 127.0.0.1; stopped when this is dropped.
+/// A server over its own folder, listening on 127.0.0.1; dropping this value stops it.
 pub struct Server {
     folder: Scratch,
     state: Scratch,
@@ -25,25 +25,25 @@ pub struct Server {
     ready: Ready,
     runner: Runner,
     options: Vec<String>,
-    /// Whether the folder has a file system of its own.
+    /// True if the folder has its own file system.
     is_mount: bool,
-    /// The disk that the folder is on, where the folder has a disk of its own.
+    /// The disk of the folder, if the folder has its own disk.
     _disk: Option<Disk>,
 }
 
-/// Who runs the server.
+/// The user that runs the server.
 enum Runner {
     Us,
-    /// Us, by a file, with users and groups that are made up.
+    /// The user of the test, with a configuration file and artificial users and groups.
     Configured,
-    /// An ordinary user, who has the program here.
+    /// An ordinary user, with a copy of the program in this folder.
     Other(Scratch),
 }
 
 /// An ordinary user, and its group.
 const USER: u32 = 1000;
 
-/// What the server says when it can be mounted.
+/// The message of the server when it accepts mounts.
 #[derive(Deserialize)]
 struct Ready {
     addresses: Vec<Address>,
@@ -65,7 +65,7 @@ impl Server {
     /// Starts a server over a new, empty folder.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with(&[])
@@ -74,16 +74,16 @@ impl Server {
     /// Starts a server over a new, empty folder, with further options.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     #[must_use]
     pub fn start_with(options: &[&str]) -> Self {
         Self::start_by(Runner::Us, options)
     }
 
-    /// Starts a server over a new, empty folder that has room for so many bytes.
+    /// Starts a server over a new, empty folder with a capacity of `bytes`.
     ///
     /// # Panics
-    /// If it does not get ready, or if we may not mount.
+    /// Panics if it does not become ready, or without the permission to mount.
     #[must_use]
     pub fn start_with_room(bytes: u64) -> Self {
         let folder = Scratch::new("export");
@@ -94,10 +94,10 @@ impl Server {
         server
     }
 
-    /// Starts a server over a new folder on a disk of its own, of this kind and size.
+    /// Starts a server over a new folder on its own disk, of this kind and size.
     ///
     /// # Panics
-    /// If the server does not get ready, or if the test may not mount.
+    /// Panics if it does not become ready, or without the permission to mount.
     #[must_use]
     pub fn start_on_disk(kind: FileSystem, bytes: u64) -> Self {
         let (folder, disk) = (Scratch::new("export"), Disk::new(kind, bytes, &[]));
@@ -108,11 +108,11 @@ impl Server {
         server
     }
 
-    /// Starts a server that a file configures: `text`, in which `FOLDER` is a new, empty folder. Its
-    /// machine has the users and groups of these lines, and no others.
+    /// Starts a server with a configuration file: `text`, in which `FOLDER` is a new, empty folder.
+    /// Its machine has only the users and groups in these lines.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     #[must_use]
     pub fn start_configured(make: &str, text: &str, users: &str, groups: &str) -> Self {
         let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
@@ -128,19 +128,19 @@ impl Server {
         Self { folder, state, process, ready, runner, options, is_mount: false, _disk: None }
     }
 
-    /// Has the server take over another configuration, as at its start; says what is told.
+    /// Reloads the server with another configuration; returns its message.
     ///
     /// # Panics
-    /// If it does not.
+    /// Panics if the reload fails.
     pub fn reload(&self, text: &str) -> String {
         configure(&self.folder, &self.state, text);
         output(Command::new(built()).args(["reload", "--state"]).arg(self.state.path()))
     }
 
-    /// Starts a server over a new, empty folder, by an ordinary user who owns it.
+    /// Starts a server over a new, empty folder, run by an ordinary user who owns the folder.
     ///
     /// # Panics
-    /// If it does not get ready, or if we may not do that.
+    /// Panics if it does not become ready, or without root.
     #[must_use]
     pub fn start_by_ordinary_user() -> Self {
         let folder = Scratch::new("program");
@@ -164,69 +164,69 @@ impl Server {
         Self { folder, state, process, ready, runner, options, is_mount: false, _disk: None }
     }
 
-    /// Kills the server and starts it again, with the same folder and the same port.
+    /// Kills the server and restarts it, with the same folder and port.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// Panics if it does not become ready.
     pub fn restart(&mut self) {
         self.stop();
         self.start_again();
     }
 
-    /// Asks the server to end and starts it again, with the same folder and the same port.
+    /// Asks the server to end and restarts it, with the same folder and port.
     ///
     /// # Panics
-    /// If it does not end well, or does not get ready.
+    /// Panics if it ends with an error, or does not become ready.
     pub fn restart_in_peace(&mut self) {
         self.ask_to_end();
         self.start_again();
     }
 
-    /// Has the server stand still: it answers nothing until it is killed and started again.
+    /// Stops the server: it sends no replies until it is killed and restarted.
     ///
     /// # Panics
-    /// If it has ended.
+    /// Panics if it has ended.
     pub fn pause(&mut self) {
         let process = Pid::from_child(&self.process);
         kill_process(process, Signal::STOP).expect("it runs");
-        // Until the last of its threads stands, one may still answer.
+        // A thread may still reply until the last thread is stopped.
         let told = waitpid(Some(process), WaitOptions::UNTRACED).expect("it is a child");
         assert!(told.is_some_and(|(_, status)| status.stopped()), "it goes on");
     }
 
-    /// Has the server go on as another program with the same sockets; what is said of it.
+    /// Hands the server's sockets over to a new process of the server; returns its message.
     ///
     /// # Panics
-    /// If it does not.
+    /// Panics if the handover fails.
     pub fn hand_over(&mut self) -> String {
         output(Command::new(built()).args(["restart", "--state"]).arg(self.state.path()))
     }
 
-    /// The port of all its programs.
+    /// Returns the port of all its programs.
     ///
     /// # Panics
-    /// If it said that it is ready and named none.
+    /// Panics if its ready message contains no port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.ready.addresses.first().expect("it listens somewhere").port
     }
 
-    /// The folder that is exported.
+    /// Returns the exported folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The number of its process.
+    /// Returns its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.ready.pid
     }
 
-    /// The memory that its process holds, in KiB.
+    /// Returns the resident memory of its process, in KiB.
     ///
     /// # Panics
-    /// If the process has ended.
+    /// Panics if the process has ended.
     #[must_use]
     pub fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()));
@@ -236,50 +236,50 @@ impl Server {
         memory.expect("the kernel says how much memory a process holds")
     }
 
-    /// Where it keeps its state.
+    /// Returns its state directory.
     #[must_use]
     pub fn state(&self) -> &Path {
         self.state.path()
     }
 
-    /// The name that the folder is exported by: a path to the client.
+    /// Returns the name of the export: a path to the client.
     ///
     /// # Panics
-    /// If it said that it is ready and named none.
+    /// Panics if its ready message contains no name.
     #[must_use]
     pub fn export(&self) -> &str {
         &self.ready.exports.first().expect("it exports the folder").name
     }
 
-    /// What a guest mounts of it.
+    /// Returns the mount parameters for a guest.
     #[must_use]
     pub fn mount(&self, version: Version) -> Mount {
         Mount { port: Some(self.port()), export: self.export().to_owned(), version }
     }
 
-    /// What a guest mounts of it that asks a portmapper for the ports.
+    /// Returns the mount parameters for a guest that queries a portmapper for the ports.
     #[must_use]
     pub fn mount_by_portmapper(&self, version: Version) -> Mount {
         Mount { port: None, ..self.mount(version) }
     }
 
-    /// The address, as libnfs writes it, of a path in the folder.
+    /// Returns the libnfs URL of a path in the folder.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         self.url_of(&format!("{}{path}", self.export()))
     }
 
-    /// The address, as libnfs writes it, of a path as clients mount it.
+    /// Returns the libnfs URL of a path as clients mount it.
     #[must_use]
     pub fn url_of(&self, path: &str) -> String {
         let port = self.port();
         format!("nfs://127.0.0.1{path}?nfsport={port}&mountport={port}")
     }
 
-    /// Asks the server to end, and waits until it has.
+    /// Asks the server to end, and waits for its end.
     ///
     /// # Panics
-    /// If it does not end well.
+    /// Panics if it ends with an error.
     pub fn end(mut self) {
         self.ask_to_end();
     }
@@ -296,7 +296,7 @@ impl Server {
     }
 
     fn stop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -311,8 +311,9 @@ impl Drop for Server {
     }
 }
 
-/// A port that the system gives to nobody who asks for any: else another may be given it while the
-/// server is away, and a client that comes then may be connected with itself.
+/// Returns a port outside of the range from which the system assigns ports. Otherwise the system
+/// could assign the port to another program while the server is down, and a client could then
+/// connect to itself.
 pub(crate) fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let own = u16::try_from(process::id() % 8000).expect("it is below 8000");
@@ -325,7 +326,7 @@ pub(crate) fn port() -> u16 {
     }
 }
 
-/// Starts the program and waits for the line that says where it listens.
+/// Starts the program and waits for the line with its address.
 fn launch(
     runner: &Runner,
     folder: &Scratch,
@@ -364,10 +365,10 @@ fn launch(
     (process, ready.unwrap_or_else(|error| panic!("not ready: {error}: it wrote {line:?}")))
 }
 
-/// The configuration's name in the folder of the state.
+/// The configuration's name in the state directory.
 const CONFIGURATION: &str = "leasehold.toml";
 
-/// Runs a program where the files of this folder are this machine's users and groups.
+/// Runs a program with the files of this folder as the machine's users and groups.
 const WITH_USERS: &str =
     r#"mount --bind passwd /etc/passwd; mount --bind group /etc/group; exec "$@""#;
 
@@ -377,7 +378,7 @@ fn command_of(program: &Path, words: &[&OsStr]) -> Command {
     command
 }
 
-/// Writes the configuration, in which `FOLDER` is the folder.
+/// Writes the configuration, and replaces `FOLDER` by the folder.
 fn configure(folder: &Scratch, state: &Scratch, text: &str) {
     let text = text.replace("FOLDER", &folder.path().to_string_lossy());
     fs::write(state.path().join(CONFIGURATION), text).expect("our own folder can be written to");
@@ -385,52 +386,52 @@ fn configure(folder: &Scratch, state: &Scratch, text: &str) {
 
 /// Copies the program to a folder, to be run there.
 ///
-/// It is written by a process of its own: what we have open for writing, a process that another
-/// thread starts meanwhile has too for a moment, and nobody can run it then.
+/// A separate process writes it: if this process wrote it, a child that another thread starts could
+/// inherit the writable descriptor for a moment, and no process could execute the file.
 ///
 /// # Panics
-/// If there is no room.
+/// Panics if the disk is full.
 pub fn copy_built(folder: &Path) {
     let copied = Command::new("cp").arg(built()).arg(folder.join("leasehold")).status();
     assert!(copied.expect("cp is installed").success(), "there is room");
 }
 
-/// The program, built as this test was and from the same source.
+/// Returns the program, built from the same source and with the same profile as this test.
 ///
 /// # Panics
-/// If it cannot be built.
+/// Panics if the build fails.
 #[must_use]
 pub fn built() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("leasehold")).clone()
 }
 
-/// The program of the rig, built like the server.
+/// Returns the program of the test harness, built like the server.
 ///
 /// # Panics
-/// As [`built`].
+/// See [`built`].
 #[must_use]
 pub fn built_rig() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("leasehold-rig")).clone()
 }
 
-/// The folder of the examples of the shell, built like the server.
+/// Returns the folder of the examples of the shell, built like the server.
 ///
 /// # Panics
-/// As [`built`].
+/// See [`built`].
 #[must_use]
 pub fn built_examples() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build_all(&["leasehold-shell", "--examples"]).join("examples")).clone()
 }
 
-/// Builds the program of a package that is called like it.
+/// Builds the program of a package with the same name.
 fn build(package: &str) -> PathBuf {
     build_all(&[package]).join(package)
 }
 
-/// Builds what is wanted of a package, and says where programs lie.
+/// Builds targets of a package, and returns the folder of programs.
 fn build_all(wanted: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--package"]).args(wanted);
@@ -442,7 +443,8 @@ fn build_all(wanted: &[&str]) -> PathBuf {
     profile_folder()
 }
 
-/// Where cargo puts what it builds in this profile: programs lie there, and tests in `deps`.
+/// Returns cargo's output folder for this profile: it contains the programs, and the tests in
+/// `deps`.
 fn profile_folder() -> PathBuf {
     let running = env::current_exe().expect("a running program has a path");
     let folder = running.parent().expect("cargo puts programs in folders");
@@ -450,7 +452,7 @@ fn profile_folder() -> PathBuf {
     above.unwrap_or(folder).to_owned()
 }
 
-/// Where cargo puts all that it builds.
+/// Returns cargo's target folder.
 pub(crate) fn target_folder() -> PathBuf {
     let folder = profile_folder().parent().map(Path::to_owned);
     folder.expect("a profile's folder lies in the target folder")

@@ -1,5 +1,5 @@
-//! Several mounts, the kernel's client, and a client without leases, that work on the same files at
-//! once.
+//! Several mounts, the kernel's client, and a client without leases, which concurrently use the
+//! same files.
 
 mod kernel;
 
@@ -19,43 +19,43 @@ use crate::history::{Done, What, explained};
 use crate::mounted::{Mounted, source};
 use crate::{Client, Group, Lost, Mount, Server, Version, output};
 
-/// How much is done.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sharing {
-    /// How many mounts there are.
+    /// The number of mounts.
     pub mounts: usize,
-    /// How many strict metaservers there are, each mount being of the next; none for one server.
+    /// The number of strict metaservers, which the mounts use in turn; zero for one server.
     pub metaservers: usize,
-    /// Whether the kernel's client has the files mounted, too.
+    /// True if the kernel's client mounts the files, too.
     pub kernel: bool,
-    /// What each mount does.
+    /// The number of operations of each mount.
     pub operations: usize,
-    /// How often the server is killed meanwhile, and started again.
+    /// The number of times that the server is killed and restarted.
     pub kills: usize,
-    /// How often a mount stands still meanwhile, for longer than the term of its leases. What a
-    /// program writes counts when it is synced then.
+    /// The number of times that a mount is stopped for longer than the term of its leases. A
+    /// program's write then counts after its sync.
     pub stops: usize,
-    /// Where chance begins.
+    /// The seed.
     pub seed: u64,
 }
 
-/// Works on cells of a file and on names, by random; says what was done, and when.
+/// Performs random operations on cells of a file and on names; prints operations and times.
 const WORKER: &str = include_str!("sharing/worker.py");
 
-/// Where the cells lie: two in one page.
+/// The offsets of the cells: two are in one page.
 const PLACES: [u64; 4] = [0, 16, 8192, 100_000];
 
-/// The term of the leases of mounts that stand still.
+/// The lease term of the mounts that are stopped.
 const TERM: Duration = Duration::from_secs(2);
 
-/// What is mounted.
+/// The mounted servers.
 enum Served {
     One(Server),
     Group(Group, usize),
 }
 
 impl Served {
-    /// Starts so many strict metaservers over iods, or one server.
+    /// Starts `metaservers` strict metaservers over I/O daemons, or one server.
     fn start(metaservers: usize) -> Self {
         match metaservers {
             0 => Self::One(Server::start()),
@@ -63,7 +63,7 @@ impl Served {
         }
     }
 
-    /// What a mount mounts.
+    /// Returns the source of a mount.
     fn source(&self, mount: usize) -> String {
         match self {
             Self::One(server) => source(server),
@@ -71,7 +71,7 @@ impl Served {
         }
     }
 
-    /// What a guest mounts.
+    /// Returns the mount parameters for a guest.
     fn mount(&self) -> Mount {
         match self {
             Self::One(server) => server.mount(Version::V3),
@@ -79,7 +79,7 @@ impl Served {
         }
     }
 
-    /// Where plain clients go.
+    /// Returns the port for clients without leases.
     fn port(&self) -> u16 {
         match self {
             Self::One(server) => server.port(),
@@ -87,7 +87,7 @@ impl Served {
         }
     }
 
-    /// Kills the next, and starts it again.
+    /// Kills the next server, and restarts it.
     fn restart(&mut self, round: usize) {
         match self {
             Self::One(server) => server.restart(),
@@ -99,30 +99,30 @@ impl Served {
     }
 }
 
-/// What a worker says of an operation.
+/// A worker's report of an operation.
 struct Line {
     told: String,
     begin: u64,
     end: u64,
 }
 
-/// What was seen of it all.
+/// All observations.
 struct Seen {
     lines: Vec<Line>,
-    /// When the server was killed, and when it was there again.
+    /// The intervals in which the server was down.
     kills: Vec<Range<u64>>,
-    /// What the client without leases read of the cells.
+    /// The values of the cells that the client without leases read.
     read: Vec<(usize, Done)>,
 }
 
-/// Has mounts and clients without leases work on the same files, and finds whether one order of
-/// all that they did explains what each saw; says how long the longest thing took that a mount did.
+/// Runs mounts and clients without leases on the same files, and checks that one order of all
+/// operations explains all observations; returns the longest duration of an operation on a mount.
 ///
 /// # Errors
-/// What no order explains, for people.
+/// A message on the observation that no order explains.
 ///
 /// # Panics
-/// If anything fails that may not.
+/// Panics on any other failure.
 pub fn run(sharing: Sharing, limit: Duration) -> Result<Duration, String> {
     let mut served = Served::start(sharing.metaservers);
     let mut options = "cache=lease".to_owned();
@@ -165,7 +165,7 @@ pub fn run(sharing: Sharing, limit: Duration) -> Result<Duration, String> {
     Ok(Duration::from_nanos(took))
 }
 
-/// Starts what works on a mount.
+/// Starts a worker on a mount.
 fn begun(mounted: &Mounted, sharing: Sharing, seed: u64) -> Child {
     let mut python = Command::new("python3");
     python.args(["-c", WORKER]).arg(mounted.folder());
@@ -176,7 +176,7 @@ fn begun(mounted: &Mounted, sharing: Sharing, seed: u64) -> Child {
     python.stdout(Stdio::piped()).spawn().expect("it is there")
 }
 
-/// What a worker said, with the times that it told.
+/// Parses a worker's output, with its times.
 fn lines(done: &Output) -> Vec<Line> {
     assert!(done.status.success(), "a worker ended with {}", done.status);
     let line = |line: &str| {
@@ -188,8 +188,8 @@ fn lines(done: &Output) -> Vec<Line> {
     text.lines().map(|text| line(text).unwrap_or_else(|| panic!("not a line: {text:?}"))).collect()
 }
 
-/// Kills the server amid the work, and has the last of the mounts stand still; says when the kills
-/// were.
+/// Kills the server during the work, and stops the last of the mounts; returns the times of the
+/// kills.
 fn disturb(
     served: &mut Served,
     mounts: &[Mounted],
@@ -216,7 +216,7 @@ fn disturb(
             kills.push(begin..now());
         }
         if stands {
-            // Others get on meanwhile, once its leases are out.
+            // Other mounts continue after its leases have expired.
             sleep(2 * TERM);
             signal("-CONT");
         }
@@ -225,7 +225,7 @@ fn disturb(
 }
 
 impl Seen {
-    /// What was done to each thing.
+    /// Returns the operations on each value.
     fn histories(self) -> BTreeMap<String, Vec<Done>> {
         let Self { lines, kills, read } = self;
         let mut histories: BTreeMap<String, Vec<Done>> = BTreeMap::new();
@@ -248,15 +248,15 @@ impl Seen {
     }
 }
 
-/// What was worked on, what was done, and what may have been done before if the server was killed
-/// meanwhile: a change whose reply was not noted in time runs again.
+/// Parses the value, the operation, and its possible earlier effect if the server was killed during
+/// it: a change whose reply was not recorded in time runs again.
 fn parsed(line: &Line) -> (String, Done, Option<What>) {
     let Line { told, begin, end } = line;
     let words: Vec<&str> = told.split(' ').collect();
     let [thing, how, value] = words[..] else { panic!("not a line: {told:?}") };
     let value = value.parse().expect("a number");
     let perhaps = |found| What::Perhaps(found, value);
-    // What a cell had before does not matter; a name is there or not.
+    // The old value of a cell does not matter; a name exists or not.
     let changed = perhaps(thing.starts_with("name").then(|| 1 - value));
     let (what, before) = match how {
         "made" => (What::Made(value), Some(changed)),
@@ -268,8 +268,8 @@ fn parsed(line: &Line) -> (String, Done, Option<What>) {
     (thing.to_owned(), Done { begin: *begin, end: *end, what }, before)
 }
 
-/// Says that all is over when this is dropped, also by who panics: else the threads never end that
-/// are waited for then.
+/// Sets the flag when it is dropped, also by a panic: otherwise the threads that the test joins
+/// would never end.
 struct AtEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtEnd<'_> {
@@ -278,11 +278,11 @@ impl Drop for AtEnd<'_> {
     }
 }
 
-/// Reads the cells by plain calls of version 3, until all is over.
+/// Reads the cells by plain calls of version 3, until the flag is set.
 fn watch(address: SocketAddr, over: &AtomicBool) -> Vec<(usize, Done)> {
     let mut seen = Vec::new();
     while !over.load(Ordering::Relaxed) {
-        // It is killed and started again.
+        // The server is killed and restarted.
         let _ = watch_once(address, over, &mut seen);
         sleep(Duration::from_millis(5));
     }
@@ -308,7 +308,7 @@ fn watch_once(
             let value = text.parse().expect("a cell is a number");
             seen.push((at, Done { begin, end: now(), what: What::Saw(value) }));
         }
-        // Who reads all the time leaves nobody a lease.
+        // A continuous reader would prevent all leases.
         sleep(Duration::from_millis(20));
     }
     Ok(())
@@ -322,7 +322,7 @@ fn find(client: &mut Client, directory: Handle) -> Result<Handle, Lost> {
     }
 }
 
-/// The clock that the workers read.
+/// Reads the clock that the workers use.
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());

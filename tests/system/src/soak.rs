@@ -1,12 +1,13 @@
-//! Metaservers whose iods are killed at random under load, for as long as one likes: mounts of ours
-//! and, if wanted, the kernel's client, with programs that know each byte they wrote. Where several
-//! metaservers serve one file system the mounts are spread over them, and they are killed, too.
+//! Metaservers whose I/O daemons are killed at random under load, for any duration: mounts by the
+//! built client and optionally the kernel's client, with programs that record each byte they write.
+//! If several metaservers serve one file system, the mounts are distributed over them, and the
+//! metaservers are killed, too.
 //!
-//! A cluster outlives many rounds. In each, programs work on new mounts while iods are killed and
-//! started again; now and then one more iod comes, and one is left. Every other round ends with the
-//! mounts killed: then what was synced must be there. At the end of the others it must be all. What
-//! was found is compared past every cache, once behind its round and, of the last rounds, once more
-//! at the end.
+//! A cluster is used for many rounds. In each round programs use new mounts while I/O daemons are
+//! killed and restarted; occasionally one more I/O daemon is added, and one is drained. Every other
+//! round ends with the mounts killed: then synced data must be present. At the end of the other
+//! rounds all data must be present. Files are compared without any cache, once after their round
+//! and, for the last rounds, again at the end.
 
 mod served;
 
@@ -27,85 +28,86 @@ use crate::mounted::Mounted;
 use crate::{Cluster, Guest, Link, Scratch, output};
 use served::Served;
 
-/// The program that works on files, and compares them.
+/// The program that writes files, and compares them.
 const WORKER: &str = include_str!("soak/worker.py");
 
-/// The mounts of a round, each with programs of its own. Terms are short, for who looks at what a
-/// killed mount has left waits for the leases that it had.
+/// The mounts of a round, each with its own programs. Lease terms are short, because a reader after
+/// a killed mount must wait for its leases.
 const MOUNTS: [&str; 3] = ["cache=lease,term=5", "cache=lease,term=5", "cache=close-to-open"];
 
-/// How it is looked at what they left: by a mount that goes to the iods itself, and by the metaserver.
+/// The mounts for the comparison: one with direct data access, and one through the metaserver.
 const LOOKS: [&str; 2] = ["cache=lease,term=5", "cache=none"];
 
-/// Programs of each mount.
+/// The number of programs of each mount.
 const PROGRAMS: usize = 2;
 
-/// Iods at first.
+/// The initial number of I/O daemons.
 const IODS: usize = 3;
 
-/// Longer than anything takes on a loaded machine; a mount of that age is cut off.
+/// Longer than any operation takes on a loaded machine; an older mount is aborted.
 const LIMIT: Duration = Duration::from_hours(1);
 
-/// A program takes a step far sooner, whatever iod it waits for.
+/// Longer than a step of a program takes, even if it waits for an I/O daemon.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// An iod is away for less than this: for longer than a call waits for it, or for no time at all.
+/// The upper bound of an I/O daemon's downtime: longer than a call waits for it; the downtime may
+/// also be zero.
 const AWAY_MS: u64 = 4000;
 
-/// Longer than what lazy metaservers show may be old: two windows of a second.
+/// Longer than the staleness bound of lazy metaservers: two windows of a second.
 const WINDOWS: Duration = Duration::from_secs(3);
 
-/// So many rounds are kept until the end.
+/// The number of rounds that are kept until the end.
 const KEPT_MAX: usize = 4;
 
-/// One round in so many changes which iods there are, where that is wanted.
+/// One round in this number changes the set of I/O daemons, if requested.
 const CHANGE: u64 = 3;
 
-/// What is done.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Soak {
-    /// How many copies there are of the data: one where there are several metaservers.
+    /// The number of copies of the data: one with several metaservers.
     pub copies: u16,
-    /// How many metaservers serve the file system.
+    /// The number of metaservers of the file system.
     pub peers: usize,
-    /// Whether several of them are strict, or else lazy.
+    /// True for strict metaservers, false for lazy ones.
     pub strict: bool,
-    /// Whether the kernel's client works on files, too.
+    /// True if the kernel's client uses the files, too.
     pub kernel: bool,
-    /// Whether iods come and go: at one metaserver.
+    /// True if I/O daemons are added and drained, with one metaserver.
     pub changes: bool,
-    /// How often one is killed in a round, or a metaserver of several.
+    /// The number of times that an I/O daemon or a metaserver is killed in a round.
     pub kills: u64,
-    /// Where chance begins.
+    /// The seed.
     pub seed: u64,
 }
 
-/// What was done.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Rounds.
     pub rounds: u64,
     /// Kills of iods and of metaservers.
     pub kills: u64,
-    /// How often an iod came and another was left.
+    /// The number of times that an I/O daemon was added and another drained.
     pub changes: u64,
     /// Steps of programs.
     pub steps: u64,
-    /// Files that were compared, and as often as they were.
+    /// Compared files, counted at each comparison.
     pub files: u64,
-    /// Bytes of those.
+    /// Compared bytes.
     pub bytes: u64,
-    /// Bytes that mounts wrote again, as a verifier had changed.
+    /// Bytes that mounts rewrote because a verifier had changed.
     pub rewritten_bytes: u64,
 }
 
-/// Runs rounds, until `goes_on` denies it for those that were done.
+/// Runs rounds until `goes_on` returns false for the finished ones.
 ///
 /// # Errors
-/// What was lost, or what else went wrong, for people.
+/// A message on lost data or another fault.
 ///
 /// # Panics
-/// If there can be no such cluster, or one of its programs does not get ready.
+/// Panics if the cluster cannot be started, or one of its programs does not become ready.
 pub fn run(soak: Soak, mut goes_on: impl FnMut(&Report) -> bool) -> Result<Report, String> {
     let mut world = World::new(soak);
     loop {
@@ -121,11 +123,11 @@ pub fn run(soak: Soak, mut goes_on: impl FnMut(&Report) -> bool) -> Result<Repor
     Ok(world.report)
 }
 
-/// Has a program work in a folder of this machine, and then damages what it has left; whether that
-/// is noticed.
+/// Runs a program in a folder of this machine, and then damages its files; returns true if the
+/// comparison detects the damage.
 ///
 /// # Panics
-/// If the program does not work.
+/// Panics if the program fails.
 pub fn is_noticed(damage: impl FnOnce(&Path)) -> bool {
     let (folder, states) = (Scratch::new("local"), Scratch::new("soak"));
     let [state, over] = ["state", "over"].map(|name| states.path().join(name));
@@ -137,18 +139,18 @@ pub fn is_noticed(damage: impl FnOnce(&Path)) -> bool {
     compared(folder.path(), &state).is_err()
 }
 
-/// A directory that a program worked in, by its name, and what it is to hold.
+/// The directory of a program, by its name, and its expected contents.
 struct Place {
     directory: String,
     state: PathBuf,
 }
 
-/// A cluster and what was done with it.
+/// A cluster and its history.
 struct World {
     soak: Soak,
     served: Served,
     random: Random,
-    /// The iods that have data, the oldest first, and those that are gone.
+    /// The I/O daemons with data, the oldest first, and the removed ones.
     used: VecDeque<usize>,
     lost: Vec<usize>,
     kept: VecDeque<Vec<Place>>,
@@ -170,12 +172,12 @@ impl World {
         }
     }
 
-    /// A mount; those of each number are at another metaserver than those of the next.
+    /// Mounts the file system; mounts with successive numbers use successive metaservers.
     fn mounted(&self, number: usize, options: &str) -> Mounted {
         Mounted::of(&self.served.source(number), options, LIMIT)
     }
 
-    /// One round, and what is wrong behind it.
+    /// Runs one round, and checks its results.
     fn round(&mut self) -> Result<(), String> {
         let round = self.report.rounds;
         let over = self.scratch.path().join(format!("over-{round}"));
@@ -221,8 +223,8 @@ impl World {
         self.keep(load.places, is_killed)
     }
 
-    /// Keeps what a round has left, or the oldest in its place; what a killed mount has left may
-    /// be anything, now that it was looked at.
+    /// Keeps the files of a round, or compares and removes the oldest instead; after the first
+    /// comparison the files of a killed mount have no fixed contents any more.
     fn keep(&mut self, places: Vec<Place>, is_killed: bool) -> Result<(), String> {
         let mounted = self.mounted(0, "cache=none");
         if is_killed {
@@ -239,7 +241,7 @@ impl World {
         Ok(())
     }
 
-    /// Compares what is in a directory with what is to be there.
+    /// Compares a directory with its expected contents.
     fn compare(&mut self, mounted: &Mounted, place: &Place) -> Result<(), String> {
         let Place { directory, state } = place;
         let (files, bytes) = compared(&mounted.path(directory), state)
@@ -249,7 +251,7 @@ impl World {
         Ok(())
     }
 
-    /// Kills iods and starts them again, amid the load.
+    /// Kills I/O daemons and restarts them, during the load.
     fn disturb(&mut self, load: &mut Load) -> Result<(), String> {
         let has_changes = self.soak.changes && self.soak.peers < 2;
         let changes = has_changes && self.report.rounds % CHANGE == CHANGE - 1;
@@ -263,7 +265,7 @@ impl World {
         load.grows(50)
     }
 
-    /// The same, with a guest that has the same file system mounted.
+    /// Kills I/O daemons, with a guest that mounts the same file system.
     fn disturb_with_guest(&mut self, load: &mut Load) -> Result<(), String> {
         let (case, link) = (include_str!("../cases/iods.sh"), Arc::new(Link::new()));
         let guest = Guest::boot(&link, &self.served.mount(), case, LIMIT);
@@ -278,7 +280,7 @@ impl World {
         }
     }
 
-    /// Kills a metaserver of several, or an iod that has data, and starts it again, after a while.
+    /// Kills a metaserver of several, or an I/O daemon with data, and restarts it after a pause.
     fn kill_one(&mut self, load: &mut Load) -> Result<(), String> {
         load.grows(10 + self.random.below(150))?;
         if self.kill_metaserver() {
@@ -299,7 +301,7 @@ impl World {
         Ok(())
     }
 
-    /// Where there are several it is as often one of them as an iod.
+    /// With several metaservers the victim is a metaserver in half of the cases.
     fn kill_metaserver(&mut self) -> bool {
         let Served::Several(group, count) = &mut self.served else { return false };
         if self.random.one_in(2) {
@@ -316,8 +318,8 @@ impl World {
         true
     }
 
-    /// One more iod comes and the oldest is left, for good once all that it had is elsewhere; the
-    /// metaserver is killed each time it is told.
+    /// Adds one more I/O daemon and drains the oldest, permanently after all its data has moved;
+    /// the metaserver is killed at each change.
     fn change(&mut self, load: &mut Load) -> Result<(), String> {
         load.grows(20)?;
         let new = self.used.len() + self.lost.len();
@@ -344,7 +346,7 @@ impl World {
         self.one().restart_meta(&words, &lost);
     }
 
-    /// The metaserver that is there alone.
+    /// Returns the only metaserver.
     fn one(&mut self) -> &mut Cluster {
         match &mut self.served {
             Served::One(cluster) => cluster,
@@ -353,7 +355,7 @@ impl World {
     }
 }
 
-/// The programs of a round, and where they work.
+/// The programs of a round, and their directories.
 #[derive(Default)]
 struct Load {
     programs: Vec<Program>,
@@ -365,7 +367,7 @@ impl Load {
         self.programs.iter().map(|program| program.steps.load(Ordering::Relaxed)).sum()
     }
 
-    /// Waits until so many more steps are done.
+    /// Waits for this number of further steps.
     fn grows(&mut self, more: u64) -> Result<(), String> {
         let (enough, start) = (self.steps() + more, Instant::now());
         while self.steps() < enough {
@@ -380,7 +382,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits until all have ended well.
+    /// Waits until all programs have ended successfully.
     fn finish(&mut self) -> Result<(), String> {
         let start = Instant::now();
         for program in &mut self.programs {
@@ -401,8 +403,8 @@ impl Load {
     }
 }
 
-/// A program that works on files; killed when this is dropped. It is a process of its own: what a
-/// process has open is closed in every child that it starts, and that waits for the mount.
+/// A program that uses files; dropping this value kills it. It is a separate process: each child
+/// closes the descriptors of its parent, and such a close would wait for the mount.
 struct Program {
     process: Child,
     steps: Arc<AtomicU64>,
@@ -416,7 +418,7 @@ impl Program {
         let lines = BufReader::new(process.stdout.take().expect("it is a pipe")).lines();
         let steps = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&steps);
-        // It ends with the program.
+        // The thread ends with the program.
         spawn(move || {
             for _ in lines.map_while(Result::ok) {
                 count.fetch_add(1, Ordering::Relaxed);
@@ -425,7 +427,7 @@ impl Program {
         Self { process, steps }
     }
 
-    /// Whether it ended well, if it has ended.
+    /// Returns the success of the program, or `None` while it runs.
     fn ended(&mut self) -> Option<bool> {
         self.process.try_wait().expect("it is our child").map(|status| status.success())
     }
@@ -433,14 +435,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Compares what is in a folder with what is to be there: how many files, and their bytes; or what
-/// is wrong.
+/// Compares a folder with its expected contents; returns the number of files and bytes, or an
+/// error.
 fn compared(folder: &Path, state: &Path) -> Result<(u64, u64), String> {
     let mut python = Command::new("python3");
     let done = python.args(["-c", WORKER, "check"]).args([folder, state]).output();
@@ -453,12 +455,12 @@ fn compared(folder: &Path, state: &Path) -> Result<(u64, u64), String> {
     numbers.next().zip(numbers.next()).ok_or_else(|| format!("it says {said:?}"))
 }
 
-/// Removes what a program has left.
+/// Removes the files of a program.
 fn remove(mounted: &Mounted, place: &Place) {
     output(Command::new("rm").arg("-r").arg(mounted.path(&place.directory)));
 }
 
-/// Ends a mount, which says so where the server refused any data.
+/// Unmounts; the mount reports an error if the server rejected data.
 fn end(mounted: &Mounted) -> Result<(), String> {
     match mounted.umount().success() {
         true => Ok(()),
@@ -466,7 +468,7 @@ fn end(mounted: &Mounted) -> Result<(), String> {
     }
 }
 
-/// Makes a file that programs look for.
+/// Creates a file for which programs look.
 fn mark(path: &Path) -> Result<(), String> {
     fs::write(path, "").map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -4,10 +4,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The path of a program.
+/// Returns the path of a program.
 ///
 /// # Panics
-/// If the machine does not have it.
+/// Panics if the machine does not have it.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
@@ -16,10 +16,10 @@ pub fn program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{name} is missing: cargo xtask setup installs it"))
 }
 
-/// What a program writes to its standard output.
+/// Returns the standard output of a program.
 ///
 /// # Panics
-/// If it fails; the message has what it wrote to standard error.
+/// Panics if the program fails; the message contains its standard error.
 pub fn output(command: &mut Command) -> String {
     let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let complaint = String::from_utf8_lossy(&done.stderr);
@@ -27,7 +27,7 @@ pub fn output(command: &mut Command) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Where programs are that `cargo xtask setup` has installed for this tree alone.
+/// Returns the folder of the programs that `cargo xtask setup` has installed for this tree.
 #[must_use]
 pub fn tools_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")

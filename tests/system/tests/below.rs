@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use leasehold_system_tests::mounted::Mounted;
 use leasehold_system_tests::{Guest, Link, Scratch, Server, Version, output};
 
-/// Far more than any case takes; a guest that hangs must not hang the test.
+/// Longer than any case takes; the limit ends a test with a hanging guest.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// A tmpfs, and the place below an export that it is mounted on as well, by turns.
+/// A tmpfs, and the place below an export where it is also mounted at times.
 struct Below {
     kept: Scratch,
     place: PathBuf,
@@ -34,7 +34,7 @@ impl Below {
         output(Command::new("mount").arg("--bind").arg(self.kept.path()).arg(&self.place));
     }
 
-    /// Ends the mount, once the server has closed what no client uses.
+    /// Unmounts, after the server has closed unused files.
     fn unmount(&self) {
         let start = Instant::now();
         while !umount(&[], &self.place) {
@@ -57,7 +57,7 @@ fn umount(options: &[&str], place: &Path) -> bool {
 }
 
 #[test]
-fn the_kernels_client_enters_what_is_mounted_below() {
+fn the_kernels_client_enters_mounts_below_an_export() {
     let server = Server::start_with(&["--cross"]);
     let below = Below::new(&server, "one");
     let case = include_str!("../cases/below.sh");
@@ -73,9 +73,9 @@ fn the_kernels_client_enters_what_is_mounted_below() {
     assert_eq!(fs::read_dir(&below.place).expect("it is there").count(), 2);
 }
 
-/// `ls -l` showed `?????????`.
+/// A bug: `ls -l` showed `?????????`.
 #[test]
-fn what_an_export_does_not_cross_is_an_empty_directory() {
+fn an_uncrossed_mount_is_an_empty_directory() {
     let server = Server::start();
     let below = Below::new(&server, "one");
     fs::write(below.kept.path().join("file"), "text").expect("there is room");
@@ -92,7 +92,7 @@ fn what_an_export_does_not_cross_is_an_empty_directory() {
 }
 
 #[test]
-fn our_mount_enters_what_is_mounted_below() {
+fn our_mount_enters_mounts_below_an_export() {
     let server = Server::start_with(&["--cross"]);
     let [below, other] = ["one", "other"].map(|name| Below::new(&server, name));
     for below in [&below, &other] {

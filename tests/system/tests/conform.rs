@@ -1,6 +1,5 @@
-//! The tester against our server, as root and as an ordinary user, and against servers that others
-//! made, whose known failures are listed: so a case is known to pass for one server and to fail for
-//! another.
+//! The tester against our server, run by root and by an ordinary user, and against foreign servers,
+//! whose known failures are listed. So each case passes for one server and fails for another.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +7,17 @@ use std::process::Command;
 
 use leasehold_system_tests::{Scratch, built, program, tools_folder};
 
-/// Where the scripts and the lists of known failures are.
+/// The folder of the scripts and of the lists of known failures.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-/// What a run against a server came to.
+/// The result of a run against a server.
 struct Run {
     succeeded: bool,
-    /// The report, and what was said beside it.
+    /// The report, with the output of the script.
     text: String,
 }
 
-/// Puts a server to the tester.
+/// Runs the tester against a server.
 fn run(server: &str, options: &[&str]) -> Run {
     let folder = Scratch::new(server);
     let paths = std::env::var("PATH").unwrap_or_default();
@@ -41,7 +40,7 @@ fn run(server: &str, options: &[&str]) -> Run {
     Run { succeeded: done.status.success(), text }
 }
 
-/// The cases that were skipped.
+/// Returns the skipped cases.
 fn skipped(report: &str) -> Vec<String> {
     let lines = report.lines().filter_map(|line| serde_json::from_str(line).ok());
     lines
@@ -50,28 +49,28 @@ fn skipped(report: &str) -> Vec<String> {
         .collect()
 }
 
-/// The names in a list: a line is a case, and why.
+/// Returns the names in a list: each line is a case and its reason.
 fn listed(list: &str) -> Vec<String> {
     let text = fs::read_to_string(Path::new(PEERS).join(list)).expect("the list is in the tree");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// How long our servers are waited for, in seconds: a disk that others use may take its time for a sync.
+/// The timeout for our servers, in seconds: a disk under other load may be slow to sync.
 const OURS: &str = "60";
 
-/// And others, some of which never answer some calls.
+/// The timeout for foreign servers, some of which never reply to some calls.
 const OTHERS: &str = "3";
 
-/// Our server passes every case but those of a list, which are skipped.
+/// Our server passes every case except the listed ones, which are skipped.
 fn ours(server: &str, list: &str) {
     let run = run(server, &["--json", "--patience", OURS]);
     assert!(run.succeeded, "{}", run.text);
     assert_eq!(skipped(&run.text), listed(list), "not the cases that are listed as skipped");
 }
 
-/// A server fails just where it is known to. One that loses a race now and then gets a second
-/// chance: what it does otherwise by nature, it does twice.
+/// A foreign server has exactly its known failures. A server that occasionally loses a race has a
+/// second attempt: systematic differences occur twice.
 fn theirs(server: &str, patience: &str) {
     let first = surprise(server, patience);
     let second = first.as_ref().and_then(|_| surprise(server, patience));
@@ -80,12 +79,12 @@ fn theirs(server: &str, patience: &str) {
     }
 }
 
-/// The report on another server, if it was not as is known.
+/// Returns the report on a foreign server if it differs from the known failures.
 fn surprise(server: &str, patience: &str) -> Option<String> {
     let known = Path::new(PEERS).join(format!("{server}.txt"));
     let run =
         run(server, &["--patience", patience, "--known", known.to_str().expect("our own name")]);
-    // One that loses track of its own directories cannot remove that of the run either.
+    // A server with inconsistent directories cannot remove the directory of the run either.
     let left = run.text.contains("is left behind");
     let sum = run.text.lines().find(|line| line.contains(" cases: ")).unwrap_or("no sum");
     let surprises = [" failed", "no longer failing", "not run", "no sum"];
@@ -108,7 +107,7 @@ fn our_server_passes_every_case_with_stripes() {
     ours("ours-striped", "skipped-striped.txt");
 }
 
-/// A metaserver over two iods of ours and nfs-ganesha.
+/// A metaserver over two of our I/O daemons and nfs-ganesha.
 #[test]
 fn our_metaserver_passes_every_case_over_iods() {
     ours("ours-over-iods", "skipped-striped.txt");
@@ -120,18 +119,19 @@ fn our_metaserver_among_others_passes_every_case() {
     ours("ours-among-others", "skipped-striped.txt");
 }
 
-/// The second of three strict metaservers; the further clients of a case go to the third by turns.
+/// The second of three strict metaservers; the further clients of a case alternate with the third
+/// one.
 #[test]
 fn our_strict_metaserver_passes_every_case_with_clients_at_another() {
     ours("ours-strict", "skipped-striped.txt");
 }
 
 #[test]
-fn ganesha_fails_where_it_is_known_to() {
+fn ganesha_has_its_known_failures() {
     theirs("ganesha", OTHERS);
 }
 
 #[test]
-fn rclone_fails_where_it_is_known_to() {
+fn rclone_has_its_known_failures() {
     theirs("rclone", OTHERS);
 }

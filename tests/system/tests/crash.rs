@@ -1,5 +1,5 @@
-//! Power cuts: whatever the server acknowledged as stable is there after the next boot, and a sync
-//! that it leaves out is noticed.
+//! Power cuts: all data that the server acknowledged as stable is present after the next boot, and
+//! the checks detect an omitted sync.
 
 use leasehold_system_tests::crash::{self, Kind, Outage, Round};
 use leasehold_system_tests::{FileSystem, Site};
@@ -12,46 +12,46 @@ fn survives(site: Site, seed: u64, rounds: usize) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_on_ext4() {
+fn acknowledged_changes_survive_on_ext4() {
     survives(Site::of(FileSystem::Ext4), 1, 8);
 }
 
 #[test]
-fn what_was_acknowledged_survives_on_ext4_without_a_journal() {
+fn acknowledged_changes_survive_on_ext4_without_a_journal() {
     survives(Site::of(FileSystem::Ext4WithoutJournal), 2, 4);
 }
 
 #[test]
-fn what_was_acknowledged_survives_on_xfs() {
+fn acknowledged_changes_survive_on_xfs() {
     survives(Site::of(FileSystem::Xfs), 3, 5);
 }
 
 #[test]
-fn what_was_acknowledged_survives_on_btrfs() {
+fn acknowledged_changes_survive_on_btrfs() {
     survives(Site::of(FileSystem::Btrfs), 4, 4);
 }
 
 #[test]
-fn what_was_acknowledged_survives_with_an_ordinary_user() {
+fn acknowledged_changes_survive_with_an_ordinary_user() {
     survives(Site::of(FileSystem::Ext4).of_ordinary_user(), 5, 5);
 }
 
 #[test]
-fn what_was_acknowledged_survives_with_a_stable_log() {
+fn acknowledged_changes_survive_with_a_stable_log() {
     survives(Site::of(FileSystem::Ext4).with_stable_log(), 8, 5);
     survives(Site::of(FileSystem::Ext4WithoutJournal).with_stable_log(), 9, 3);
     survives(Site::of(FileSystem::Ext4).of_ordinary_user().with_stable_log(), 10, 3);
 }
 
 #[test]
-fn what_was_acknowledged_survives_in_stripes() {
+fn acknowledged_changes_survive_in_stripes() {
     survives(Site::of(FileSystem::Ext4).with_stripes(), 11, 5);
 }
 
-/// Iods lose their power amid the load, which goes on with the same metaserver, and right behind
-/// an answer; and all does.
+/// I/O daemons lose their power during the load, which continues with the same metaserver, and
+/// directly after a reply; and the whole machine does.
 #[test]
-fn what_was_acknowledged_survives_at_iods() {
+fn acknowledged_changes_survive_at_iods() {
     let outages = [
         Outage::CutIods(vec![0]),
         Outage::CutIodsAfter(vec![1], vec![Kind::Commit]),
@@ -66,7 +66,7 @@ fn what_was_acknowledged_survives_at_iods() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_broken_disk() {
+fn acknowledged_changes_survive_a_broken_disk() {
     for (seed, file_system) in [(6, FileSystem::Ext4), (7, FileSystem::Xfs)] {
         let round = |answers| Round { answers, is_eager: false, outage: Outage::Break };
         if let Err(failure) = crash::run(seed, Site::of(file_system), [150, 400].map(round)) {
@@ -75,17 +75,17 @@ fn what_was_acknowledged_survives_a_broken_disk() {
     }
 }
 
-/// Runs a server that is broken in some way, cuts the power when an operation was answered, and
-/// fails unless that is noticed.
+/// Runs a faulty server, cuts the power after the reply to an operation, and fails unless the
+/// checks detect the fault.
 fn is_noticed(site: Site, kind: Kind) {
     let round = Round { answers: 100, is_eager: false, outage: Outage::CutAfter(vec![kind]) };
-    // What was not synced may be stable all the same, as the file system writes now and then.
+    // Unsynced data may be stable nevertheless, because the file system writes in the background.
     let done = crash::run(7, site, vec![round; 3]);
     assert!(done.is_err(), "a sync is missing, and {kind:?} has survived: {site:?}");
 }
 
-/// A machine on which one of the system calls that sync does nothing for the server, and says that
-/// all is well.
+/// Returns a machine on which one of the sync system calls has no effect for the server, but
+/// returns success.
 macro_rules! without {
     ($call:literal) => {
         Site {
@@ -118,11 +118,11 @@ fn a_missing_sync_of_data_is_noticed() {
 }
 
 #[test]
-fn a_missing_sync_of_what_cannot_be_opened_is_noticed() {
+fn a_missing_sync_of_symlinks_and_pipes_is_noticed() {
     is_noticed(without!("syncfs"), Kind::SetattrOther);
 }
 
-/// The metaserver's own syncs are kept from it too, but it goes on.
+/// The metaserver's own syncs have no effect either, but it keeps running.
 #[test]
 fn a_missing_sync_at_iods_is_noticed() {
     let wrapper = without!("fsync,fdatasync,syncfs").wrapper;

@@ -1,5 +1,5 @@
-//! tshark as a witness: it decodes all that passes between a client and the server, and finds no
-//! fault in it.
+//! tshark as an independent decoder: it decodes the complete traffic between a client and the
+//! server, and finds no error.
 
 use std::fs;
 use std::process::Command;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold_system_tests::{Capture, Guest, Link, Server, Version, output, program};
 
-/// Far more than the cases take.
+/// Longer than the cases take.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Cases that together call every procedure, each in a folder of its own.
+/// Cases that together call every procedure, each in its own folder.
 const CASES: [(&str, &str); 6] = [
     ("append", include_str!("../cases/append.sh")),
     ("attributes", include_str!("../cases/attributes.sh")),
@@ -21,7 +21,7 @@ const CASES: [(&str, &str); 6] = [
     ("special", include_str!("../cases/special.sh")),
 ];
 
-/// Runs the cases in a guest, and answers the procedures that were called, from `field`.
+/// Runs the cases in a guest, and returns the called procedures from `field`.
 fn procedures(version: Version, field: &str) -> Vec<u32> {
     let (server, link) = (Server::start(), Arc::new(Link::new()));
     let capture = Capture::start(link.device(), server.port());

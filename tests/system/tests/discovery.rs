@@ -1,4 +1,4 @@
-//! Servers that are announced are found by their names; in a network that the test has to itself.
+//! Clients find announced servers by name; each test has a network of its own.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_discovery::{Found, browse, resolve};
 use leasehold_system_tests::{Scratch, Server, built, on_own_network, output};
 
-/// What the program says.
+/// Returns the output of the program.
 fn said(words: &[&str]) -> String {
     output(Command::new(built()).args(words))
 }
@@ -18,7 +18,7 @@ fn said(words: &[&str]) -> String {
 fn a_server_is_found_by_its_name() {
     on_own_network("a_server_is_found_by_its_name", || {
         output(Command::new("ip").args(["link", "set", "lo", "multicast", "on"]));
-        // One that no table of this machine has.
+        // A name that this machine cannot resolve otherwise.
         output(Command::new("hostname").arg("leasehold-box.example"));
         let quiet = Server::start();
         let server = Server::start_with(&["--announce"]);
@@ -41,8 +41,8 @@ fn a_server_is_found_by_its_name() {
 }
 
 #[test]
-fn what_is_announced_follows_a_reload() {
-    on_own_network("what_is_announced_follows_a_reload", || {
+fn announcements_follow_a_reload() {
+    on_own_network("announcements_follow_a_reload", || {
         output(Command::new("ip").args(["link", "set", "lo", "multicast", "on"]));
         let exports = |names: &[&str]| {
             let one = |name| format!("[[export]]\nname = '/{name}'\ndirectory = 'FOLDER/{name}'\n");
@@ -67,11 +67,11 @@ fn what_is_announced_follows_a_reload() {
     });
 }
 
-/// A program that is ended when this is dropped.
+/// A program; dropping this value ends it.
 struct Running(Child);
 
 impl Running {
-    /// Starts it, and waits until it is ready.
+    /// Starts a program, and waits until it is ready.
     fn start(words: &[&str]) -> Self {
         let mut command = Command::new(built());
         command.args(words).arg("--json").stdout(Stdio::piped());
@@ -90,7 +90,7 @@ impl Drop for Running {
     }
 }
 
-/// Two metaservers of one volume, on ports 2049 and 2050, and their iod.
+/// Starts two metaservers of one volume, on ports 2049 and 2050, and their I/O daemon.
 fn several(folder: &Scratch) -> [Running; 3] {
     let path = |name: &str| {
         let path = folder.path().join(name);
@@ -116,16 +116,17 @@ fn several(folder: &Scratch) -> [Running; 3] {
 }
 
 #[test]
-fn of_several_the_least_busy_is_found() {
+fn the_least_busy_of_several_is_found() {
     const PATIENCE: Duration = Duration::from_secs(3);
-    on_own_network("of_several_the_least_busy_is_found", || {
+    on_own_network("the_least_busy_of_several_is_found", || {
         output(Command::new("ip").args(["link", "set", "lo", "multicast", "on"]));
         let folder = Scratch::new("several");
         let _running = several(&folder);
         let connect = || TcpStream::connect("127.0.0.1:2049").expect("it listens");
         let _held: Vec<_> = (0..20).map(|_| connect()).collect();
         let port = |found: &Found| found.addresses[0].port();
-        // What is busy changes with the machine: the choice is looked at where it did not meanwhile.
+        // The load changes with the machine: the test examines a choice only if the load did not
+        // change meanwhile.
         let looked_at = (0..15).any(|_| {
             let before = browse(PATIENCE).expect("there is a network");
             let taken = resolve("files", PATIENCE).expect("there is a network");

@@ -15,7 +15,7 @@ use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom, linkat, mkdirat, openat, seek, statat, symlinkat,
 };
 
-/// Longer than anything takes on a loaded machine.
+/// Longer than any operation takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// Waits until a condition holds.
@@ -27,8 +27,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// `make` and `cargo build` took files that they had built for changed files, as the times of the
-/// files moved by themselves when the mount sent the written data.
+/// A bug: `make` and `cargo build` considered files changed that they had built, because the times
+/// of the files changed when the mount sent the written data.
 #[test]
 fn the_times_that_a_program_saw_stay() {
     for options in ["writedelay=1", "cache=buffer,writedelay=1", "cache=close-to-open"] {
@@ -45,7 +45,7 @@ fn the_times_that_a_program_saw_stay() {
         until("the time is there", || times(&there()) == times(&shown));
         let seen = fs::metadata(mounted.path("file")).expect("it is there");
         assert_eq!((times(&seen), changed(&seen)), (times(&shown), changed(&shown)), "{options}");
-        // An open by another user has the mode sent, which moves the server's change time.
+        // An open by another user flushes the mode, which changes the server's change time.
         let mut other = Command::new("setpriv");
         let other = other.args(["--reuid=1000", "--regid=1000", "--clear-groups", "cat"]);
         output(other.arg(mounted.path("file")));
@@ -54,9 +54,9 @@ fn the_times_that_a_program_saw_stay() {
     }
 }
 
-/// The kernel denied by mode bits operations that the server allows.
+/// A bug: the kernel denied operations by mode bits that the server permits.
 #[test]
-fn the_server_decides_who_may_do_what() {
+fn the_server_checks_permissions() {
     const RULE: &str = "[[export]]\ndirectory = 'FOLDER/pub'\n[[export.client]]\nfrom = ['*']\n\
                         squash = 'all'\nanonuid = 568\nanongid = 568\n";
     let make = "mkdir -m 700 pub; cp /bin/true pub/run; chmod 711 pub/run; chown 568:568 pub";
@@ -75,7 +75,7 @@ fn the_server_decides_who_may_do_what() {
                  cd $M/d; test -w .; touch y; ls | grep y; cd ..; rm d/y; rmdir d; test ! -r run; ./run
                  ! cat run 2>/dev/null";
     assert_eq!(user(&mounted, works), Ok(()));
-    // A look-up by one user shows no name to another user: here the server allows both users.
+    // A lookup by one user shows no name to another user: here the server permits both users.
     assert_eq!(fs::read(mounted.path("x")).expect("root is the same user there"), b"text\n");
     drop(mounted);
     let mounted = Mounted::of(&source, "default_permissions", LIMIT);
@@ -83,9 +83,9 @@ fn the_server_decides_who_may_do_what() {
     assert!(refused.contains("Permission denied"), "{refused}");
 }
 
-/// One user has the kernel keep names of a directory that another user may not search.
+/// One user fills the kernel's cache with names of a directory that another user may not search.
 #[test]
-fn a_directory_that_is_not_everybody_s_is_searched_by_who_may() {
+fn a_private_directory_is_searched_only_with_permission() {
     let server = Server::start();
     let mounted = Mounted::new(&server, "", LIMIT);
     let place = mounted.path("private");
@@ -108,7 +108,7 @@ fn a_directory_that_is_not_everybody_s_is_searched_by_who_may() {
 }
 
 #[test]
-fn times_that_cannot_be_said_become_the_nearest() {
+fn unrepresentable_times_become_the_nearest_value() {
     let server = Server::start();
     let mounted = Mounted::new(&server, "", LIMIT);
     let place = mounted.folder().display();
@@ -121,7 +121,7 @@ fn times_that_cannot_be_said_become_the_nearest() {
     until("the server has it", || there().mtime() == 0);
 }
 
-/// Programs of 32 bits have 31 bits for a position, and listed no names.
+/// A bug: programs of 32 bits have 31 bits for a position, and listed no names.
 #[test]
 fn positions_in_a_directory_fit_programs_of_32_bits() {
     let server = Server::start();
@@ -140,7 +140,7 @@ fn positions_in_a_directory_fit_programs_of_32_bits() {
     assert_eq!(places.len(), 3002);
     let most = places.iter().map(|(place, _)| *place).max();
     assert!(most < Some(1 << 31), "{most:?}");
-    // Each position leads back to the place in the listing that the position came from.
+    // Each position leads back to its place in the listing.
     for at in [5, 1500, 0] {
         seek(&opened, SeekFrom::Start(places[at].0)).expect("it is told");
         let mut room = Vec::with_capacity(8192);
@@ -151,7 +151,7 @@ fn positions_in_a_directory_fit_programs_of_32_bits() {
 }
 
 #[test]
-fn a_directory_that_was_removed_while_open_is_as_a_local_one() {
+fn an_open_removed_directory_behaves_like_a_local_one() {
     let server = Server::start();
     for options in ["", "default_permissions", "cache=close-to-open"] {
         let mounted = Mounted::new(&server, options, LIMIT);
@@ -178,9 +178,9 @@ fn a_directory_that_was_removed_while_open_is_as_a_local_one() {
     }
 }
 
-/// No user could end a mount that was detached while its server was gone.
+/// A bug: a user could not end a mount that was detached while its server was down.
 #[test]
-fn a_detached_mount_ends_when_it_is_asked_to() {
+fn a_detached_mount_ends_on_request() {
     let mut server = Server::start();
     let (folder, logs) = (Scratch::new("mount"), Scratch::new("logs"));
     let log = logs.path().join("log");
@@ -202,9 +202,9 @@ fn a_detached_mount_ends_when_it_is_asked_to() {
     server.restart();
 }
 
-/// `mount -fav` mounts nothing, and a mount that stands becomes read-only, and writable again.
+/// `mount -fav` mounts nothing; an existing mount becomes read-only, and writable again.
 #[test]
-fn mount_tries_a_line_and_changes_a_mount_that_stands() {
+fn mount_supports_dry_runs_and_remounts() {
     let (server, folder, sbin) = (Server::start(), Scratch::new("mount"), Scratch::new("sbin"));
     for name in ["mount.leasehold", "mount.fuse.leasehold"] {
         std::os::unix::fs::symlink(built(), sbin.path().join(name)).expect("there is room");

@@ -1,5 +1,5 @@
-//! Exports that a file configures, with rules for each, under the Linux kernel's client: who one is
-//! there, what one may, and what becomes of it when the server takes over other rules.
+//! Exports from a configuration file, each with its own rules, under the Linux kernel's client:
+//! users, permissions, and the effect of a reload with other rules.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold_system_tests::{Guest, Link, Server, Version};
 
-/// Far more than any case takes; a guest that hangs must not hang the test.
+/// Longer than any case takes; the limit ends a test with a hanging guest.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// What is exported.
+/// The exported folders.
 const FOLDERS: &str = r"
     mkdir -m 1777 plain squashed mapped listed
     mkdir -m 777 public read-only public-to-read far
@@ -38,7 +38,7 @@ const GUESTS: &str = "from = ['127.79.0.0/16']";
 const USERS: &str = "root:x:0:0::/:/bin/sh\nmember:x:3100:3100::/:/bin/sh\n\
                      other:x:3101:3101::/:/bin/sh\nguest:x:8100:8100::/:/bin/sh\n";
 
-/// An export of a folder, and what its rule for guests says.
+/// Returns an export of a folder with its rule for guests.
 fn export(folder: &str, of_export: &str, rule: &str) -> String {
     format!(
         "[[export]]\ndirectory = 'FOLDER/{folder}'\n{of_export}\n\
@@ -63,7 +63,7 @@ fn rules() -> String {
     .concat()
 }
 
-/// A group of the name in the map, and twenty of one member.
+/// Returns a group with the name in the map, and twenty groups with one member.
 fn groups() -> String {
     let mut groups = String::from("root:x:0:\nlaboratory:x:9000:\n");
     for group in 2101..=2120 {

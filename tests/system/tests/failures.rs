@@ -1,5 +1,5 @@
-//! Disks that are full, read-only, over quota or broken: each operation answers the right status,
-//! nothing is done by half, and the server lives on.
+//! Full, read-only, over-quota or broken disks: each operation returns the right status, has no
+//! partial effect, and the server keeps running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const NO_SPACE: u32 = 28;
 const READ_ONLY: u32 = 30;
 const QUOTA_EXCEEDED: u32 = 69;
 
-/// What is in the exported folder, as local programs see it: names, attributes, data.
+/// Returns the exported folder as local programs see it: names, attributes, data.
 fn seen(machine: &mut Machine) -> String {
     machine.tell(
         "find /disk/export -printf '%P %y %m %n %U %s %l\\n' | sort; \
@@ -24,7 +24,7 @@ fn seen(machine: &mut Machine) -> String {
     )
 }
 
-/// Tries operations one by one; each must be answered as expected, and one that fails must change
+/// Tries operations one by one; each must return the expected status, and a failing one must change
 /// nothing.
 fn expect(
     machine: &mut Machine,
@@ -47,7 +47,7 @@ fn expect(
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A machine with the ground of our tries.
+/// Returns a machine with the test directory.
 fn machine(site: Site) -> (Machine, Client, Ground) {
     let mut machine = Machine::new(site);
     machine.tell(&Ground::script("/disk/export/ground"));
@@ -59,7 +59,7 @@ fn machine(site: Site) -> (Machine, Client, Ground) {
 #[test]
 fn read_only() {
     let (mut machine, _, _) = machine(Site::of(FileSystem::Ext4));
-    // Once more, for the server keeps files open for writing.
+    // Again after a restart, because the server keeps files open for writing.
     machine.tell("end_server TERM; \"$busybox\" mount -o remount,ro /disk; start_server");
     let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
     let ground = Ground::find(&mut client, "ground").expect("the machine is on");
@@ -70,7 +70,7 @@ fn read_only() {
     expect(&mut machine, &mut client, &ground.additions(), |_| OK);
 }
 
-/// Takes all inodes and all blocks, and the room for long names in the ground's directory.
+/// Uses all inodes and blocks, and the space for long names in the test directory.
 const FILL: &str = r"
     cd /disk/export; mkdir fill; n=0
     while : >fill/$n; do n=$((n + 1)); done 2>/dev/null
@@ -102,16 +102,16 @@ fn full() {
     expect(&mut machine, &mut client, &additions, |_| OK);
 }
 
-/// A version 2 WRITE that fitted in part was answered as done, and the rest was lost silently: its
-/// reply has no word for how much was written.
+/// A bug: the server acknowledged a partial WRITE of version 2, and the rest was lost silently,
+/// because the reply does not contain the number of written bytes.
 #[test]
-fn what_fits_in_part() {
+fn partial_writes() {
     let (mut machine, mut client, ground) = machine(SMALL);
     machine.tell("printf %5000s . >/disk/export/spare");
     machine.tell(FILL);
     let bytes = ground.write(Stability::FileSync).count;
     for version in [2, 3] {
-        // Five blocks of 1 KiB are free, where eight are wanted.
+        // Five blocks of 1 KiB are free, and the WRITE needs eight.
         machine.tell("rm -f /disk/export/spare; sync");
         let before = size(&mut client, &ground);
         if version == 2 {
@@ -139,7 +139,7 @@ fn size(client: &mut Client, ground: &Ground) -> u64 {
     }
 }
 
-/// The user whose quota is used up.
+/// The user with the exhausted quota.
 const USER: u32 = 1000;
 
 #[test]
@@ -159,16 +159,17 @@ fn over_quota() {
     });
 }
 
-/// Has every request to the disk fail, and a READ of the file's data be one. What else is in memory
-/// stays there: with the block gone that an inode is in, ext4 calls a chmod done that it cannot do.
+/// Makes every request to the disk fail, and makes a READ of the file's data such a request. Other
+/// cached data stays in memory: without the block of an inode, ext4 reports success for a chmod
+/// that it cannot do.
 const BREAK: &str = "sync; dd if=/disk/export/ground/file iflag=nocache count=0 2>/dev/null
     turn_disk_to error";
 
-/// Makes the disk good again, and the file system, which has given up.
+/// Repairs the disk and the file system, which has shut down.
 const MEND: &str = r#"end_server KILL; "$busybox" umount /disk; turn_disk_to "linear /dev/ubda 0";
     mount_disk; start_server"#;
 
-/// A disk that fails at this very operation, for each of them.
+/// For each operation, a disk that fails exactly at this operation.
 #[test]
 fn broken() {
     let (mut machine, _, ground) = machine(Site::of(FileSystem::Ext4));
@@ -178,12 +179,13 @@ fn broken() {
     for attempt in &attempts {
         let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
         let ground = Ground::find(&mut client, "ground").expect("the machine is on");
-        // The kernel calls a handle stale whose object it cannot read; it reads none that is open.
+        // The kernel returns ESTALE for a handle whose object it cannot read; it need not read an
+        // open object.
         ground.open(&mut client).expect("the machine is on");
         machine.tell(BREAK);
         let (name, version) = (attempt.name, attempt.version);
         let status = attempt.status(&mut client).expect("the server lives on");
-        // What aborts the journal makes the file system read-only.
+        // An operation that aborts the journal makes the file system read-only.
         assert!([IO, READ_ONLY].contains(&status), "{name} of version {version}: {status}");
         for read in ground.reads() {
             let status = read.status(&mut client).expect("the server lives on");
@@ -198,7 +200,7 @@ fn broken() {
     expect(&mut machine, &mut client, &ground.additions(), |_| OK);
 }
 
-/// What something else has under it is no place for a log.
+/// A device in use by another layer is rejected for a log.
 #[test]
 fn no_log_on_a_disk_in_use() {
     let mut machine = Machine::new(Site::of(FileSystem::Ext4));
@@ -209,8 +211,8 @@ fn no_log_on_a_disk_in_use() {
     assert!(said.contains("it is in use"), "{said}");
 }
 
-/// Serves a volume with a log until the server is killed, then serves another in its place, as if in
-/// another boot of the machine; says what the server says.
+/// Serves a volume with a log until the server is killed, then serves another volume in its place,
+/// as after a reboot; prints the output of the server.
 const ANOTHER_VOLUME: &str = r#"
     modprobe loop
     mkdir /run/volume
@@ -234,16 +236,16 @@ const ANOTHER_VOLUME: &str = r#"
     timeout 20 "${serve[@]}" || true
 "#;
 
-/// All roots of ext4 have one id. The log of one volume was replayed into another once, when the
-/// machine had crashed and the state directory said that it was the last.
+/// A bug: all roots of ext4 have the same id. The log of one volume was replayed into another when
+/// the machine had crashed and the state directory named the same volume.
 #[test]
 fn a_log_is_not_replayed_into_another_volume() {
     let said = Machine::new(Site::of(FileSystem::Ext4)).tell(ANOTHER_VOLUME);
     assert!(said.contains("it is the log of another directory or volume"), "{said}");
 }
 
-/// Puts the file system on a device that promises more room than there is behind it: what is
-/// written finds a place in the file system and none on the device.
+/// Puts the file system on a thin device that promises more space than it has: written data has a
+/// place in the file system but not on the device.
 const THIN: &str = r#"
     modprobe loop
     mkdir /run/thin
@@ -254,8 +256,8 @@ const THIN: &str = r#"
     "$busybox" losetup "$device" /run/thin/image
 "#;
 
-/// What the server has taken and cannot put on the disk is never called safe: whether the kernel
-/// meets the failure for a COMMIT or before.
+/// Data that the server has accepted and cannot store is never reported as stable, if the kernel
+/// detects the failure at a COMMIT or before.
 #[test]
 fn thin() {
     for is_met_before in [false, true] {
@@ -282,7 +284,7 @@ fn thin() {
     }
 }
 
-/// Writes more than there is room for, to be committed; answers the verifier.
+/// Writes more data than fits, without a COMMIT; returns the verifier.
 fn write_all(client: &mut Client, ground: &Ground) -> [u8; 8] {
     const PIECE: u32 = 256 << 10;
     const PIECES: u32 = 240;
@@ -304,7 +306,7 @@ fn write_all(client: &mut Client, ground: &Ground) -> [u8; 8] {
     verifiers.pop_first().expect("there is one")
 }
 
-/// Commits the file; answers the verifier.
+/// Commits the file; returns the verifier.
 fn commit_all(client: &mut Client, ground: &Ground) -> Result<[u8; 8], Status> {
     let args = commit::Args { file: ground.file(), offset: 0, count: 0 };
     let reply = client.call::<commit::Reply>(commit::NUMBER, &args);

@@ -1,15 +1,15 @@
-//! Files on servers that others made, without a mount: copied and read, and under the load of the
-//! client that caches; and on a mount.
+//! Files on foreign servers, without a mount: copied and read, and under the load of the caching
+//! client; and on a mount.
 
 use std::path::Path;
 use std::process::Command;
 
 use leasehold_system_tests::{Scratch, built, built_rig, program, tools_folder};
 
-/// Where the scripts are.
+/// The folder of the scripts.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-/// Has a script do with files of a server what users do.
+/// Runs a script with user operations on files of a server.
 fn files_of(server: &str, script: &str, environment: &[(&str, &str)]) {
     let folder = Scratch::new(server);
     let paths = std::env::var("PATH").unwrap_or_default();
@@ -38,7 +38,7 @@ fn files_of_ganesha() {
     files_of("ganesha", "files.sh", &[("RESTARTS", "2")]);
 }
 
-/// Its library is go-nfs. Its handles do not outlast it, so it is not killed.
+/// It uses the library go-nfs. Its handles do not survive a restart, so the test does not kill it.
 #[test]
 fn files_of_rclone() {
     files_of("rclone", "files.sh", &[("RESTARTS", "0")]);
@@ -49,7 +49,7 @@ fn a_mount_of_ganesha() {
     files_of("ganesha", "mounted.sh", &[("LASTING", "yes")]);
 }
 
-/// Its handles are good until their file is renamed.
+/// Its handles are valid until their file is renamed.
 #[test]
 fn a_mount_of_rclone() {
     files_of("rclone", "mounted.sh", &[("LASTING", "no")]);

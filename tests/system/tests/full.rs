@@ -1,5 +1,6 @@
 //! Full disks under the built server, seen through the built mount: each byte that a program wrote
-//! is on the server, or the program's own write, fsync or close failed, or the data is kept.
+//! is on the server, or the program's own write, fsync or close failed, or the mount keeps the
+//! data.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,18 +14,17 @@ use std::time::{Duration, Instant};
 use leasehold_system_tests::mounted::Mounted;
 use leasehold_system_tests::{FileSystem, Scratch, Server, built, output};
 
-/// Longer than anything takes on a loaded machine.
+/// Longer than any operation takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// The time that a test of a mount may take; beyond, the mount is cut off, so that no process
-/// hangs.
+/// The time limit of a test of a mount; afterwards the mount is aborted, so that no process hangs.
 const TEST_LIMIT: Duration = Duration::from_mins(5);
 
-/// Takes all the room of a disk but so many bytes, as a program of the server's machine does.
+/// Fills a disk except for `but` bytes, as a program of the server's machine does.
 fn fill(folder: &Path, but: usize) {
     fs::write(folder.join("spare"), vec![1; but]).expect("there is room");
     let mut filler = File::create(folder.join("filler")).expect("there is room");
-    // The small writes find the last blocks.
+    // The small writes use the last blocks.
     for bytes in [256 << 10, 4 << 10] {
         let piece = vec![1; bytes];
         let error = loop {
@@ -76,7 +76,8 @@ fn each_write_is_whole_or_fails(server: &Server, what: &str, but: usize) {
     }
 }
 
-/// Ext4 counts blocks free that no data can get; a mount of root once took data for them.
+/// A bug: ext4 reports free blocks that data cannot use, and a mount of root accepted data for
+/// them.
 #[test]
 fn a_full_ext4_is_reported_by_the_write() {
     for but in [0, 3 << 20] {
@@ -105,8 +106,8 @@ fn a_full_tmpfs_is_reported_by_the_write() {
     each_write_is_whole_or_fails(&server, "tmpfs", 3 << 20);
 }
 
-/// A program of the server's machine takes the room that a mount was promised: no write can report
-/// the lack of room any more.
+/// A program of the server's machine uses the space that a mount had reserved, so that no write can
+/// report the lack of space any more.
 #[test]
 fn data_that_a_disk_refuses_later_is_kept_and_reported() {
     let server = Server::start_with_room(8 << 20);

@@ -1,4 +1,4 @@
-//! The session with the kernel's FUSE, under a stand-in for the files: what waits can be killed.
+//! The session with the kernel's FUSE over a test file system: blocked processes can be killed.
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use leasehold_fuse::{Errno, MountError, MountOptions, mount, unmount};
 use leasehold_system_tests::Scratch;
 
-/// Longer than anything takes on a loaded machine.
+/// Longer than any operation takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// A mount of a stand-in, which is a process of its own and ends with this.
+/// A mount of the test file system, a separate process that ends with this value.
 struct Mounted {
     folder: Scratch,
     process: Child,
@@ -52,7 +52,7 @@ impl Mounted {
         self.answer()
     }
 
-    /// From now on every operation waits.
+    /// Makes every operation block from now on.
     fn hold(&self) {
         assert_eq!(self.order("hold"), "done");
     }
@@ -61,12 +61,12 @@ impl Mounted {
         assert_eq!(self.order("release"), "done");
     }
 
-    /// The operations that wait.
+    /// Returns the blocked operations.
     fn waiting(&self) -> Vec<String> {
         self.order("waiting").split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Waits until a request of this operation waits.
+    /// Waits until a request of this operation is blocked.
     fn wait_for(&self, operation: &str) {
         until(operation, || self.waiting().iter().any(|waiting| waiting == operation));
     }
@@ -74,14 +74,15 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Gone already, where it failed. With its process the connection ends for all who wait.
+        // The mount may have ended after a failure. The end of its process closes the connection
+        // for all blocked processes.
         let _ = unmount(self.folder.path(), true);
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -95,7 +96,7 @@ fn signal(child: &Child, name: &str) {
     assert!(status.expect("kill can be run").success());
 }
 
-/// How a process ends, which it must.
+/// Returns the exit status of a process, which must end.
 fn end_of(mut child: Child) -> ExitStatus {
     let start = Instant::now();
     loop {
@@ -107,8 +108,8 @@ fn end_of(mut child: Child) -> ExitStatus {
     }
 }
 
-/// Programs that wait in an operation when it is held, and that operation. What needs an open file
-/// opens it before the word `held`.
+/// Programs that block in an operation, and the operation. A program that needs an open file opens
+/// it before it prints `held`.
 const WAITING: [(&str, &str); 7] = [
     ("held; stat($ARGV[0]);", "lookup"),
     ("$ARGV[0] =~ s/file$//; opendir(D, $ARGV[0]); held; readdir(D);", "readdir"),
@@ -119,7 +120,7 @@ const WAITING: [(&str, &str); 7] = [
     ("open(F, '+<', $ARGV[0]); held; truncate(F, 0);", "setattr"),
 ];
 
-/// Starts a program; at its word `held` it says so and goes on when all is held.
+/// Starts a program; at `held` it prints a line and continues after operations block.
 fn held(mounted: &Mounted, program: &str) -> Child {
     let wait = "print \"ready\\n\"; sysread(STDIN, $x, 1)";
     let program = format!("$SIG{{USR1}} = sub {{ }}; $| = 1; {}", program.replace("held", wait));
@@ -135,7 +136,7 @@ fn held(mounted: &Mounted, program: &str) -> Child {
 }
 
 #[test]
-fn what_waits_can_be_killed() {
+fn blocked_processes_can_be_killed() {
     let mounted = Mounted::new();
     fs::write(mounted.path("file"), "content").expect("the stand-in takes it");
     for (program, operation) in WAITING {
@@ -143,14 +144,14 @@ fn what_waits_can_be_killed() {
         mounted.wait_for(operation);
         signal(&child, "-KILL");
         assert_eq!(end_of(child).signal(), Some(9), "{program}");
-        // Read-ahead, which no process waits for, is left until then.
+        // Read-ahead without a waiting process remains until then.
         mounted.release();
         until("nothing is left", || mounted.waiting().is_empty());
     }
 }
 
 #[test]
-fn who_is_killed_need_not_wait_for_the_files_it_had_open() {
+fn a_killed_process_does_not_wait_for_its_open_files() {
     let mounted = Mounted::new();
     fs::write(mounted.path("file"), "content").expect("the stand-in takes it");
     let child = held(&mounted, "open(F, '+<', $ARGV[0]); held; print \"again!\"; sleep(1000);");
@@ -161,10 +162,10 @@ fn who_is_killed_need_not_wait_for_the_files_it_had_open() {
     assert_eq!(end_of(child).signal(), Some(9));
 }
 
-/// Executing a program closes descriptors while the kernel keeps everybody from the process' `stat`.
-/// The session read that, waited for the request it was to look into, and nothing could be killed.
+/// A bug: exec closes descriptors while the kernel locks the process' `stat`. The session read
+/// `stat`, waited for the request that it had to examine, and blocked all processes.
 #[test]
-fn a_program_that_is_being_started_stops_nobody() {
+fn exec_of_a_program_blocks_no_other_process() {
     let mounted = Mounted::new();
     fs::write(mounted.path("file"), "content").expect("the stand-in takes it");
     let executes = held(&mounted, "open(F, '+<', $ARGV[0]); held; exec('true');");
@@ -179,7 +180,7 @@ fn a_program_that_is_being_started_stops_nobody() {
 }
 
 #[test]
-fn a_signal_that_is_handled_interrupts_nothing() {
+fn a_handled_signal_interrupts_no_request() {
     let mounted = Mounted::new();
     fs::write(mounted.path("file"), "content").expect("the stand-in takes it");
     let program = "held; exit(stat($ARGV[0]) ? 0 : 1);";
@@ -190,14 +191,14 @@ fn a_signal_that_is_handled_interrupts_nothing() {
     mounted.release();
     assert_eq!(end_of(child).code(), Some(0));
 
-    // The kernel tells of the first signal only; the one that kills comes after it.
+    // The kernel notifies the session of the first signal only; the fatal one follows it.
     let child = held(&mounted, program);
     mounted.wait_for("lookup");
     signal(&child, "-USR1");
     signal(&child, "-KILL");
     assert_eq!(end_of(child).signal(), Some(9));
 
-    // One that ends the program is as good as SIGKILL.
+    // A fatal signal has the same effect as SIGKILL.
     mounted.release();
     let child = held(&mounted, program);
     mounted.wait_for("lookup");
@@ -206,7 +207,7 @@ fn a_signal_that_is_handled_interrupts_nothing() {
 }
 
 #[test]
-fn data_goes_there_and_back() {
+fn data_round_trip() {
     let mounted = Mounted::new();
     let content: Vec<u8> =
         (0u32..1_000_003).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
@@ -236,7 +237,7 @@ fn a_panic_is_an_error_of_one_operation() {
 }
 
 #[test]
-fn many_wait_and_all_are_answered() {
+fn many_requests_wait_and_all_receive_replies() {
     let mounted = Mounted::new();
     let path = mounted.path("file");
     fs::metadata(&path).expect("it is there");
@@ -247,7 +248,7 @@ fn many_wait_and_all_are_answered() {
             spawn(move || fs::metadata(path).is_ok())
         })
         .collect();
-    // Look-ups of one name wait for each other in the kernel; one is enough to see that all wait.
+    // Lookups of one name wait for each other in the kernel; one blocked lookup suffices.
     mounted.wait_for("lookup");
     mounted.release();
     for reader in readers {
@@ -256,7 +257,7 @@ fn many_wait_and_all_are_answered() {
 }
 
 #[test]
-fn what_cannot_be_mounted_on_is_said() {
+fn an_unsuitable_mount_point_is_reported() {
     let folder = Scratch::new("fuse");
     let file = folder.path().join("file");
     fs::write(&file, "").expect("our own folder can be written to");

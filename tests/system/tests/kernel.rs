@@ -1,5 +1,5 @@
-//! The Linux kernel's client, in both versions: each test boots a kernel that mounts a server of its
-//! own and runs one case of `cases/` there.
+//! The Linux kernel's client, in both versions: each test boots a kernel that mounts its own server
+//! and runs one case of `cases/` there.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use leasehold_base::random::Random;
 use leasehold_system_tests::posix::{OF_THE_KERNEL, failing_by_the_kernel};
 use leasehold_system_tests::{Cluster, Group, Guest, Link, Server, Version, output};
 
-/// Far more than any case takes; a guest that hangs must not hang the test.
+/// Longer than any case takes; the limit ends a test with a hanging guest.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// One test for each case and version.
+/// Declares one test for each case and version.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         mod v2 { $(#[test] fn $case() { super::case::$case(super::Version::V2); })* }
@@ -34,9 +34,9 @@ cases!(
     restart, space, special, unlinked, users,
 );
 
-/// Restarts under a server of an ordinary user, who finds what handles name by searching for it.
+/// Restarts under a server of an ordinary user, who finds the objects of handles by a search.
 #[test]
-fn an_ordinary_user_finds_all_again() {
+fn an_ordinary_user_finds_all_handles_after_restarts() {
     let case = include_str!("../cases/outages.sh");
     run_over(Server::start_by_ordinary_user(), Version::V3, case);
 }
@@ -61,7 +61,7 @@ fn run_over(mut server: Server, version: Version, case: &str) {
     show_measured(server.folder());
 }
 
-/// Shows what a case has measured.
+/// Prints the measurements of a case.
 #[allow(clippy::print_stdout, reason = "figures are for whoever looks at the test")]
 fn show_measured(folder: &Path) {
     if let Ok(text) = fs::read_to_string(folder.join("measured")) {
@@ -85,9 +85,9 @@ fn kill_at_random(cluster: &mut Cluster) {
     }
 }
 
-/// Iods of a metaserver are killed at random under the load, one of them for longer than a call
-/// waits. Then all of them at once, and what was not committed is not there when they are back: the
-/// client really writes it again.
+/// I/O daemons of a metaserver are killed at random under load, one of them for longer than a call
+/// waits. Then all are killed at once, and uncommitted data is lost when they return: the client
+/// must rewrite it.
 #[test]
 fn killed_iods_lose_nothing() {
     let mut cluster = Cluster::start(3, &["--stripe-unit", "64"]);
@@ -102,7 +102,7 @@ fn killed_iods_lose_nothing() {
     ended.expect_success();
 }
 
-/// Kills all three iods, and has them find nothing but zeros of a file's data when they are back.
+/// Kills all three I/O daemons, and replaces a file's data by zeros before they restart.
 fn lose(cluster: &mut Cluster, name: &str) {
     (0..3).for_each(|iod| cluster.kill_iod(iod));
     for object in cluster.objects(name) {
@@ -113,10 +113,10 @@ fn lose(cluster: &mut Cluster, name: &str) {
     (0..3).for_each(|iod| cluster.start_iod(iod));
 }
 
-/// With two copies of each stripe an iod may be away for longer than a call waits, each in its
-/// turn, once what it missed was made up for: the programs of the guest do not notice.
+/// With two copies of each stripe an I/O daemon may be down for longer than a call waits, each in
+/// turn, after its missed changes were repaired: the programs of the guest see no error.
 #[test]
-fn with_two_copies_dead_iods_cost_nothing() {
+fn with_two_copies_dead_iods_cause_no_errors() {
     const AWAY: Duration = Duration::from_secs(4);
     let mut cluster = Cluster::start(3, &["--stripe-unit", "64", "--copies", "2"]);
     let (link, mount) = (Arc::new(Link::new()), cluster.mount(Version::V3));
@@ -132,14 +132,15 @@ fn with_two_copies_dead_iods_cost_nothing() {
             cluster.start_iod(iod);
             cluster.wait_until_settled();
         }
-        // Nobody needs this one any more.
+        // No data depends on this one any more.
         cluster.kill_iod(1);
         wait_until_grown(&growing, 200);
     });
     ended.expect_success();
 }
 
-/// Iods are added, left and replaced under the load, and each time another one dies in the middle.
+/// I/O daemons are added, drained and replaced under load, and at each change another one is
+/// killed.
 #[test]
 fn iods_come_and_go_under_the_load() {
     const AWAY: Duration = Duration::from_secs(3);
@@ -162,20 +163,20 @@ fn iods_come_and_go_under_the_load() {
             cluster.start_iod(dies);
             cluster.wait_until_settled();
         };
-        // Files are spread over a third one.
+        // Files spread to a third one.
         change(&[], &[], 0);
-        // The first is left, with a fourth in its place.
+        // The first is drained, with a fourth in its place.
         change(&["--drain", "0"], &[], 1);
-        // It is given up, and so is nothing that it had.
+        // The drained one is declared lost, and no data is lost with it.
         change(&["--lost", "0"], &[0], 2);
     });
     ended.expect_success();
 }
 
-/// A client that mounts two metaservers of one file system: what it does at one it sees at the
-/// other, within the windows, and at once where all are strict.
+/// A client that mounts two metaservers of one file system: changes through one are visible through
+/// the other, within the windows, and immediately if all are strict.
 #[test]
-fn what_is_done_at_one_metaserver_is_so_at_the_other() {
+fn changes_at_one_metaserver_are_visible_at_the_other() {
     let lazy = Group::start(2, &["--lazy-window", "1"]);
     let strict = Group::start(2, &["--strict"]);
     let ports = [&lazy, &strict].map(|group| format!("'{} {}'", group.port(0), group.port(1)));
@@ -197,8 +198,8 @@ fn killed_strict_metaservers_lose_nothing() {
     killed_metaservers_lose_nothing(&["--strict"]);
 }
 
-/// The others are killed amid the load at one of three, also the one that has the root, and started
-/// again, now and then after longer than a call waits.
+/// The others of three metaservers are killed during the load at one, including the home of the
+/// root, and restarted, sometimes after longer than a call waits.
 fn killed_metaservers_lose_nothing(options: &[&str]) {
     const LONG: Duration = Duration::from_secs(3);
     let mut group = Group::start(3, options);
@@ -220,15 +221,15 @@ fn killed_metaservers_lose_nothing(options: &[&str]) {
     ended.expect_success();
 }
 
-/// What programs of others expect of a file system, on a metaserver.
+/// The expectations that foreign programs have of a file system, at a metaserver.
 #[test]
-fn a_metaserver_is_what_posix_expects() {
+fn a_metaserver_meets_posix_expectations() {
     let cluster = Cluster::start(3, &["--stripe-unit", "4", "--stripe-inline", "1"]);
     let (fails, log) = failing_by_the_kernel(&cluster.mount(Version::V3), LIMIT);
     assert_eq!(fails, [OF_THE_KERNEL], "{log}");
 }
 
-/// Waits until a file has so many bytes more.
+/// Waits until a file has grown by this number of bytes.
 fn wait_until_grown(file: &Path, bytes: u64) {
     const PATIENCE: Duration = Duration::from_mins(2);
     let size = || fs::metadata(file).map_or(0, |found| found.len());
@@ -239,7 +240,7 @@ fn wait_until_grown(file: &Path, bytes: u64) {
     }
 }
 
-/// Waits until a file is made that was not there, and then another.
+/// Waits until a new file exists, and then another.
 fn wait_until_more(group: &Group) {
     const PATIENCE: Duration = Duration::from_mins(2);
     let until = Instant::now() + PATIENCE;
@@ -252,7 +253,7 @@ fn wait_until_more(group: &Group) {
     }
 }
 
-/// Ends the server and starts it again, each time amid the load: when a file has grown.
+/// Ends the server and restarts it repeatedly during the load, after a file has grown.
 fn outages(server: &mut Server, growing: &str, restart: impl Fn(&mut Server)) {
     const OUTAGES: u64 = 3;
     let growing = server.folder().join(growing);
@@ -262,8 +263,8 @@ fn outages(server: &mut Server, growing: &str, restart: impl Fn(&mut Server)) {
     }
 }
 
-/// Has the server go on as another program three times, each time amid the load, and when the
-/// client has been connected for a while: right after it has connected it waits by itself.
+/// Hands the server over to a new process three times, each time during the load, after the client
+/// has been connected for a while: directly after a connect the client itself waits.
 fn hand_over(server: &mut Server) {
     const CONNECTED: Duration = Duration::from_millis(3500);
     for _ in 0..3 {
@@ -273,7 +274,7 @@ fn hand_over(server: &mut Server) {
     sleep(CONNECTED);
 }
 
-/// Compares what lies on the server's disk with the sums that the case made of what it wrote.
+/// Compares the files on the server's disk with the checksums that the case computed.
 fn check_on_disk(folder: &Path) {
     if folder.join("sums").exists() {
         output(Command::new("sha256sum").args(["--quiet", "-c", "sums"]).current_dir(folder));

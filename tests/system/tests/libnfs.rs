@@ -1,4 +1,4 @@
-//! The tools of libnfs, a client in user space that shares nothing with the kernel's.
+//! The tools of libnfs, a user-space client that shares no code with the kernel's.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,20 +7,20 @@ use std::process::Command;
 
 use leasehold_system_tests::{Scratch, Server, output, program};
 
-/// Long enough for several requests, and no multiple of anything.
+/// Long enough for several requests, and a multiple of no block size.
 const LENGTH: usize = 5_000_011;
 
-/// Bytes that do not repeat in any short distance.
+/// Returns bytes without short periods.
 fn content() -> Vec<u8> {
     (0u32..).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).take(LENGTH).collect()
 }
 
-/// Runs one of the tools, which end well or fail the test.
+/// Runs one of the tools, which must succeed.
 fn tool(name: &str, arguments: &[&str]) -> String {
     output(Command::new("timeout").arg("180").arg(program(name)).args(arguments))
 }
 
-/// Whether a tool says that it failed: some only print it and end well.
+/// Returns true if a tool reports a failure: some print it and exit with zero.
 fn is_refused(name: &str, argument: &str) -> bool {
     let mut command = Command::new("timeout");
     let done = command.arg("180").arg(program(name)).arg(argument).output();
@@ -72,7 +72,7 @@ fn a_file_is_copied_there_and_back() {
     assert!(read(Path::new(&local("back"))) == content(), "the copy was read wrongly");
 }
 
-/// Of several exports each is served by its own rules, as the kernel's client has it (`exports`).
+/// Each of several exports has its own rules, as with the kernel's client (`exports`).
 #[test]
 fn each_export_is_served_by_its_rules() {
     let rule = |folder: &str, from: &str, rule: &str| {
@@ -125,7 +125,7 @@ fn each_export_is_served_by_its_rules() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn missing_files_are_reported() {
     let server = Server::start();
     assert!(is_refused("nfs-cat", &server.url("/none")));
     assert!(is_refused("nfs-ls", &server.url("-that-is-not-exported")));

@@ -1,5 +1,4 @@
-//! The built client with servers that do no more than they must, over bad cables and several
-//! connections; and the examples.
+//! The built client with minimal servers, over bad links and several connections; and the examples.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -13,13 +12,13 @@ use leasehold_fuse::Errno;
 use leasehold_system_tests::mounted::{Mounted, is_mounted};
 use leasehold_system_tests::{Rig, Scratch, Server, built, built_examples, output};
 
-/// Longer than anything takes on a loaded machine.
+/// Longer than any operation takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How long a test of a mount may take.
+/// The time limit of a test of a mount.
 const TEST_LIMIT: Duration = Duration::from_mins(5);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -28,13 +27,14 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Bytes that do not repeat in any short distance.
+/// Returns bytes without short periods.
 fn content(length: usize, seed: u32) -> Vec<u8> {
     let words = (seed..).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes());
     words.take(length).collect()
 }
 
-/// What programs do with files; `other` is another mount of the same, which keeps nothing.
+/// Performs file operations of programs; `other` is another mount of the same server, without a
+/// cache.
 fn use_files(mounted: &Mounted, other: &Mounted, length: usize) {
     let (path, bytes) = (mounted.path("file"), content(length, 1));
     let new = || OpenOptions::new().write(true).create_new(true).open(&path);
@@ -64,8 +64,8 @@ fn use_files(mounted: &Mounted, other: &Mounted, length: usize) {
 }
 
 #[test]
-fn a_mount_of_each_manner() {
-    // One byte a WRITE.
+fn a_mount_works_with_each_minimal_server() {
+    // One byte for each WRITE.
     let stingy = Rig::serve(&["--stingy"]);
     for options in ["", "cache=close-to-open", "cache=none"] {
         let mounted = Mounted::of(&stingy.source(), options, TEST_LIMIT);
@@ -83,7 +83,7 @@ fn a_mount_of_each_manner() {
     let several = Mounted::of(&full.source(), "nconnect=3", TEST_LIMIT);
     let other = Mounted::of(&full.source(), "cache=none", TEST_LIMIT);
     use_files(&several, &other, 5_000_000);
-    // One is made when those that there are have work.
+    // The client opens another connection when all others are busy.
     let bytes = content(20_000_000, 2);
     until("each connection is used", || {
         let file = File::create(several.path("much")).expect("there is room");
@@ -95,7 +95,7 @@ fn a_mount_of_each_manner() {
 }
 
 #[test]
-fn a_mount_over_datagrams_that_are_lost_and_doubled() {
+fn a_mount_tolerates_lost_and_duplicate_datagrams() {
     let server = Rig::serve(&[]);
     let cable = Rig::cable(server.address(), &["--lost", "20", "--doubled", "100"]);
     let other = Mounted::of(&server.source(), "cache=none", TEST_LIMIT);
@@ -113,9 +113,9 @@ fn a_mount_over_datagrams_that_are_lost_and_doubled() {
 
 #[test]
 fn a_soft_mount_gives_up() {
-    // A sync of a disk that others use may take longer than they wait.
+    // A sync of a disk under other load may take longer than the timeouts.
     let mut server = Server::start_with(&["--durability", "memory"]);
-    // Longer than most answers take on a loaded machine.
+    // Longer than most replies take on a loaded machine.
     for options in ["cache=none,soft=3", "cache=none,soft,timeo=10,retrans=2"] {
         let mounted = Mounted::new(&server, options, TEST_LIMIT);
         until("it is written", || fs::write(mounted.path("file"), "content").is_ok());
@@ -129,9 +129,9 @@ fn a_soft_mount_gives_up() {
     }
 }
 
-/// A line of fstab for the kernel's client of which the type alone was changed.
+/// A line of fstab for the kernel's client with only the type changed.
 #[test]
-fn a_mount_takes_what_the_kernels_client_takes() {
+fn a_mount_accepts_the_options_of_the_kernels_client() {
     let server = Server::start();
     let (folder, port) = (Scratch::new("mount"), server.port());
     let line = format!(
@@ -145,7 +145,7 @@ fn a_mount_takes_what_the_kernels_client_takes() {
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && said.contains("mountproto=tcp changes nothing"), "{said}");
     assert!(is_mounted(folder.path()));
-    // What is written with `sync` is safe when the write returns.
+    // With `sync`, written data is stable when the write returns.
     let mut file = File::create(folder.path().join("file")).expect("there is room");
     file.write_all(b"content").expect("there is room");
     assert_eq!(fs::read(server.folder().join("file")).expect("it is there"), b"content");
@@ -153,9 +153,9 @@ fn a_mount_takes_what_the_kernels_client_takes() {
     output(Command::new(built()).arg("umount").arg(folder.path()));
 }
 
-/// The kernel asks for attributes along with the beginning of each listing.
+/// The kernel requests attributes together with the beginning of each listing.
 #[test]
-fn a_listing_brings_what_is_asked_of_its_names() {
+fn a_listing_returns_the_requested_attributes() {
     const STAT: &str =
         "import os, sys; print(sum(e.stat().st_size for e in os.scandir(sys.argv[1])))";
     let server = Server::start();
@@ -182,7 +182,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn the_examples_do_what_they_say() {
+fn the_examples_work() {
     let server = Server::start();
     let (port, export) = (server.port().to_string(), server.export());
     let example = |name: &str| {
@@ -217,7 +217,7 @@ fn the_examples_do_what_they_say() {
 }
 
 #[test]
-fn a_copy_shows_how_far_it_is_on_a_terminal_alone() {
+fn a_copy_shows_its_progress_only_on_a_terminal() {
     let server = Rig::serve(&[]);
     let cable = Rig::cable(server.address(), &["--round-trip", "400"]);
     let folder = Scratch::new("copy");

@@ -1,4 +1,4 @@
-//! `leasehold mount`: the built client, by the kernel's FUSE, against the built server.
+//! `leasehold mount`: the built client, through the kernel's FUSE, against the built server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,17 +12,18 @@ use leasehold_fuse::Errno;
 use leasehold_system_tests::mounted::{Mounted, is_mounted, mount, source, status};
 use leasehold_system_tests::{Group, Scratch, Server, built, copy_built, output};
 
-/// Longer than anything takes on a loaded machine.
+/// Longer than any operation takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How long a test of a mount may take; beyond, the mount is cut off, so that nothing waits for it.
+/// The time limit of a test of a mount; afterwards the mount is aborted, so that no process waits
+/// for it.
 const TEST_LIMIT: Duration = Duration::from_mins(5);
 
 fn new_mount(server: &Server, options: &str) -> Mounted {
     Mounted::new(server, options, TEST_LIMIT)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -31,14 +32,14 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Bytes that do not repeat in any short distance.
+/// Returns bytes without short periods.
 fn content(length: usize, seed: u32) -> Vec<u8> {
     let words = (seed..).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes());
     words.take(length).collect()
 }
 
 #[test]
-fn files_and_names_are_those_of_the_server() {
+fn a_mount_shows_the_servers_files_and_names() {
     for options in ["", "cache=close-to-open"] {
         names_are_those_of_the_server(options);
     }
@@ -67,10 +68,10 @@ fn a_cluster_is_tried_with_a_mount() {
     assert!(!is_mounted(&place));
 }
 
-/// With `least-busy` the metaserver that is named says which to go by. Here that is another, since it
-/// waits for a third and does not serve itself.
+/// With `least-busy` the named metaserver selects the metaserver to use. Here it selects another,
+/// because it waits for a third and does not serve yet.
 #[test]
-fn a_mount_goes_by_the_metaserver_that_it_is_told() {
+fn a_mount_uses_the_metaserver_that_least_busy_selects() {
     let mut group = Group::start(3, &[]);
     let folder = Scratch::new("mount");
     let mounts = |source: &str, options: &str| {
@@ -81,7 +82,7 @@ fn a_mount_goes_by_the_metaserver_that_it_is_told() {
         told["server"].clone()
     };
     let at = |group: &Group, number| format!("127.0.0.1:{}", group.port(number));
-    // None serves before it has heard of all others, which are killed below.
+    // A metaserver serves only after it has contacted all others, which the test kills below.
     for number in 0..3 {
         assert_eq!(mounts(&group.source(number), ""), at(&group, number));
     }
@@ -91,9 +92,9 @@ fn a_mount_goes_by_the_metaserver_that_it_is_told() {
     group.kill(2);
     group.kill(1);
     group.start_again(1);
-    // Where it does not say so in time the mount waits for itself: that has an end.
+    // If the metaserver selects none in time, the mount waits for the named one, with a timeout.
     assert_eq!(mounts(&group.source(1), "least-busy,soft=10"), at(&group, 0));
-    // Who says nothing of others is gone by itself.
+    // A server that selects no other is used itself.
     let server = Server::start();
     let mounted = new_mount(&server, "least-busy");
     assert_eq!(mounted.status()["server"], format!("127.0.0.1:{}", server.port()));
@@ -107,7 +108,7 @@ fn names_are_those_of_the_server(options: &str) {
     let bytes = content(5_000_011, 1);
     fs::write(&here, &bytes).expect("it can be written");
     if options.is_empty() {
-        // Under a lease a close pushes nothing.
+        // Under a lease a close does not flush.
         File::open(&here).and_then(|file| file.sync_all()).expect("there is room");
     }
     assert!(fs::read(&there).expect("it is there") == bytes, "it was pushed");
@@ -131,7 +132,8 @@ fn names_are_those_of_the_server(options: &str) {
     assert_eq!(fs::metadata(&here).expect("it is there").nlink(), 2);
     fs::hard_link(&here, mounted.path("directory/third")).expect("there is room");
     fs::remove_file(mounted.path("directory/third")).expect("it is there");
-    // Another test's program may have a copy of what we had open, for a moment: the name is kept.
+    // A child of another test's thread may hold a descriptor for a moment: the silly name stays
+    // meanwhile.
     until("its data has two names", || fs::metadata(&here).expect("it is there").nlink() == 2);
     output(Command::new("mkfifo").arg(mounted.path("directory/pipe")));
     let kind = fs::symlink_metadata(mounted.path("directory/pipe")).expect("it is there");
@@ -153,7 +155,7 @@ fn names_are_those_of_the_server(options: &str) {
 }
 
 #[test]
-fn what_programs_expect_of_a_file_is_so() {
+fn a_file_meets_the_expectations_of_programs() {
     let server = Server::start();
     let mounted = new_mount(&server, "");
     let path = mounted.path("file");
@@ -175,7 +177,7 @@ fn what_programs_expect_of_a_file_is_so() {
     drop(end);
     assert_eq!(fs::read(&path).expect("it is there"), b"\0\0\0\0\0\0\0\0\0\0more");
 
-    // Removed while open, and renamed over while open.
+    // Removed while open, and replaced by a rename while open.
     let kept = OpenOptions::new().read(true).write(true).open(&path).expect("it is there");
     fs::remove_file(&path).expect("it is there");
     kept.write_at(b"still", 0).expect("it is open");
@@ -196,11 +198,11 @@ fn what_programs_expect_of_a_file_is_so() {
     until("what was removed while open goes with its last user", left);
 }
 
-/// A directory that was open was put aside as a file is, whatever was in it.
+/// A bug: an open directory was renamed to a silly name like a file, even if it was not empty.
 #[test]
 fn a_directory_that_is_open_and_not_empty_is_not_replaced() {
     for options in ["", "cache=close-to-open"] {
-        // Who is cut off holds its leases for a while.
+        // The leases of an aborted mount persist for a while.
         let server = Server::start();
         let mounted = new_mount(&server, options);
         let (empty, full) = (mounted.path("empty"), mounted.path("full"));
@@ -218,11 +220,12 @@ fn a_directory_that_is_open_and_not_empty_is_not_replaced() {
     }
 }
 
-/// It was put aside once for each name, and what was written behind the first was dropped.
+/// A bug: the file was renamed to a silly name once for each name, and data written after the first
+/// was dropped.
 #[test]
 fn an_open_file_that_loses_two_names_keeps_its_data_and_leaves_nothing() {
     for options in ["", "cache=close-to-open"] {
-        // Who is cut off holds its leases for a while.
+        // The leases of an aborted mount persist for a while.
         let server = Server::start();
         let mounted = new_mount(&server, options);
         let (one, two) = (mounted.path("one"), mounted.path("two"));
@@ -245,7 +248,8 @@ fn an_open_file_that_loses_two_names_keeps_its_data_and_leaves_nothing() {
     }
 }
 
-/// Maps a file, stores by the mapping, and reads back by the file and the other way round.
+/// Maps a file, stores through the mapping, and reads back through the file and the other way
+/// round.
 const MAPPING: &str = "
 import mmap, os, sys
 path = sys.argv[1]
@@ -287,7 +291,7 @@ fn mappings_and_direct_reads_agree() {
 }
 
 #[test]
-fn an_open_sees_what_another_client_has_closed() {
+fn an_open_sees_data_that_another_client_has_closed() {
     let server = Server::start();
     let (first, second) = (new_mount(&server, ""), new_mount(&server, ""));
     for (round, length) in [10_000, 20_000, 300, 300, 1_000_000].into_iter().enumerate() {
@@ -297,10 +301,10 @@ fn an_open_sees_what_another_client_has_closed() {
     }
 }
 
-/// With a directory that was removed, the kernel was told to forget all names, and with them the
-/// pages of all files that were not open.
+/// A bug: after the removal of a directory, the client told the kernel to forget all names, and
+/// with them the pages of all files that were not open.
 #[test]
-fn what_is_removed_here_costs_no_pages_of_other_files() {
+fn a_removal_evicts_no_pages_of_other_files() {
     let server = Server::start();
     let mounted = new_mount(&server, "");
     let path = mounted.path("kept");
@@ -310,18 +314,18 @@ fn what_is_removed_here_costs_no_pages_of_other_files() {
     fs::create_dir(mounted.path("directory")).expect("there is room");
     fs::write(mounted.path("directory/file"), "content").expect("there is room");
     fs::remove_dir_all(mounted.path("directory")).expect("it was made");
-    // What would cost them pages comes behind the answer, at once. The kernel may remember what was
-    // removed for as long as it likes.
+    // An invalidation would directly follow the reply. The kernel may cache the removed name for
+    // any time.
     sleep(Duration::from_secs(1));
     let mut pages = Command::new("fincore");
     let pages = output(pages.args(["--noheadings", "--output", "PAGES"]).arg(&path));
-    // The machine may want one or the other for itself; they went all at once.
+    // The machine may evict some pages itself; the bug evicted all at once.
     let pages: u32 = pages.trim().parse().expect("a number");
     assert!(pages > 200, "{pages} of 256 pages are left");
 }
 
 #[test]
-fn what_is_appended_goes_to_the_end_that_others_have_moved() {
+fn appends_go_to_the_end_that_other_clients_have_moved() {
     let server = Server::start();
     let (first, second) = (new_mount(&server, ""), new_mount(&server, ""));
     fs::write(first.path("log"), "").expect("there is room");
@@ -339,10 +343,10 @@ fn what_is_appended_goes_to_the_end_that_others_have_moved() {
     }
 }
 
-/// The kernel looks the path up again when it hears that a handle is stale; the client answered from
-/// what it knew of the directories, so that only the next open found the new file.
+/// A bug: the kernel looks up the path again after a stale handle; the client answered from its
+/// cached directories, so that only the next open found the new file.
 #[test]
-fn a_tree_that_was_replaced_is_looked_up_again() {
+fn a_replaced_tree_is_looked_up_again() {
     let server = Server::start();
     let mounted = new_mount(&server, "cache=close-to-open");
     let (here, there) = (mounted.path("a/b/file"), server.folder().join("a"));
@@ -354,10 +358,10 @@ fn a_tree_that_was_replaced_is_looked_up_again() {
     }
 }
 
-/// A RENAME that was done before its server was killed is asked for again, and the old name is not
-/// there then. The kernel went on believing that the new one is not either.
+/// A bug: a RENAME that succeeded before its server was killed is retransmitted, and finds the old
+/// name missing. The kernel kept a negative entry for the new name.
 #[test]
-fn a_file_that_has_its_new_name_already_is_found_by_it() {
+fn a_file_is_found_by_its_new_name_after_a_repeated_rename() {
     let server = Server::start();
     let mounted = new_mount(&server, "cache=close-to-open,acdirmin=60");
     let [old, new] = ["old", "new"].map(|name| mounted.path(name));
@@ -371,7 +375,7 @@ fn a_file_that_has_its_new_name_already_is_found_by_it() {
 }
 
 #[test]
-fn a_file_that_stays_open_shows_changes_of_others_in_time() {
+fn an_open_file_shows_changes_of_others_in_time() {
     let server = Server::start();
     let first = new_mount(&server, "");
     let second = new_mount(&server, "acregmin=1,acregmax=1");
@@ -383,12 +387,12 @@ fn a_file_that_stays_open_shows_changes_of_others_in_time() {
         bytes
     };
     assert_eq!(&read(), b"old content");
-    // As long, so that only the data tells.
+    // Of equal length, so that only the data differs.
     fs::write(first.path("file"), "new content").expect("there is room");
     until("it is seen", || &read() == b"new content");
 }
 
-/// Writes more than there is room for, as it is told, and ends with the number of the error.
+/// Writes more than fits, in the given way, and exits with the error number.
 const OVERFLOW: &str = "
 import mmap, os, sys
 path, way = sys.argv[1:]
@@ -413,10 +417,10 @@ except OSError as error:
 ";
 
 #[test]
-fn what_has_no_room_is_told_by_fsync_and_close() {
+fn fsync_and_close_report_data_that_has_no_room() {
     let full = Errno::NOSPC.raw_os_error();
-    // Of a mapping the kernel may say only that something failed; a close that pushes nothing
-    // need not know.
+    // For a mapping the kernel may report only a general failure; a close without a flush need not
+    // report it.
     let broken = [full, Errno::IO.raw_os_error()];
     for (options, way, expected) in [
         ("", "sync", &[full][..]),
@@ -430,7 +434,7 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
         ("cache=none", "write", &[full]),
         ("cache=none", "map", &broken),
     ] {
-        // Who is cut off holds its leases for a while.
+        // The leases of an aborted mount persist for a while.
         let server = Server::start_with_room(8 << 20);
         let mounted = new_mount(&server, options);
         let mut python = Command::new("timeout");
@@ -440,7 +444,7 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
         assert!(told, "{options} {way}: {status}");
         let write = || fs::write(mounted.path("file"), "small");
         match write() {
-            // Several pushes may have failed. A close tells a failure that came after the last close.
+            // Several flushes may have failed. A close reports a failure after the last close.
             Err(error) if options == "cache=buffer" && error.raw_os_error() == Some(full) => {
                 write()
             }
@@ -471,7 +475,7 @@ fn a_buffer_cache_pushes_at_fsync_and_at_the_end_alone() {
     assert_eq!(there("closed"), b"content");
 }
 
-/// Writes pieces to a file until another file is there, syncs, and says how many.
+/// Writes pieces to a file until another file exists, syncs, and prints their number.
 const WRITER: &str = "
 import os, sys
 path, end, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -485,8 +489,8 @@ with open(path, 'wb') as file:
 print(written)
 ";
 
-/// Writers are processes of their own: a descriptor that this process has would be closed again in
-/// the child that is to become the server, which would wait for that server.
+/// Writers are separate processes: the child that becomes the server would close the descriptors of
+/// this process, and so wait for itself.
 #[test]
 fn a_restart_of_the_server_loses_nothing() {
     for options in ["", "cache=close-to-open"] {
@@ -505,7 +509,7 @@ fn a_restart_loses_nothing(options: &str) {
             python.arg(seed.to_string()).stdout(Stdio::piped()).spawn().expect("it is there")
         })
         .collect();
-    // Until a restart has cost the server something that was not committed.
+    // Until a restart has lost uncommitted data at the server.
     let (start, mut restarts) = (Instant::now(), 0);
     while restarts < 3 || mounted.status()["rewritten_bytes"] == 0 {
         let told = || mounted.status()["calls"]["replies"].as_u64();
@@ -551,7 +555,7 @@ fn a_mount_can_be_watched() {
 }
 
 #[test]
-fn what_waits_for_a_dead_server_can_be_killed() {
+fn a_process_that_waits_for_a_dead_server_can_be_killed() {
     let mut server = Server::start();
     let mounted = new_mount(&server, "cache=close-to-open,actimeo=0");
     fs::write(mounted.path("file"), "content").expect("there is room");
@@ -570,7 +574,7 @@ fn what_waits_for_a_dead_server_can_be_killed() {
 }
 
 #[test]
-fn what_a_killed_mount_had_put_aside_goes_with_the_next() {
+fn the_next_mount_removes_silly_names_of_a_killed_mount() {
     let server = Server::start();
     let mounted = new_mount(&server, "");
     let mut open = File::create(mounted.path("file")).expect("there is room");
@@ -624,12 +628,12 @@ fn a_mount_ends_in_each_way() {
     assert_eq!(there("file"), b"written before the end");
 }
 
-/// What was refused behind a close, before anybody asked, was told to nobody.
+/// A bug: a failure after a close, and before any other report, was never reported.
 #[test]
-fn the_end_of_a_mount_tells_what_was_refused_before() {
+fn the_end_of_a_mount_reports_earlier_failures() {
     let server = Server::start_with_room(1 << 20);
     fs::write(server.folder().join("filler"), vec![7; 2 << 20]).expect_err("there is no room");
-    // Where the machine stands still before the close, that tells it.
+    // If the machine is stopped before the close, the close reports the failure.
     until("the end tells it", || {
         let mounted = new_mount(&server, "cache=buffer,writedelay=1");
         let mut file = File::create(mounted.path("file")).expect("a name needs no room");
@@ -644,7 +648,7 @@ fn the_end_of_a_mount_tells_what_was_refused_before() {
         !said.is_empty()
     });
 
-    // What a program was told of is told to nobody else.
+    // A failure that a program has received is not reported again.
     let mounted = new_mount(&server, "cache=buffer,writedelay=1000");
     let mut file = File::create(mounted.path("file")).expect("a name needs no room");
     file.write_all(&[7; 4096]).expect("nobody has asked the server");
@@ -654,7 +658,7 @@ fn the_end_of_a_mount_tells_what_was_refused_before() {
     assert_eq!(what_umount_says(&mounted), "");
 }
 
-/// Ends a mount when it is idle, and gives what is complained of.
+/// Ends a mount when it is idle, and returns the error output.
 fn what_umount_says(mounted: &Mounted) -> String {
     let start = Instant::now();
     loop {
@@ -669,7 +673,7 @@ fn what_umount_says(mounted: &Mounted) -> String {
     }
 }
 
-/// It was there for ever, as it waited for the server to hear that it goes.
+/// A bug: the mount never ended, because it waited to notify the server.
 #[test]
 fn a_mount_ends_while_its_server_is_away() {
     let mut server = Server::start();
@@ -682,7 +686,7 @@ fn a_mount_ends_while_its_server_is_away() {
 }
 
 #[test]
-fn a_mount_is_watched_where_another_was_and_is_still_in_use() {
+fn a_mount_is_watched_over_an_earlier_mount_in_use() {
     let server = Server::start();
     let before = new_mount(&server, "");
     let pid = before.status()["pid"].clone();
@@ -700,7 +704,7 @@ fn a_mount_is_watched_where_another_was_and_is_still_in_use() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_said() {
+fn mount_failures_are_reported() {
     let server = Server::start();
     let folder = Scratch::new("mount");
     let export = source(&server);
@@ -726,7 +730,7 @@ fn what_cannot_be_mounted_is_said() {
 }
 
 #[test]
-fn mount_takes_the_type() {
+fn mount_accepts_the_type() {
     let (server, folder, sbin) = (Server::start(), Scratch::new("mount"), Scratch::new("sbin"));
     std::os::unix::fs::symlink(built(), sbin.path().join("mount.leasehold"))
         .expect("there is room");
@@ -762,8 +766,8 @@ fn an_ordinary_user_mounts() {
     let script = script.path().join("case");
     fs::write(&script, case).expect("our own folder can be written to");
     let user = "setpriv --reuid=1000 --regid=1000 --clear-groups --reset-env";
-    // Everybody may use the device, as on every system that has FUSE; here that is not so. And the
-    // user has a name, which fusermount3 wants; not every machine has such a user.
+    // All users may use the device, as on every system with FUSE; this namespace restricts it. And
+    // the user needs a name for fusermount3, which some machines lack.
     let case = format!(
         "mount -t tmpfs none /mnt
          mknod -m 666 /mnt/fuse c 10 229

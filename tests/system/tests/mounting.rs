@@ -1,4 +1,4 @@
-//! The lines of the guide to mounting, as those programs take them that they are written for.
+//! The lines of the guide to mounting, read by the programs for which they are written.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold_system_tests::{Guest, Link, Scratch, Server, Version, output};
 
-/// Far more than the case takes.
+/// Longer than the case takes.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// What stands in the guide in blocks of a kind.
+/// Returns the blocks of a kind in the guide.
 fn blocks(kind: &str) -> Vec<String> {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mounting.md");
     let guide = fs::read_to_string(guide).expect("there is a guide");
@@ -20,13 +20,13 @@ fn blocks(kind: &str) -> Vec<String> {
     parts.map(|(block, _)| block.trim().to_owned()).collect()
 }
 
-/// The first block of a kind.
+/// Returns the first block of a kind.
 fn first(kind: &str) -> String {
     blocks(kind).into_iter().next().unwrap_or_else(|| panic!("the guide has no {kind}"))
 }
 
 #[test]
-fn the_kernel_takes_the_lines_of_fstab_and_autofs() {
+fn the_kernel_accepts_the_lines_of_fstab_and_autofs() {
     let server = Server::start();
     let (port, export) = (server.port(), server.export());
     let ours = |line: &str| {
@@ -35,7 +35,7 @@ fn the_kernel_takes_the_lines_of_fstab_and_autofs() {
     };
     let mut case = String::new();
     for (name, kind) in [("fstab", "fstab"), ("master", "autofs-master"), ("map", "autofs-map")] {
-        // The guide's own place is where the guest's first mount is.
+        // The guide uses the path of the guest's first mount.
         let line = ours(&first(kind)).replace("  /mnt  ", "  /run/mounted  ");
         case.push_str(&format!("{name}='{line}'\n"));
     }
@@ -46,7 +46,7 @@ fn the_kernel_takes_the_lines_of_fstab_and_autofs() {
 }
 
 #[test]
-fn systemd_takes_the_units_and_the_line_for_an_automount() {
+fn systemd_accepts_the_units_and_the_automount_line() {
     let folder = Scratch::new("units");
     for unit in blocks("systemd") {
         let (path, _) = unit.split_once('\n').expect("a unit has lines");
@@ -73,7 +73,7 @@ fn systemd_takes_the_units_and_the_line_for_an_automount() {
 }
 
 #[test]
-fn the_volume_of_kubernetes_is_whole() {
+fn the_kubernetes_volume_is_complete() {
     let look = "import sys, yaml
 volume, claim = yaml.safe_load_all(sys.stdin)
 assert volume['apiVersion'] == claim['apiVersion'] == 'v1'
@@ -90,7 +90,7 @@ assert all(isinstance(option, str) for option in volume['spec']['mountOptions'])
     fs::write(&path, first("yaml")).expect("there is room");
     let file = fs::File::open(&path).expect("it was written just now");
     let options = output(Command::new("/usr/bin/python3").args(["-c", &script]).stdin(file));
-    // Those that the kernel was seen to take, which the other test does.
+    // The lines that the other test passes to the kernel.
     let tried = first("fstab");
     for option in options.trim().split(',').filter(|option| *option != "hard") {
         assert!(tried.contains(option), "{option} is not in {tried}");

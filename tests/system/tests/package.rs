@@ -1,5 +1,5 @@
 //! The Debian package: made from the built program, installed on a copy of this machine's root,
-//! served from, and removed. Nothing of it is seen outside the test.
+//! used to serve, and removed. The test has no effect outside.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use leasehold_system_tests::{Scratch, built, output};
 
 #[test]
-fn the_package_comes_serves_and_goes() {
+fn the_package_installs_serves_and_uninstalls() {
     let scratch = Scratch::new("package");
     let package = scratch.path().join("leasehold.deb");
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

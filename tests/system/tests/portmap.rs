@@ -1,5 +1,5 @@
-//! Clients that name no port: they ask our own portmapper, or Debian's rpcbind, where the server
-//! is. Each test has a network of its own, where port 111 is free.
+//! Clients without a port: they query our own portmapper, or Debian's rpcbind, for the server's
+//! port. Each test has its own network, where port 111 is free.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use leasehold_system_tests::{
     Guest, Link, Scratch, Server, Version, add_address, built, on_own_network, output, program,
 };
 
-/// Far more than any of it takes.
+/// Longer than any test takes.
 const LIMIT: Duration = Duration::from_mins(3);
 
 macro_rules! alone {
@@ -41,7 +41,7 @@ alone! {
     }
 
     fn our_list_is_read_from_another_address() {
-        // To the server this is another machine: lists go there by stream alone.
+        // The server considers this address another machine, which receives lists by TCP only.
         add_address("192.0.2.1");
         let server = Server::start_with(&["--portmap=0.0.0.0:111", "--listen=192.0.2.1:2050"]);
         assert_eq!(
@@ -136,7 +136,7 @@ alone! {
     }
 }
 
-/// Debian's rpcbind; killed when this is dropped.
+/// Debian's rpcbind; dropping this value kills it.
 struct Rpcbind(Child);
 
 impl Rpcbind {
@@ -162,7 +162,7 @@ impl Rpcbind {
 
 impl Drop for Rpcbind {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -175,7 +175,7 @@ fn both(program: u32, version: u32, port: u16) -> [Listed; 2] {
     ["tcp", "udp"].map(|protocol| (program, version, protocol, port))
 }
 
-/// What is listed of a server.
+/// Returns the entries of a server.
 fn entries(port: u16) -> Vec<Listed> {
     // NFS, MOUNT, NQNFS, and that of leases.
     let programs = [
@@ -190,12 +190,12 @@ fn entries(port: u16) -> Vec<Listed> {
     programs.map(|(program, version)| both(program, version, port)).concat()
 }
 
-/// What is listed of a portmapper.
+/// Returns the entries of a portmapper.
 fn own_entries(port: u16) -> Vec<Listed> {
     [2, 3, 4].map(|version| both(100_000, version, port)).concat()
 }
 
-/// What `rpcinfo -p` lists, in order.
+/// Returns the list of `rpcinfo -p`, in order.
 fn listed(host: &str) -> Vec<Listed> {
     let listing = rpcinfo(&["-p", host]);
     let mut listed: Vec<Listed> = listing.lines().skip(1).map(entry).collect();
@@ -219,7 +219,7 @@ fn showmount(host: &str) -> String {
     output(Command::new("timeout").arg("30").arg(program("showmount")).args(["-e", host]))
 }
 
-/// Has tools find the server by its host alone.
+/// Finds the server with tools by its host alone.
 fn find_without_port(server: &Server) {
     fs::write(server.folder().join("file"), "content").expect("the export can be written to");
     let export = server.export();
@@ -229,7 +229,7 @@ fn find_without_port(server: &Server) {
     assert_eq!(output(command.arg("30").arg(program("nfs-cat")).arg(url)), "content");
 }
 
-/// How a server that cannot start ends, and what it complains.
+/// Returns the exit code and the error output of a server that cannot start.
 fn refused(option: &str) -> (Option<i32>, String) {
     let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
     let mut command = Command::new("timeout");

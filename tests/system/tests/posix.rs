@@ -1,4 +1,5 @@
-//! What programs of others expect of a file system, on the local disk and on the mount.
+//! The expectations that foreign programs have of a file system, on the local disk and on the
+//! mount.
 
 use std::time::Duration;
 

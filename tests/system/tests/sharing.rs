@@ -15,23 +15,23 @@ use leasehold_system_tests::posix::{CROSSED, QUICK, run, run_crossed};
 use leasehold_system_tests::sharing::{self, Sharing};
 use leasehold_system_tests::{Guest, Link, Scratch, Server, Version, built, output};
 
-/// Longer than anything takes on a loaded machine; beyond, mounts are cut off.
+/// Longer than any operation takes on a loaded machine; afterwards mounts are aborted.
 const LIMIT: Duration = Duration::from_mins(5);
 
 #[test]
-fn what_three_mounts_see_has_one_order() {
+fn three_mounts_observe_one_order() {
     let sharing = Sharing { mounts: 3, operations: 300, seed: 1, ..Sharing::default() };
     sharing::run(sharing, LIMIT).expect("there is one");
 }
 
 #[test]
-fn what_they_see_has_one_order_while_the_server_is_killed() {
+fn mounts_observe_one_order_while_the_server_is_killed() {
     let sharing = Sharing { mounts: 3, operations: 200, kills: 2, seed: 10, ..Sharing::default() };
     sharing::run(sharing, LIMIT).expect("there is one");
 }
 
 #[test]
-fn it_has_one_order_with_the_kernel_s_client_too() {
+fn mounts_and_the_kernels_client_observe_one_order() {
     let sharing = Sharing {
         mounts: 3,
         kernel: true,
@@ -44,7 +44,7 @@ fn it_has_one_order_with_the_kernel_s_client_too() {
 }
 
 #[test]
-fn it_has_one_order_where_a_mount_stands_still_past_its_term() {
+fn mounts_observe_one_order_when_one_is_stopped_past_its_term() {
     let sharing = Sharing {
         mounts: 3,
         kernel: true,
@@ -58,15 +58,15 @@ fn it_has_one_order_where_a_mount_stands_still_past_its_term() {
 }
 
 #[test]
-fn it_has_one_order_where_each_mounts_another_metaserver() {
+fn mounts_of_different_metaservers_observe_one_order() {
     let sharing =
         Sharing { mounts: 3, metaservers: 3, operations: 100, seed: 40, ..Sharing::default() };
     sharing::run(sharing, LIMIT).expect("there is one");
 }
 
-/// The mount is asked for what it holds; the kernel's client knows nothing of leases.
+/// The server recalls the mount's lease, because the kernel's client has no leases.
 #[test]
-fn the_kernel_s_client_reads_what_a_mount_has_not_written_yet() {
+fn the_kernels_client_reads_unflushed_data_of_a_mount() {
     let server = Server::start();
     let mounted = Mounted::new(&server, "cache=lease,writedelay=1000", LIMIT);
     let case = include_str!("../cases/dirty.sh");
@@ -84,13 +84,13 @@ fn the_kernel_s_client_reads_what_a_mount_has_not_written_yet() {
     show(&read("measured"));
 }
 
-/// Shows what was measured.
+/// Prints measurements.
 #[allow(clippy::print_stdout, reason = "figures are for whoever looks at the test")]
 fn show(text: &str) {
     print!("{text}");
 }
 
-/// Reads once, and again for each line that it gets, by one descriptor.
+/// Reads once, and again for each input line, through one descriptor.
 const READER: &str = "
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -101,7 +101,7 @@ while True:
 ";
 
 #[test]
-fn a_mount_that_stands_still_past_its_term_shows_nothing_old() {
+fn a_mount_stopped_past_its_term_shows_no_stale_data() {
     let server = Server::start();
     let mounts = [0, 1].map(|_| Mounted::new(&server, "cache=lease", LIMIT));
     fs::write(mounts[1].path("file"), "old").expect("there is room");
@@ -115,7 +115,7 @@ fn a_mount_that_stands_still_past_its_term_shows_nothing_old() {
     assert_eq!(told.recv_timeout(LIMIT).as_deref(), Ok("old"));
     let pid = mounts[0].status()["pid"].to_string();
     output(Command::new("kill").args(["-STOP", &pid]));
-    // Others wait no longer than for the term of its lease.
+    // Other mounts wait at most for the term of its lease.
     fs::write(mounts[1].path("file"), "new").expect("there is room");
     File::open(mounts[1].path("file")).and_then(|file| file.sync_all()).expect("there is room");
     let mut orders = reader.stdin.take().expect("it is a pipe");
@@ -130,7 +130,7 @@ fn a_mount_that_stands_still_past_its_term_shows_nothing_old() {
     reader.wait().expect("it is our child");
 }
 
-/// Writes, and says for each line that it gets whether that is safe.
+/// Writes, and prints for each input line if the data is stable.
 const WRITER: &str = "
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
@@ -144,13 +144,13 @@ while sys.stdin.readline():
         print('refused', flush=True)
 ";
 
-/// Runs our program, and gives what it says.
+/// Runs our program, and returns its output.
 fn said(words: &[&str], directory: (&str, &Path)) -> String {
     output(Command::new(built()).args(words).arg(directory.0).arg(directory.1))
 }
 
 #[test]
-fn what_comes_too_late_is_kept_and_can_be_written_after_all() {
+fn late_data_is_kept_and_can_be_written_later() {
     let (server, kept) = (Server::start(), Scratch::new("rescue"));
     let options = format!("cache=lease,writedelay=1000,rescue={}", kept.path().display());
     let late = Mounted::new(&server, &options, LIMIT);
@@ -218,7 +218,7 @@ fn fsx_passes_on_two_mounts_at_once() {
     }
 }
 
-/// Each call goes to one of two mounts: what it does on one, the next finds on either.
+/// Each call uses one of two mounts: the effect of a call on one is visible on both.
 #[test]
 fn pjdfstest_passes_where_each_call_goes_to_one_of_two_mounts() {
     let trial = CROSSED.iter().find(|trial| trial.name == "pjdfstest");
@@ -230,10 +230,11 @@ fn pjdfstest_passes_where_each_call_goes_to_one_of_two_mounts() {
     assert!(passed, "{told}");
 }
 
-/// The kernel was told to drop pages while it asked for attributes, each time that they were found to
-/// be new. It does not heed an answer then, so who had a file open read to its old end.
+/// A bug: the client told the kernel to drop pages during a GETATTR, each time that the pages were
+/// found outdated. The kernel then ignores the attributes, so a reader with an open file stopped at
+/// its old end.
 #[test]
-fn who_has_a_file_open_reads_to_its_new_end() {
+fn an_open_reader_reads_to_the_new_end() {
     const ROUNDS: u64 = 40;
     let server = Server::start();
     let [reads, writes] = [0, 1].map(|_| Mounted::new(&server, "cache=lease", LIMIT));
@@ -254,6 +255,6 @@ fn who_has_a_file_open_reads_to_its_new_end() {
         }
         size = new;
     }
-    // A machine that is busy may tell the kernel late to drop what was read before.
+    // A busy machine may deliver the invalidation late.
     assert!(wrong.len() < 10, "{wrong:?}");
 }

@@ -1,5 +1,5 @@
-//! Mounts lose nothing while iods are killed; and the comparison, which `cargo xtask soak --stripes`
-//! makes for longer, sees what is lost.
+//! Mounts lose no data while I/O daemons are killed; and the comparison, which `cargo xtask soak
+//! --stripes` repeats for longer, detects lost data.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use leasehold_system_tests::soak::{self, Report, Soak};
 
-/// What is done to a folder.
+/// A damage to a folder.
 type Damage = fn(&Path);
 
-/// The largest file of a folder.
+/// Returns the largest file of a folder.
 fn largest(folder: &Path) -> PathBuf {
     let entries = fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it is"));
     let size = |path: &PathBuf| fs::metadata(path).expect("it is there").len();
@@ -22,7 +22,7 @@ fn change(file: &Path) -> File {
 }
 
 #[test]
-fn what_is_lost_is_noticed() {
+fn lost_data_is_noticed() {
     assert!(!soak::is_noticed(|_| {}), "nothing is lost");
     let lost: [(&str, Damage); 4] = [
         ("a file", |folder| fs::remove_file(largest(folder)).expect("it is ours")),
@@ -46,8 +46,8 @@ fn what_is_lost_is_noticed() {
     }
 }
 
-/// In a first round until all has been written, in a second one until the mounts are killed, too: what
-/// was synced must be there then.
+/// In a first round until all data has been written, in a second one until the mounts are killed,
+/// too: synced data must then be present.
 #[test]
 fn mounts_lose_nothing_when_iods_are_killed() {
     two_rounds(Soak { peers: 1, ..SEVERAL });

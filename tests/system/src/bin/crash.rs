@@ -1,4 +1,4 @@
-//! Cuts the power of machines that serve, for as long as one likes.
+//! Cuts the power of serving machines, for any number of rounds.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -7,35 +7,35 @@ use clap::Parser;
 use leasehold_system_tests::crash::{self, Report, Round};
 use leasehold_system_tests::{FileSystem, Site};
 
-/// After so many cuts a machine gets a new disk, and the next file system.
+/// After this number of cuts a machine receives a new disk with the next file system.
 const CUTS_A_DISK: u64 = 50;
 
-/// Cuts the power of a server under load, again and again, and checks after each boot that all
-/// that was acknowledged is there.
+/// Cuts the power of a server under load repeatedly, and checks after each boot that all
+/// acknowledged changes are present
 #[derive(Parser)]
 struct Arguments {
-    /// How often, on all file systems together.
+    /// The number of cuts, on all file systems together
     #[arg(long, default_value_t = 100)]
     cuts: u64,
-    /// What the first machine does; the next one has the seed behind it.
+    /// The seed of the first machine; the next machine has the next seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The file systems, in turn [default: all].
+    /// The file systems, in turn [default: all]
     #[arg(long = "file-system")]
     file_systems: Vec<FileSystem>,
-    /// Has an ordinary user serve, so that handles are found by name.
+    /// Run the server as an ordinary user, so that the server finds handles by name
     #[arg(long)]
     ordinary_user: bool,
-    /// Has a log answer for what is stable.
+    /// Use a write-ahead log
     #[arg(long, conflicts_with = "stripes")]
     stable_log: bool,
-    /// Spreads data over three directories.
+    /// Spread data over three directories
     #[arg(long)]
     stripes: bool,
-    /// Spreads data over three iods, each with a disk of its own, and cuts their power as well.
+    /// Spread data over three I/O daemons, each with a disk of its own, and also cut their power
     #[arg(long, conflicts_with_all = ["stable_log", "stripes"])]
     iods: bool,
-    /// How many copies of the data iods have: 1 or 2.
+    /// The number of data copies on I/O daemons: 1 or 2
     #[arg(
         long,
         requires = "iods",
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
 }
 
 impl Arguments {
-    /// What a machine with this file system is like.
+    /// Returns the site of a machine with this file system.
     const fn site(&self, file_system: FileSystem) -> Site {
         let site = Site::of(file_system);
         let site = if self.ordinary_user { site.of_ordinary_user() } else { site };
@@ -89,7 +89,7 @@ impl Arguments {
     }
 }
 
-/// Rounds up to that with the last of so many cuts.
+/// Returns the rounds up to the one with the last of `cuts` cuts.
 fn until(rounds: impl Iterator<Item = Round>, mut cuts: u64) -> impl Iterator<Item = Round> {
     rounds.take_while(move |round| {
         let goes_on = cuts > 0;

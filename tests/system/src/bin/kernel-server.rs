@@ -1,4 +1,4 @@
-//! Puts the server of a Linux kernel to the tester, in a guest that has that kernel.
+//! Runs the tester against the server of a Linux kernel, in a guest with that kernel.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use leasehold_system_tests::kernel_server;
 
-/// Puts the server of a Linux kernel to the tester, and prints the report.
+/// Runs the tester against the server of a Linux kernel, and prints the report
 #[derive(Parser)]
 struct Arguments {
-    /// The program that has the tester.
+    /// The program that contains the tester
     tester: String,
-    /// What the tester is told besides.
+    /// Additional options for the tester
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     options: Vec<String>,
 }

@@ -1,5 +1,6 @@
-//! Runs programs that try a file system, for minutes, on the local disk and on a mount, and says
-//! how each ended, one JSON object a line; and some by the kernel's client at one of several metaservers.
+//! Runs file system test programs for minutes, on the local disk and on a mount, and prints the
+//! result of each, one JSON object per line; runs some through the kernel's client at one of
+//! several metaservers.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -13,16 +14,16 @@ use leasehold_system_tests::posix::{
 use leasehold_system_tests::{Group, Scratch, Server, Version};
 use serde_json::json;
 
-/// Tries a file system with programs of others, on the local disk and on a mount.
+/// Tests a file system with foreign programs, on the local disk and on a mount
 #[derive(Parser)]
 struct Arguments {
-    /// The options of the mount, as -o takes them.
+    /// The options of the mount, in the format of -o
     #[arg(short, long, default_value = "")]
     options: String,
-    /// Only those whose names begin so.
+    /// Run only programs whose names begin with this text
     #[arg(long, default_value = "")]
     only: String,
-    /// How long one of them may take, in seconds.
+    /// The time limit of one program, in seconds
     #[arg(long, default_value_t = 900)]
     seconds: u64,
 }
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     let trials = QUICK.iter().chain(LONG).chain(STRESSORS);
     for trial in trials.filter(|trial| trial.name.starts_with(&arguments.only)) {
         let local = Scratch::new("local");
-        // What the disk fails, a mount need not pass.
+        // A trial that fails on the disk need not pass on a mount.
         let (expected, _) = run(*trial, local.path(), scratch.path(), arguments.seconds);
         let server = Server::start_with(&["--durability", "memory"]);
         let limit = Duration::from_secs(arguments.seconds + 60);
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         let (passed, told) = run(*trial, mounted.folder(), scratch.path(), arguments.seconds);
         let seconds = start.elapsed().as_secs_f64();
         let excused = EXCEPTIONS.iter().find(|(name, _)| *name == trial.name);
-        // What a program counts itself.
+        // The count that a program prints.
         let counted = told.lines().rev().find_map(|line| line.strip_prefix("Summary: "));
         let line = json!({
             "trial": trial.name, "what": trial.what, "counted": counted, "local": expected,
@@ -60,8 +61,8 @@ fn main() -> ExitCode {
     if passed_all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether the kernel's client passes at one of several metaservers, whose root has its home at another,
-/// but for what is known.
+/// Returns true if the kernel's client passes, except for the known failures, at one of several
+/// metaservers whose root has its home at another.
 fn metaservers(arguments: &Arguments) -> bool {
     let kinds: [(&str, &[&str]); 2] =
         [("metaservers, lazy", &[]), ("metaservers, strict", &["--strict"])];

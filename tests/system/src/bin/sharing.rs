@@ -1,6 +1,6 @@
-//! Has several mounts and a client without leases work on the same files, for minutes, while the
-//! server is killed and started again, and finds whether one order explains what each saw; then has
-//! programs of others try two mounts at once, and as if they were one.
+//! Runs several mounts and a client without leases on the same files for minutes, while the server
+//! is killed and restarted, and checks that one order explains all observations; then runs foreign
+//! programs on two mounts concurrently, and on two mounts as if they were one.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
 use std::fs;
@@ -17,31 +17,32 @@ use leasehold_system_tests::{Scratch, Server};
 /// Longer than one round takes.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// Has several mounts work on the same files.
+/// Runs several mounts on the same files
 #[derive(Parser)]
 struct Arguments {
-    /// For how long, in minutes.
+    /// The duration in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// Where chance begins; each round has the next.
+    /// The first seed; each round uses the next one
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many mounts there are.
+    /// The number of mounts
     #[arg(long, default_value_t = 3)]
     mounts: usize,
-    /// What each does in a round.
+    /// The number of operations of each mount in a round
     #[arg(long, default_value_t = 2000)]
     operations: usize,
-    /// How often the server is killed in a round.
+    /// The number of times that the server is killed in a round
     #[arg(long, default_value_t = 4)]
     kills: usize,
-    /// How often a mount stands still in a round, for longer than the term of its leases.
+    /// The number of times that a mount is stopped in a round, for longer than the term of its
+    /// leases
     #[arg(long, default_value_t = 0)]
     stops: usize,
-    /// Of how many strict metaservers they are, in turn; 0 for one server.
+    /// The number of strict metaservers, which the mounts use in turn; 0 for one server
     #[arg(long, default_value_t = 0)]
     metaservers: usize,
-    /// Let the kernel's client take part: it runs in a guest.
+    /// Include the kernel's client, which runs in a guest
     #[arg(long)]
     kernel: bool,
 }
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
     if passed.into_iter().all(|passed| passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a trial on two mounts at once, each in a directory of its own.
+/// Runs a trial on two mounts concurrently, each in its own directory.
 fn at_once(trial: Trial) -> bool {
     let server = Server::start_with(&["--durability", "memory"]);
     let trials = ["one", "other"].map(|name| {
@@ -98,7 +99,7 @@ fn at_once(trial: Trial) -> bool {
     passed_both
 }
 
-/// Runs a trial where each call goes to one of two mounts.
+/// Runs a trial in which each call uses one of two mounts.
 fn crossed(trial: Trial) -> bool {
     let server = Server::start_with(&["--durability", "memory"]);
     let mounts = [0, 1].map(|_| Mounted::new(&server, "", LIMIT));

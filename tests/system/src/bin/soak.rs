@@ -1,4 +1,4 @@
-//! Kills iods of metaservers under load, for as long as one likes.
+//! Kills I/O daemons of metaservers under load, for any duration.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -7,35 +7,35 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use leasehold_system_tests::soak::{self, Report, Soak};
 
-/// Has programs that know each byte they wrote work on mounts of a metaserver, while its iods are
-/// killed at random, come and go, and compares all that they left. Of several metaservers each has
-/// some of the mounts, and is killed, too.
+/// Runs programs that record each byte they write on mounts of a metaserver, while its I/O daemons
+/// are killed at random, added and drained, and compares all remaining data. With several
+/// metaservers each serves some of the mounts, and the metaservers are killed, too
 #[derive(Parser)]
 struct Arguments {
-    /// For how long, in minutes; a round that is begun is ended.
+    /// The duration in minutes; the last round is completed
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// How many copies of the data there are: 1 or 2 [default: each for half of the time].
+    /// The number of data copies: 1 or 2 [default: each for half of the time]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=2))]
     copies: Option<u16>,
-    /// How many metaservers serve the file system; several have one copy of the data, and the iods
-    /// that they began with.
+    /// The number of metaservers of the file system; several metaservers use one copy of the data
+    /// and a fixed set of I/O daemons
     #[arg(long, default_value_t = 1, conflicts_with = "copies",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=7))]
     peers: usize,
-    /// Have several metaservers show nothing old, by leases; else they are lazy.
+    /// Make several metaservers show no stale data, by leases; otherwise they are lazy
     #[arg(long, requires = "peers")]
     strict: bool,
-    /// Where chance begins.
+    /// The first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How often an iod is killed in a round.
+    /// The number of times that an I/O daemon is killed in a round
     #[arg(long, default_value_t = 8)]
     kills: u64,
-    /// Let the kernel's client take part: it runs in a guest.
+    /// Include the kernel's client, which runs in a guest
     #[arg(long)]
     kernel: bool,
-    /// Leave the iods as they are: none is added, and none is left.
+    /// Keep the set of I/O daemons: none is added or drained
     #[arg(long)]
     same_iods: bool,
 }

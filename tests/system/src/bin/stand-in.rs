@@ -1,8 +1,8 @@
-//! A stand-in for the files behind a session with the kernel's FUSE, as a process of its own: a test
-//! that used a mount which it serves itself could wait for itself.
+//! A test file system behind a session with the kernel's FUSE, as a separate process: a test that
+//! used a mount which it serves itself could deadlock.
 //!
-//! `leasehold-stand-in DIR` mounts and says `ready`. Each line that it reads is an order, which it
-//! answers with a line. It ends when there are no more orders.
+//! `leasehold-stand-in DIR` mounts and prints `ready`. It reads commands, one per line, and replies
+//! to each with a line. It ends at the end of its input.
 
 use std::fs;
 use std::future::poll_fn;
@@ -19,12 +19,12 @@ use leasehold_fuse::{
     Opened, Operation, Reply, Request, Session, mount, unmount,
 };
 
-/// How long the kernel may believe attributes: longer than any test takes.
+/// The validity of attributes in the kernel: longer than any test takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const FILE: NodeId = NodeId(2);
 
-/// A directory with one file, `file`, that can be made to wait and to panic.
+/// A directory with one file, `file`, that can block operations and panic.
 #[derive(Default)]
 struct Stand {
     content: Mutex<Vec<u8>>,
@@ -117,7 +117,7 @@ impl Stand {
     }
 }
 
-/// A position in a file that is held in memory.
+/// Converts a position in a file that is held in memory.
 fn length(of: u64) -> usize {
     usize::try_from(of).expect("the files are small")
 }
@@ -125,7 +125,8 @@ fn length(of: u64) -> usize {
 impl FileSystem for Stand {
     fn call(self: Arc<Self>, request: Request) -> Answer {
         Box::pin(async move {
-            // What only tells us something must not hang: nobody could be killed for it.
+            // Requests that only notify the file system must not block: no process could be killed
+            // to end them.
             if !matches!(
                 request.operation,
                 Operation::Release { .. } | Operation::Releasedir { .. }
@@ -166,7 +167,7 @@ fn main() {
         tell("done");
     }
     let _ = unmount(Path::new(&folder), true);
-    // With this process ends the connection, whoever waits for it.
+    // The end of this process closes the connection, even for blocked requests.
 }
 
 #[allow(clippy::print_stdout, reason = "it is asked by standard input and output")]

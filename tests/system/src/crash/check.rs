@@ -1,9 +1,9 @@
-//! What a worker looks at after an outage: all that was promised must be there.
+//! The checks of a worker after an outage: all guaranteed state must be present.
 //!
-//! It looks at names and attributes, in the light of the one operation that was asked for and not
-//! answered. Then it goes on as a client that comes back: it commits what it wrote, and where the
-//! verifier is the old one, that data must not be lost. It asks once more for what was not
-//! answered, in the same words, and writes again what may have been lost.
+//! The worker checks names and attributes, with regard to the one operation that was requested
+//! without a reply. Then it continues like a reconnecting client: it commits its writes, and if the
+//! verifier is unchanged, that data must not be lost. It retransmits the operation without a reply,
+//! and rewrites data that may be lost.
 
 use std::collections::BTreeMap;
 
@@ -20,25 +20,25 @@ use super::worker::{Fault, Stop, Worker};
 use crate::Site;
 use crate::nfs::{Lost, decoded};
 
-/// What is known of the operation in flight: whether it was done.
+/// The state of the operation in flight: true if it was done.
 struct InFlight {
     op: Op,
     message: Vec<u8>,
-    /// Objects that it changes.
+    /// The objects that the operation changes.
     touched: Vec<Key>,
     is_done: bool,
 }
 
 impl InFlight {
-    /// Whether it took away an object's last name.
+    /// Returns true if the operation removed an object's last name.
     fn removed(&self, key: Key, worker: &Worker) -> bool {
         self.is_done && self.op.removes(key, worker)
     }
 }
 
 impl Worker {
-    /// Checks everything, and makes good what an outage leaves to clients. On an error the server
-    /// is gone.
+    /// Checks all state, and repairs the effects of an outage that clients must repair. An error
+    /// means that the server has ended.
     pub(crate) fn check(&mut self) -> Result<Vec<Fault>, Lost> {
         let mut faults = Vec::new();
         let in_flight = self.in_flight.take();
@@ -56,7 +56,7 @@ impl Worker {
             self.check_contents(in_flight.as_ref(), &mut faults)?;
         }
         if !faults.is_empty() {
-            // What comes next would only tell the same again.
+            // Further checks would report the same fault again.
             return Ok(faults);
         }
         if let Some(in_flight) = in_flight {
@@ -72,7 +72,8 @@ impl Worker {
         Ok(faults)
     }
 
-    /// Commits what was not. Where the verifier is that of the writes, they are safe now.
+    /// Commits uncommitted data. If the verifier equals the verifier of the writes, they are stable
+    /// now.
     fn commit_pending(
         &mut self,
         in_flight: Option<&InFlight>,
@@ -83,7 +84,7 @@ impl Worker {
         };
         let mut files: Vec<Key> = self.tree.objects.keys().copied().collect();
         files.retain(|&key| is_pending(self.tree.object(key)));
-        // What is in flight may have cut or removed it.
+        // The operation in flight may have truncated or removed the file.
         files.retain(|key| in_flight.is_none_or(|in_flight| !in_flight.touched.contains(key)));
         for file in files {
             self.again(&Op::Commit { file, blocks: 0..0 }, faults)?;
@@ -91,7 +92,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Does something that cannot fail on a sound server.
+    /// Performs an operation that cannot fail on a correct server.
     fn again(&mut self, op: &Op, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         match self.perform(op) {
             Ok(()) => Ok(()),
@@ -107,7 +108,7 @@ impl Worker {
         }
     }
 
-    /// Every directory has exactly the names that it must have.
+    /// Checks that every directory has exactly the expected names.
     fn check_names(
         &mut self,
         mut in_flight: Option<&mut InFlight>,
@@ -155,8 +156,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the operation in flight was done, by the names that it changes: all of it must have
-    /// been, or nothing.
+    /// Determines from the changed names if the operation in flight was done: completely, or not at
+    /// all.
     fn judge(&self, op: &Op, found: &BTreeMap<Spot, Handle>, faults: &mut Vec<Fault>) -> bool {
         let before = |spot: &Spot| self.tree.names.get(spot).map(|key| self.tree.handle(*key));
         let now = |spot: &Spot| found.get(spot).copied();
@@ -191,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Every object is what it must be, by the handle that was given out long ago.
+    /// Checks the attributes of every object through its original handle.
     fn check_attributes(
         &mut self,
         in_flight: Option<&InFlight>,
@@ -214,7 +215,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Files and symbolic links hold what they must.
+    /// Checks the contents of files and symbolic links.
     fn check_contents(
         &mut self,
         in_flight: Option<&InFlight>,
@@ -249,7 +250,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Asks once more for what was in flight, in the same words.
+    /// Retransmits the operation in flight with the same message.
     fn repeat(&mut self, in_flight: InFlight, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         let InFlight { op, message, is_done, .. } = in_flight;
         let mut results = self.client().exchange(&message)?;
@@ -277,7 +278,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes over what an operation did whose reply was lost for good.
+    /// Adopts the effects of an operation whose reply was lost permanently.
     pub(crate) fn adopt(&mut self, op: &Op, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         let mut done = super::op::Done::default();
         let makes = matches!(
@@ -302,8 +303,8 @@ impl Worker {
         Ok(())
     }
 
-    /// A file that was made by an exclusive CREATE and has no attributes yet is known again by the
-    /// verifier that it was made with, and by no other.
+    /// Checks that a file from an exclusive CREATE without attributes is found by its own verifier,
+    /// and by no other.
     fn check_exclusive(&mut self, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         for (spot, key) in self.tree.names.clone() {
             let object = self.tree.object(key);
@@ -328,7 +329,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What was removed stays so, and its handle never names anything else.
+    /// Checks that removed objects stay removed, and that their handles name no other object.
     fn check_gone(&mut self, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         for handle in self.tree.gone.clone() {
             let found = self.getattr(handle)?;
@@ -339,7 +340,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes what may have been lost.
+    /// Rewrites data that may be lost.
     fn write_again(&mut self, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         let files: Vec<Key> = self.tree.objects.keys().copied().collect();
         for file in files {
@@ -360,7 +361,7 @@ impl Worker {
         })
     }
 
-    /// Data of a file, up to its end.
+    /// Reads data of a file, up to its end.
     fn read(
         &mut self,
         file: Handle,
@@ -384,7 +385,7 @@ impl Worker {
         Ok(Ok(data))
     }
 
-    /// All names in a directory, with their handles.
+    /// Returns all names in a directory, with their handles.
     fn list(&mut self, directory: Handle) -> Result<Result<Vec<(String, Handle)>, Status>, Lost> {
         let (mut names, mut cookie, mut verifier) = (Vec::new(), Cookie(0), [0; 8]);
         loop {
@@ -430,7 +431,7 @@ impl Worker {
 }
 
 impl Op {
-    /// Whether it takes an object's last name away.
+    /// Returns true if the operation removes an object's last name.
     fn removes(&self, key: Key, worker: &Worker) -> bool {
         let tree = &worker.tree;
         let doomed = match self {
@@ -450,8 +451,8 @@ impl Op {
     }
 }
 
-/// In what attributes differ from those that were promised. The size of data is judged with the
-/// data, that of a directory is the file system's affair.
+/// Returns the differences between attributes and their guaranteed values. The data checks cover
+/// the size of a file; the size of a directory depends on the file system.
 fn wrong_attributes(
     site: &Site,
     object: &Object,
@@ -477,7 +478,8 @@ fn wrong_attributes(
     }
     if object.is_exact && !is_touched {
         compare("number of names", link_count.to_string(), found.link_count.to_string());
-        // A replay leaves a new exclusive file as it is made: its times may be its verifier.
+        // A replay leaves a new exclusive file in its initial state: its times may contain its
+        // verifier.
         if !(site.has_log && object.exclusive.is_some()) {
             compare("access time", format!("{accessed:?}"), format!("{:?}", found.accessed));
             compare("modification time", format!("{modified:?}"), format!("{:?}", found.modified));

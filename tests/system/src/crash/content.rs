@@ -1,75 +1,75 @@
-//! What the data of a file may be, by what its only writer was told.
+//! The permitted contents of a file, as derived from the replies to its only writer.
 
 use std::ops::Range;
 
-/// What is written at once is a multiple of this many bytes: no disk tears less.
+/// The size of a block: writes are multiples of it, and a disk tears no smaller unit.
 pub(crate) const BLOCK_BYTES: usize = 512;
 
-/// The size of a word, which says what was written and where.
+/// The size of a word, which identifies the write and the place.
 const WORD_BYTES: usize = 8;
 
 /// The verifier of a write (RFC 1813 3.3.7).
 pub(crate) type Verifier = [u8; 8];
 
-/// What somebody wrote to a block; zero for a hole.
+/// A write to a block; zero for a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Value {
     stamp: u64,
-    /// What the server answered; nothing as long as it has not.
+    /// The verifier in the server's reply; `None` without a reply.
     verifier: Option<Verifier>,
 }
 
-/// The values that a block may have: the last one that was promised to stay, and behind it those
-/// that were written later and not promised.
+/// The permitted values of a block: the last guaranteed value, followed by later values without a
+/// guarantee.
 type Block = Vec<Value>;
 
 const HOLE: Value = Value { stamp: 0, verifier: None };
 
-/// The data of a file, or of the part of it that is one writer's.
+/// The data of a file, or of one writer's part of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
-    /// Where the part begins, in blocks.
+    /// The start of the part, in blocks.
     start: usize,
     blocks: Vec<Block>,
-    /// The sizes that the file may have, in blocks; none that is promised in a part.
+    /// The permitted sizes of the file, in blocks; `None` for a part.
     sizes: Option<(usize, usize)>,
 }
 
 impl Content {
-    /// A new file that can grow to so many blocks.
+    /// Returns a new file with a capacity of `blocks` blocks.
     pub(crate) fn new(blocks: usize) -> Self {
         Self { start: 0, blocks: vec![vec![HOLE]; blocks], sizes: Some((0, 0)) }
     }
 
-    /// A part of a file that has its size already.
+    /// Returns a part of a file that has its final size.
     pub(crate) fn part(start: usize, blocks: usize) -> Self {
         Self { start, blocks: vec![vec![HOLE]; blocks], sizes: None }
     }
 
-    /// How many blocks there can be.
+    /// Returns the capacity in blocks.
     pub(crate) fn capacity(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Where some blocks are in the file, in bytes.
+    /// Returns the place of some blocks in the file, in bytes.
     pub(crate) fn place(&self, blocks: &Range<usize>) -> (u64, u32) {
         let count = u32::try_from(blocks.len() * BLOCK_BYTES).expect("files are small");
         (((self.start + blocks.start) * BLOCK_BYTES) as u64, count)
     }
 
-    /// The bytes of a write to some blocks.
+    /// Returns the bytes of a write to some blocks.
     pub(crate) fn bytes(&self, blocks: Range<usize>, stamp: u64) -> Vec<u8> {
         blocks.flat_map(|block| self.word(block, stamp).to_be_bytes().repeat(WORDS)).collect()
     }
 
-    /// What fills a block, in every word.
+    /// Returns the content of each word of a block.
     fn word(&self, block: usize, stamp: u64) -> u64 {
         const BITS_OF_PLACE: u32 = 16;
         let place = (self.start + block) as u64;
         if stamp == 0 { 0 } else { stamp << BITS_OF_PLACE | place }
     }
 
-    /// A write begins: from now on some of it may be there.
+    /// Begins a write: from now on a part of it may be present.
     pub(crate) fn begin_write(&mut self, blocks: Range<usize>, stamp: u64) {
         if let Some((_, largest)) = &mut self.sizes {
             *largest = (*largest).max(blocks.end);
@@ -79,7 +79,7 @@ impl Content {
         }
     }
 
-    /// A write was answered that needs a COMMIT.
+    /// Records the reply to a write that needs a COMMIT.
     pub(crate) fn wrote(&mut self, blocks: Range<usize>, stamp: u64, verifier: Verifier) {
         for block in &mut self.blocks[blocks] {
             for value in block.iter_mut().filter(|value| value.stamp == stamp) {
@@ -88,7 +88,7 @@ impl Content {
         }
     }
 
-    /// A write was answered that is on stable storage.
+    /// Records the reply to a stable write.
     pub(crate) fn wrote_stably(&mut self, blocks: Range<usize>, stamp: u64) {
         self.grow(blocks.end);
         for block in &mut self.blocks[blocks] {
@@ -96,7 +96,7 @@ impl Content {
         }
     }
 
-    /// A COMMIT was answered: what was written there and answered with its verifier stays.
+    /// Records the reply to a COMMIT: writes there with the same verifier are guaranteed.
     pub(crate) fn committed(&mut self, blocks: Range<usize>, verifier: Verifier) {
         for number in blocks {
             let block = &mut self.blocks[number];
@@ -111,7 +111,7 @@ impl Content {
         }
     }
 
-    /// The file is about to be cut, or lengthened.
+    /// Begins a change of the size.
     pub(crate) fn begin_resize(&mut self, size: usize) {
         for block in &mut self.blocks[size..] {
             block.push(HOLE);
@@ -122,7 +122,7 @@ impl Content {
         }
     }
 
-    /// The file was cut, or lengthened.
+    /// Records the reply to a change of the size.
     pub(crate) fn resized(&mut self, size: usize) {
         for block in &mut self.blocks[size..] {
             *block = vec![HOLE];
@@ -130,7 +130,7 @@ impl Content {
         self.sizes = self.sizes.map(|_| (size, size));
     }
 
-    /// What was asked for may not have come about.
+    /// Records that a requested change may not have happened.
     pub(crate) fn doubt_size(&mut self) {
         self.sizes = self.sizes.map(|(_, largest)| (0, largest));
     }
@@ -142,7 +142,7 @@ impl Content {
         }
     }
 
-    /// Blocks, in pieces that were written alike, whose last value is not promised yet.
+    /// Returns the blocks whose last value is not guaranteed yet, grouped by write.
     pub(crate) fn pending(&self) -> Vec<(Range<usize>, u64)> {
         let mut pieces: Vec<(Range<usize>, u64)> = Vec::new();
         for (number, block) in self.blocks.iter().enumerate() {
@@ -158,12 +158,12 @@ impl Content {
         pieces
     }
 
-    /// Whether all that was ever written is promised.
+    /// Returns true if all written data is guaranteed.
     pub(crate) fn is_settled(&self) -> bool {
         self.blocks.iter().all(|block| block.len() == 1)
     }
 
-    /// What is wrong with a file that has this size and, in the writer's part, this data.
+    /// Returns the faults of a file with this size and, in the writer's part, this data.
     pub(crate) fn faults(&self, size: u64, data: &[u8]) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some((smallest, largest)) = self.sizes {
@@ -186,10 +186,11 @@ impl Content {
     }
 }
 
-/// Words in a block.
+/// The number of words in a block.
 const WORDS: usize = BLOCK_BYTES / WORD_BYTES;
 
-/// The first word that none of those is; what the file is too short for is zero.
+/// Returns the first word that has none of the permitted values; bytes beyond the end of the file
+/// are zero.
 fn first_wrong(data: &[u8], allowed: &[u64]) -> Option<u64> {
     let words = data.chunks(WORD_BYTES);
     let words = words.map(|word| word.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stable_must_be_there() {
+    fn stable_data_must_be_present() {
         let mut content = Content::new(8);
         content.begin_write(0..2, 7);
         assert!(is_right(&content, &[]) && is_right(&content, &[7]) && is_right(&content, &[0, 7]));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unstable_may_be_there_until_it_is_committed() {
+    fn unstable_data_may_be_present_until_it_is_committed() {
         let mut content = Content::new(8);
         content.begin_write(0..2, 7);
         content.wrote(0..2, 7, OLD);
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_does_not_reach_what_came_after_or_under_another_verifier() {
+    fn a_commit_covers_neither_later_writes_nor_other_verifiers() {
         let mut content = Content::new(8);
         for (stamp, verifier) in [(7, OLD), (8, OLD), (9, NEW)] {
             content.begin_write(0..1, stamp);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_does_not_come_back() {
+    fn truncated_data_does_not_reappear() {
         let mut content = Content::new(8);
         content.begin_write(0..2, 7);
         content.wrote_stably(0..2, 7);

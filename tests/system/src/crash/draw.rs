@@ -1,4 +1,4 @@
-//! What a worker does next, by chance.
+//! The random choice of a worker's next operation.
 
 use leasehold_base::random::Random;
 use leasehold_wire::nfs3::write::Stability;
@@ -8,7 +8,7 @@ use super::content::BLOCK_BYTES;
 use super::op::{Key, Op, Spot};
 use super::tree::{COMMON, FILE_BLOCKS, OWN, SHARED, Tree};
 
-/// The kinds of operations, as far as a server may do different things for them.
+/// The kinds of operations, distinguished if a server may treat them differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// CREATE with no more than a mode.
@@ -47,7 +47,7 @@ pub enum Kind {
     SetattrFile,
     /// SETATTR of a directory.
     SetattrDirectory,
-    /// SETATTR of what cannot be opened: a symbolic link or a pipe.
+    /// SETATTR of an object that cannot be opened: a symbolic link or a pipe.
     SetattrOther,
     /// WRITE that needs a COMMIT.
     WriteUnstable,
@@ -87,7 +87,7 @@ impl Kind {
         Self::Commit,
     ];
 
-    /// How often workers do it, beside the others.
+    /// Returns the relative frequency of the operation.
     const fn weight(self) -> u64 {
         match self {
             Self::WriteUnstable => 12,
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// One by chance.
+    /// Returns a random kind.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let total = Self::ALL.iter().map(|kind| kind.weight()).sum();
         let mut rest = random.below(total);
@@ -127,20 +127,20 @@ impl Kind {
     }
 }
 
-/// So many objects a worker has at most, its own directory and what is shared among them.
+/// The largest number of objects of a worker, including its directory and the shared objects.
 const OBJECTS_MAX: usize = 24;
 
 /// Most writes are no longer than this, in blocks.
 const SHORT_WRITE: u64 = 9;
 
-/// What chance needs beside the tree.
+/// The state of the random choice besides the tree.
 pub(crate) struct Draw {
     pub(crate) random: Random,
-    /// Differs for each worker.
+    /// Unique for each worker.
     worker: usize,
-    /// Whether the server can change owners.
+    /// True if the server can change owners.
     may_give_away: bool,
-    /// Names and writes so far.
+    /// The number of names and writes so far.
     count: u64,
 }
 
@@ -149,7 +149,7 @@ impl Draw {
         Self { random, worker, may_give_away, count: 0 }
     }
 
-    /// What is next: what has to be done, or else anything that can be done.
+    /// Returns the next operation: a required one, or a random possible one.
     pub(crate) fn next(&mut self, tree: &mut Tree) -> Op {
         if let Some(op) = tree.wanted.pop_front() {
             return op;
@@ -162,7 +162,7 @@ impl Draw {
         }
     }
 
-    /// An operation of a kind; none where there is nothing to do it with.
+    /// Returns an operation of a kind, or `None` if no object is suitable.
     pub(crate) fn op(&mut self, kind: Kind, tree: &Tree) -> Option<Op> {
         match kind {
             Kind::CreatePlain
@@ -211,7 +211,7 @@ impl Draw {
         } else if kind == Kind::MkdirWithAttributes {
             Op::Mkdir { spot, attributes: SetAttributes { modified, ..plain(0o2770) } }
         } else if kind == Kind::Symlink {
-            // Longer than fits an inode, or not.
+            // The longer target does not fit in an inode.
             Op::Symlink { spot, target: "x".repeat(if self.random.one_in(2) { 8 } else { 200 }) }
         } else if kind == Kind::Fifo {
             Op::Fifo { spot }
@@ -240,7 +240,7 @@ impl Draw {
         let to = if kind == Kind::RenameWithin {
             Spot { directory: from.directory, ..self.new_spot(tree) }
         } else if kind == Kind::RenameOver {
-            // Two names of one object: such a RENAME does nothing.
+            // For two names of one object, RENAME has no effect.
             self.pick_spot(tree, |tree, key| !is_directory(tree, key) && key != moved)?
         } else {
             self.new_spot(tree)
@@ -301,11 +301,11 @@ impl Draw {
         files.retain(is_pending);
         let file = self.one_of(&files)?;
         let (blocks, _) = self.one_of(&tree.content(file).pending())?;
-        // No count means all.
+        // A count of zero means the whole file.
         Some(Op::Commit { file, blocks: if self.random.one_in(2) { 0..0 } else { blocks } })
     }
 
-    /// A name that was never used, mostly in a directory of the worker's own.
+    /// Returns an unused name, usually in the worker's own directory.
     fn new_spot(&mut self, tree: &Tree) -> Spot {
         self.count += 1;
         let name = format!("w{}-{}", self.worker, self.count);
@@ -322,7 +322,7 @@ impl Draw {
         tree.names.values().copied().filter(|&key| is_directory(tree, key)).collect()
     }
 
-    /// The shared file now and then, else one of the worker's own.
+    /// Returns the shared file occasionally, otherwise one of the worker's own files.
     fn pick_file(&mut self, tree: &Tree) -> Option<Key> {
         if self.random.one_in(5) {
             return Some(SHARED);
@@ -333,12 +333,12 @@ impl Draw {
         })
     }
 
-    /// One of the worker's own objects.
+    /// Returns one of the worker's own objects.
     fn pick(&mut self, tree: &Tree, is_fit: impl Fn(&Tree, Key) -> bool) -> Option<Key> {
         self.pick_spot(tree, is_fit).map(|spot| tree.names[&spot])
     }
 
-    /// A name of one of the worker's own objects.
+    /// Returns a name of one of the worker's own objects.
     fn pick_spot(&mut self, tree: &Tree, is_fit: impl Fn(&Tree, Key) -> bool) -> Option<Spot> {
         let fit = tree.names.iter().filter(|(_, key)| is_fit(tree, **key));
         let spots: Vec<Spot> = fit.map(|(spot, _)| spot.clone()).collect();
@@ -350,14 +350,14 @@ impl Draw {
         all.get(usize::try_from(place).ok()?).cloned()
     }
 
-    /// A time that is not now.
+    /// Returns a time in the past.
     fn time(&mut self) -> Time {
         let small = |value: u64| u32::try_from(value).expect("it is below 32 bits");
         let seconds = small(self.random.below(1 << 30));
         Time { seconds, nanoseconds: small(self.random.below(1_000_000_000)) }
     }
 
-    /// A user or a group.
+    /// Returns the id of a user or a group.
     fn number(&mut self) -> u32 {
         1000 + u32::try_from(self.random.below(100)).expect("it is below 100")
     }
@@ -371,7 +371,7 @@ fn is_empty(tree: &Tree, directory: Key) -> bool {
     tree.names.keys().all(|spot| spot.directory != directory)
 }
 
-/// Whether a directory is another one, or somewhere below it.
+/// Returns true if a directory is equal to another one or below it.
 fn is_within(tree: &Tree, mut directory: Key, other: Key) -> bool {
     loop {
         if directory == other {

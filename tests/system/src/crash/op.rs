@@ -1,4 +1,4 @@
-//! The operations of a worker, as calls and replies of version 3.
+//! The operations of a worker, encoded as calls and replies of version 3.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::content::{BLOCK_BYTES, Verifier};
 use super::tree::Tree;
 use crate::nfs::{Encoded, decoded};
 
-/// An object, as a worker counts them.
+/// An object, by its number at the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) u32);
 
@@ -42,25 +42,26 @@ pub(crate) enum Op {
     Getattr { object: Key },
 }
 
-/// What a reply tells of success.
+/// The contents of a successful reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
-    /// What was made.
+    /// The new object.
     pub(crate) object: Option<Handle>,
-    /// Attributes of what was made, changed, or asked for.
+    /// Attributes of the new, changed, or requested object.
     pub(crate) attributes: Option<Attributes>,
-    /// Attributes of the directory whose names were changed; of a RENAME that of the old name.
+    /// Attributes of the directory with the changed names; for RENAME the directory of the old
+    /// name.
     pub(crate) directory: Option<Attributes>,
     /// Attributes of the directory of the new name.
     pub(crate) target: Option<Attributes>,
     /// The verifier of WRITE and COMMIT.
     pub(crate) verifier: Option<Verifier>,
-    /// How many blocks a WRITE wrote, from the first.
+    /// The number of blocks that a WRITE wrote, from the first.
     pub(crate) written: Option<usize>,
 }
 
 impl Op {
-    /// The names that it changes.
+    /// Returns the names that the operation changes.
     pub(crate) fn spots(&self) -> Vec<&Spot> {
         match self {
             Self::Create { spot, .. }
@@ -78,8 +79,8 @@ impl Op {
         }
     }
 
-    /// What a second call answers when a first one did its work and the reply was lost: nothing
-    /// but success where it can be done twice.
+    /// Returns the status of a second call if the first one succeeded and its reply was lost;
+    /// `None` if the operation is idempotent.
     pub(crate) const fn if_done_already(&self) -> Option<Status> {
         match self {
             Self::Create { how: create::How::Guarded(_), .. }
@@ -98,8 +99,8 @@ impl Op {
         }
     }
 
-    /// Whether it may have begun when its client was told to come again, and finds itself then: a
-    /// metaserver makes a file before it asks iods for the size that the file is to get.
+    /// Returns true if a retry may find its own effect: a metaserver creates a file before it
+    /// requests the size of the file from I/O daemons, and may then return a retry-later status.
     pub(crate) const fn may_find_itself(&self) -> bool {
         matches!(
             self,
@@ -107,7 +108,8 @@ impl Op {
         )
     }
 
-    /// The part of it that was done, and what is left: of a WRITE, while an iod is away.
+    /// Splits the operation into the done and the remaining part: for a WRITE while an I/O daemon
+    /// is down.
     pub(crate) fn parts(&self, done: &Done) -> (Option<Self>, Option<Self>) {
         let Self::Write { file, blocks, stamp, stability } = self else {
             return (Some(self.clone()), None);
@@ -120,7 +122,7 @@ impl Op {
         (part(blocks.start..end), part(end..blocks.end))
     }
 
-    /// The procedure's number, and its arguments as bytes.
+    /// Returns the procedure's number, and the encoded arguments.
     pub(crate) fn call(&self, tree: &Tree) -> (u32, Encoded) {
         match self {
             Self::Create { spot, how } => {
@@ -175,10 +177,10 @@ impl Op {
         }
     }
 
-    /// What results say.
+    /// Decodes results.
     ///
     /// # Panics
-    /// If they cannot be read as those of the operation.
+    /// Panics if they are not results of the operation.
     pub(crate) fn outcome(&self, results: &Bytes) -> Result<Done, Status> {
         match self {
             Self::Create { .. } | Self::Mkdir { .. } | Self::Symlink { .. } | Self::Fifo { .. } => {
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_a_write_is_what_was_not_written() {
+    fn the_rest_of_a_partial_write_is_its_unwritten_blocks() {
         let op =
             |blocks| Op::Write { file: Key(1), blocks, stamp: 7, stability: Stability::Unstable };
         let parts = |written| op(2..6).parts(&Done { written: Some(written), ..Done::default() });

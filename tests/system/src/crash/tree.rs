@@ -1,4 +1,4 @@
-//! What a worker may find, by what it was told: names, objects, and what they hold.
+//! The state that a worker may find according to the replies: names, objects, and their contents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -11,41 +11,41 @@ use leasehold_wire::nfs3::{
 use super::content::Content;
 use super::op::{Done, Key, Op, Spot};
 
-/// The worker's own directory; no other worker changes anything in it.
+/// The worker's own directory, which no other worker changes.
 pub(crate) const OWN: Key = Key(0);
-/// The directory that all workers have names in.
+/// The directory in which all workers have names.
 pub(crate) const COMMON: Key = Key(1);
-/// The file that all workers have a part of.
+/// The file of which each worker has a part.
 pub(crate) const SHARED: Key = Key(2);
 const FIRST: Key = Key(3);
 
-/// How large a worker's files get, in blocks.
+/// The largest size of a worker's files, in blocks.
 pub(crate) const FILE_BLOCKS: usize = 128;
 
 /// The size of each worker's part of the shared file, in blocks.
 pub(crate) const PART_BLOCKS: usize = 64;
 
-/// So many handles of what is gone are tried after each outage.
+/// The number of handles of removed objects that the check tries after each outage.
 const GONE_MAX: usize = 50;
 
-/// An object that is there.
+/// An existing object.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) handle: Handle,
     pub(crate) file_type: FileType,
     /// The data of a file.
     pub(crate) content: Option<Content>,
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub(crate) target: Option<String>,
-    /// Made by an exclusive CREATE, with this verifier, and not given its attributes yet.
+    /// The verifier of an exclusive CREATE if the file has no attributes yet.
     pub(crate) exclusive: Option<[u8; 8]>,
-    /// As last seen.
+    /// The attributes of the last reply.
     pub(crate) attributes: Option<Attributes>,
-    /// Whether those attributes were promised to stay.
+    /// True if those attributes are guaranteed.
     pub(crate) is_exact: bool,
 }
 
-/// The handles that every worker begins with.
+/// The initial handles of every worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     pub(crate) own: Handle,
@@ -53,14 +53,14 @@ pub(crate) struct Places {
     pub(crate) shared: Handle,
 }
 
-/// All that a worker knows.
+/// The complete state of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) objects: BTreeMap<Key, Object>,
     pub(crate) names: BTreeMap<Spot, Key>,
-    /// What has no name any more.
+    /// Handles of removed objects.
     pub(crate) gone: Vec<Handle>,
-    /// What has to be done before anything else.
+    /// Operations that must precede all others.
     pub(crate) wanted: VecDeque<Op>,
     next: Key,
 }
@@ -118,12 +118,12 @@ impl Tree {
         DirectoryArgs { directory: self.handle(spot.directory), name: Name(spot.name.as_bytes()) }
     }
 
-    /// How many names an object has.
+    /// Returns the number of names of an object.
     pub(crate) fn name_count(&self, key: Key) -> usize {
         self.names.values().filter(|&&named| named == key).count()
     }
 
-    /// The objects that are there before an operation and are changed by it.
+    /// Returns the existing objects that an operation changes.
     pub(crate) fn touched(&self, op: &Op) -> Vec<Key> {
         let mut touched: Vec<Key> = op.spots().iter().map(|spot| spot.directory).collect();
         touched.extend(op.spots().iter().filter_map(|spot| self.names.get(*spot)));
@@ -142,7 +142,7 @@ impl Tree {
         touched
     }
 
-    /// An operation is about to be asked for: from now on it may have been done, or a part of it.
+    /// Begins an operation: from now on it, or a part of it, may have been done.
     pub(crate) fn begin(&mut self, op: &Op) {
         for key in self.touched(op) {
             self.object_mut(key).is_exact = false;
@@ -168,7 +168,7 @@ impl Tree {
         }
     }
 
-    /// An operation was answered as done: what that promises holds from now on.
+    /// Applies the guarantees of a successful operation.
     pub(crate) fn settle(&mut self, op: &Op, done: &Done) {
         match op {
             Op::Create { spot, how } => self.created(spot, *how, done),
@@ -210,14 +210,15 @@ impl Tree {
         }
     }
 
-    /// Notes attributes that are promised to stay. What others change as well promises nothing.
+    /// Records guaranteed attributes. Attributes that other workers change as well are not
+    /// guaranteed.
     fn note(&mut self, key: Key, attributes: Option<Attributes>) {
         let object = self.object_mut(key);
         object.is_exact = attributes.is_some() && ![COMMON, SHARED].contains(&key);
         object.attributes = attributes.or(object.attributes);
     }
 
-    /// Notes attributes, unless those of data that is not safe may be lost with it.
+    /// Records attributes, unless they may be lost together with unstable data.
     fn note_if_settled(&mut self, key: Key, attributes: Option<Attributes>) {
         if self.object(key).content.as_ref().is_none_or(Content::is_settled) {
             self.note(key, attributes);
@@ -242,7 +243,7 @@ impl Tree {
         self.object_mut(key).content = Some(content);
     }
 
-    /// The size that a new file was to get was never promised.
+    /// Records that the size of a new file is not guaranteed.
     pub(crate) fn doubt_size(&mut self, spot: &Spot) {
         self.content_mut(self.names[spot]).doubt_size();
     }
@@ -258,7 +259,7 @@ impl Tree {
         self.note(spot.directory, done.directory);
     }
 
-    /// Takes a name away, if it is there, and its object with the last one.
+    /// Removes a name if it exists, and its object with the last name.
     fn unname(&mut self, spot: &Spot) {
         let Some(key) = self.names.remove(spot) else { return };
         if self.name_count(key) > 0 {
@@ -286,7 +287,7 @@ impl Tree {
         } else {
             content.wrote_stably(blocks.clone(), stamp);
         }
-        // With it all attributes are safe.
+        // A file sync makes all attributes stable.
         if stability == Stability::FileSync {
             self.note_if_settled(file, done.attributes);
         }
@@ -300,7 +301,7 @@ impl Tree {
     }
 }
 
-/// A size in blocks; workers only use whole ones.
+/// Converts a size to blocks; workers only use multiples of a block.
 pub(crate) fn in_blocks(size: u64) -> usize {
     usize::try_from(size).expect("files are small") / super::content::BLOCK_BYTES
 }

@@ -1,4 +1,4 @@
-//! A worker: does one operation after another, and checks afterwards what is left of them.
+//! A worker: performs operations, and checks their effects after an outage.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -13,31 +13,31 @@ use super::tree::{Places, Tree};
 use crate::nfs::{Client, Lost, is_jukebox};
 use crate::{Breaker, Site};
 
-/// Something that must not be.
+/// A violation of a guarantee.
 pub(crate) type Fault = String;
 
-/// A worker; it outlives its connections.
+/// A worker; it survives its connections.
 pub(crate) struct Worker {
     pub(crate) number: usize,
-    /// What it works on.
+    /// The site under test.
     pub(crate) site: Site,
     pub(crate) tree: Tree,
     pub(crate) draw: Draw,
-    /// What was asked for and not answered, with the message as it was sent.
+    /// The operation without a reply, with its message.
     pub(crate) in_flight: Option<(Op, Vec<u8>)>,
-    /// What was done, and when the server was gone.
+    /// The log of operations and outages.
     pub(crate) log: String,
     client: Option<Client>,
 }
 
-/// Why a worker stops.
+/// The reasons for which a worker stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The server is gone.
     Lost,
-    /// The server says that its disk is; whether the operation was done is open.
+    /// The server reports a broken disk; the operation may have been done.
     Broken(Status),
-    /// The server did what it must not.
+    /// The server violated a guarantee.
     Fault(Fault),
 }
 
@@ -55,7 +55,7 @@ impl Worker {
         Self { number, site, tree, draw, in_flight: None, log, client: None }
     }
 
-    /// Connects anew.
+    /// Reconnects.
     pub(crate) fn connect(&mut self, server: SocketAddr) -> Result<Breaker, Lost> {
         let client = Client::connect(server, 0)?;
         let breaker = client.breaker();
@@ -67,13 +67,13 @@ impl Worker {
         self.client.as_mut().expect("it connects before it calls")
     }
 
-    /// Does whatever is next.
+    /// Performs the next operation.
     pub(crate) fn step(&mut self) -> Result<(), Stop> {
         let op = self.draw.next(&mut self.tree);
         self.perform(&op)
     }
 
-    /// Gets ready for an operation of a kind and answers it: does what must come before.
+    /// Prepares an operation of a kind and returns it: performs the required earlier operations.
     pub(crate) fn prepare(&mut self, kind: Kind) -> Result<Op, Stop> {
         loop {
             if self.tree.wanted.is_empty()
@@ -81,7 +81,7 @@ impl Worker {
             {
                 return Ok(op);
             }
-            // Only what was written can be committed.
+            // Only written data can be committed.
             let op = (kind == Kind::Commit && self.tree.wanted.is_empty())
                 .then(|| self.draw.op(Kind::WriteUnstable, &self.tree))
                 .flatten();
@@ -92,7 +92,8 @@ impl Worker {
         }
     }
 
-    /// Asks for an operation until all of it is answered; on a sound server each can be done.
+    /// Repeats an operation until all of it is done; on a correct server each operation can
+    /// succeed.
     pub(crate) fn perform(&mut self, op: &Op) -> Result<(), Stop> {
         let mut left = self.ask(op)?;
         while let Some(op) = left {
@@ -101,7 +102,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Asks for an operation until it is answered; gives what is left of it.
+    /// Sends an operation until its reply arrives; returns the remaining part.
     fn ask(&mut self, op: &Op) -> Result<Option<Op>, Stop> {
         self.tree.begin(op);
         let (procedure, args) = op.call(&self.tree);

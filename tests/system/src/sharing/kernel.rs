@@ -1,8 +1,9 @@
-//! The kernel's client among those who share.
+//! The kernel's client as a participant.
 //!
-//! It keeps nothing: no attributes and no names (`noac`, `lookupcache=none`), and files are open so
-//! that no page is kept (`O_DIRECT`). So what it does is due to be in order with what others do. Its
-//! clock is that of another machine, so it is asked for each operation, and times are those before
+//! It caches nothing: no attributes and no names (`noac`, `lookupcache=none`), and files are open
+//! without a page cache (`O_DIRECT`). So its operations must fit in the order with all others. Its
+//! clock belongs to another machine, so the test requests each operation and records the times
+//! before the request and after the reply: the operation lies between them.
 //! the question and after the answer: the operation lies between them.
 
 use std::fmt::Write as _;
@@ -17,28 +18,28 @@ use std::time::Duration;
 use super::{Line, WORKER, now};
 use crate::{Guest, Link, Mount, output};
 
-/// What it does at least.
+/// The smallest number of operations.
 const LEAST: usize = 60;
 
-/// How often a guest is looked at that has not yet come.
+/// The poll interval for a booting guest.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// A guest that waits to be asked.
+/// A guest that waits for requests.
 pub(super) struct Kernel {
     guest: Guest,
     stream: BufReader<TcpStream>,
 }
 
 impl Kernel {
-    /// Boots it, and returns when it can be asked.
+    /// Boots the guest, and returns when it accepts requests.
     ///
     /// # Panics
-    /// If it does not come.
+    /// Panics if it does not boot.
     pub(super) fn join(mount: &Mount, seed: u64, limit: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports left");
         listener.set_nonblocking(true).expect("it is a socket");
         let port = listener.local_addr().expect("it is bound").port();
-        // Found as it is found here, which may be where the guest does not look.
+        // Finds the interpreter as on this machine, because the guest may have another search path.
         let python = "import sys; print(sys.executable)";
         let python = output(Command::new("python3").args(["-c", python]));
         let mut case = format!("python='{}' seed={seed} port={port}\n", python.trim());
@@ -62,10 +63,10 @@ impl Kernel {
         Self { guest, stream: BufReader::new(stream) }
     }
 
-    /// Has it work until all is over, and some more if that was little; then ends it.
+    /// Requests operations until the flag is set, and more if there were few; then ends the guest.
     ///
     /// # Panics
-    /// If it fails.
+    /// Panics if the guest fails.
     pub(super) fn work(mut self, over: &AtomicBool) -> Vec<Line> {
         let mut lines = Vec::new();
         while !over.load(Ordering::Relaxed) || lines.len() < LEAST {
@@ -80,7 +81,7 @@ impl Kernel {
         lines
     }
 
-    /// What it says of one more operation; nothing if it is gone.
+    /// Requests one more operation, and returns the report, or `None` if the guest has ended.
     fn asked(&mut self) -> Option<String> {
         self.stream.get_mut().write_all(b"one more\n").ok()?;
         let mut line = String::new();

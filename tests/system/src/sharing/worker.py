@@ -1,15 +1,15 @@
-# Works on cells of a file and on names, by random; says what was done, and when.
+# Performs random operations on cells of a file and on names; prints operations and times.
 #
 # worker.py FOLDER SEED COUNT [safe] [PORT]
 #
-# With `safe` a write counts when it is synced, and what fails may have been done or not. With a port
-# somebody there asks for each operation, and looks at a clock: COUNT is then the most of them.
+# With `safe` a write counts after its sync, and a failed operation may have had an effect. With a
+# port a server there requests each operation and reads a clock: COUNT is then the maximum.
 import errno, os, random, socket, sys, time
 
 folder, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 safe, ports = "safe" in sys.argv[4:], [int(word) for word in sys.argv[4:] if word != "safe"]
 asker = socket.create_connection(("127.0.0.1", ports[0])).makefile("rw") if ports else None
-# The kernel's client keeps nothing of a file that is open so.
+# With this flag the kernel's client caches no data of the file.
 FLAGS = os.O_RDWR | (os.O_DIRECT if asker else 0)
 PLACES = [0, 16, 8192, 100000]
 now = time.monotonic_ns
@@ -25,7 +25,8 @@ def write(value, place):
 
 
 def make(name):
-    # By one call: the kernel's client makes a file by two, and again if it is gone between them.
+    # Uses one call: the kernel's client creates a file by two calls, and repeats them if it is
+    # removed between them.
     if asker:
         os.symlink("nowhere", name)
     else:
@@ -36,7 +37,7 @@ def is_there(name):
     try:
         os.lstat(name)
     except OSError as error:
-        # What went while it was looked at is stale.
+        # A name that disappears during the lookup gives a stale handle.
         if error.errno not in (errno.ENOENT, errno.ESTALE):
             raise
         return 0
@@ -56,7 +57,8 @@ def reopen():
 for number in range(count):
     if asker and not asker.readline():
         break
-    # The kernel's client looks at names often: only so it shows if it kept some.
+    # Looks up names frequently in the kernel's client, because only this would reveal a cached
+    # name.
     at, way = chance.randrange(4), chance.randrange(16 if asker else 10)
     if way == 9:
         reopen()
@@ -82,7 +84,7 @@ for number in range(count):
     except FileNotFoundError:
         did = "name", "found", 0
     except OSError:
-        # Who asks is to be answered.
+        # The requester expects a reply.
         if asker or not safe:
             raise
         lost = {6: ("name", "lost", 1), 7: ("name", "lost", 0)}

@@ -1,19 +1,19 @@
-//! What is soaked: a metaserver, or several of one file system.
+//! The system under test: a metaserver, or several of one file system.
 
 use super::Soak;
 use crate::{Cluster, Group, Mount, Version};
 
-/// What all of them are told: an iod that is away is waited for as long as it takes.
+/// Their common options: they wait for an unreachable I/O daemon without a time limit.
 const OPTIONS: [&str; 4] = ["--stripe-unit", "64", "--iod-timeout", "86400"];
 
-/// Metaservers over iods.
+/// Metaservers over I/O daemons.
 pub(super) enum Served {
     One(Cluster),
     Several(Group, usize),
 }
 
 impl Served {
-    /// Starts what is to be soaked, over so many iods.
+    /// Starts the system under test, over `iods` I/O daemons.
     pub(super) fn start(soak: &Soak, iods: usize) -> Self {
         let copies = soak.copies.to_string();
         let more = match soak.peers {
@@ -28,7 +28,7 @@ impl Served {
         }
     }
 
-    /// What a mount mounts: each that of the next metaserver.
+    /// Returns the source of a mount: successive mounts use successive metaservers.
     pub(super) fn source(&self, mount: usize) -> String {
         match self {
             Self::One(cluster) => cluster.source(),
@@ -36,7 +36,7 @@ impl Served {
         }
     }
 
-    /// What a guest mounts.
+    /// Returns the mount parameters for a guest.
     pub(super) fn mount(&self) -> Mount {
         match self {
             Self::One(cluster) => cluster.mount(Version::V3),
@@ -58,7 +58,7 @@ impl Served {
         }
     }
 
-    /// Waits until all files lie where they should; where there are several metaservers they always do.
+    /// Waits until all files have their final places; with several metaservers they always have.
     pub(super) fn wait_until_settled(&self) {
         match self {
             Self::One(cluster) => cluster.wait_until_settled(),

@@ -1,16 +1,16 @@
-# Works on files of which it knows each byte, or looks at what is left of them.
+# Writes files and records each byte, or compares the remaining files.
 #
 # worker.py work FOLDER SEED STATE OVER
-#     until there is a file OVER, or, once there is OVER.killed, until the mount is gone; says a line
-#     for each step, and writes to STATE what is to be in the folder
+#     until the file OVER exists, or, if OVER.killed exists, until the mount is gone; prints a line
+#     for each step, and writes the expected contents of the folder to STATE
 # worker.py check FOLDER STATE
-#     compares; of a mount that was killed what was synced must be there, or what came behind it
+#     compares; on a killed mount synced data, or later data, must be present
 import errno, json, os, random, struct, sys
 
 BLOCK = 4096
-# The longest that each file gets, in blocks: some stay with the names, some outgrow that.
+# The largest size of each file, in blocks: some stay inline, some outgrow this.
 LONGEST = [8, 8, 32, 32, 512, 512]
-# The longest write or read, in blocks.
+# The largest write or read, in blocks.
 PIECE = 64
 
 
@@ -28,11 +28,11 @@ class File:
     def __init__(self, work, longest):
         self.work, self.longest = work, longest
         self.size, self.sizes = 0, [0, 0]
-        # What each block may hold: what was synced, and behind it what was written since.
+        # The permitted values of each block: the synced value, followed by later writes.
         self.blocks = [[0] for _ in range(longest)]
         self.name = work.new_name()
         work.pending = ["create", self.name]
-        # Not O_EXCL: a metaserver that is killed may have made it already.
+        # Not O_EXCL: a killed metaserver may have created the file already.
         self.fd = os.open(work.path(self.name), os.O_RDWR | os.O_CREAT)
         work.pending = None
 
@@ -59,7 +59,7 @@ class File:
         numbers = range(start, min(end, self.size))
         due = b"".join(content(number, self.blocks[number][-1]) for number in numbers)
         if len(data) < len(due):
-            # Of a mount that is killed meanwhile the kernel gives what it has.
+            # If the mount is killed meanwhile, the kernel returns its cached data.
             told = (self.work.folder, self.name, len(data), len(due), start, self.size)
             raise OSError(errno.EIO, "%s/%s: %d of %d bytes are read from block %d of %d" % told)
         assert len(data) == len(due), "%d bytes are read, not %d" % (len(data), len(due))
@@ -98,7 +98,7 @@ class File:
         try:
             os.rename(self.work.path(self.name), self.work.path(new))
         except FileNotFoundError:
-            # A metaserver that was killed had done it.
+            # A killed metaserver had executed the call.
             os.lstat(self.work.path(new))
         self.name, self.work.pending = new, None
 
@@ -203,7 +203,7 @@ def check(folder, state):
         elif what != "remove" or name != names[0]:
             faults.append("%s is gone" % name)
         found.discard(name)
-    # What was asked for last may have been done, or not.
+    # The last operation may have had an effect, or not.
     faults.extend("%s is there" % name for name in sorted(found.difference(names)))
     print(len(told["files"]), read)
     if faults:

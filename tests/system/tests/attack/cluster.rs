@@ -40,7 +40,7 @@ fn an_iod_lets_no_stranger_mount_it() {
 }
 
 #[test]
-fn a_handle_of_a_metaserver_is_none_at_its_iods() {
+fn a_handle_of_a_metaserver_is_invalid_at_its_iods() {
     let cluster = Cluster::start(1, &[]);
     let genuine = root(cluster.metaserver());
     let mut numbers = Numbers::new(0x10d);
@@ -58,7 +58,7 @@ fn a_handle_of_a_metaserver_is_none_at_its_iods() {
 }
 
 #[test]
-fn a_metaserver_believes_no_peer_without_the_key() {
+fn a_metaserver_accepts_no_peer_without_the_key() {
     let group = Group::start(2, &["--strict"]);
     for number in 0..2 {
         let server = SocketAddr::from(([127, 0, 0, 1], group.port(number)));
@@ -96,7 +96,7 @@ fn a_metaserver_believes_no_peer_without_the_key() {
 }
 
 #[test]
-fn a_layout_is_told_to_no_client_without_a_lease() {
+fn no_client_without_a_lease_receives_a_layout() {
     let cluster = Cluster::start(1, &[]);
     let server = cluster.metaserver();
     let mut connection = Connection::to(server);

@@ -11,7 +11,7 @@ use leasehold_system_tests::Server;
 
 use crate::wire::PATIENCE;
 
-/// The line that the control socket answers to a line; empty where the socket ends.
+/// The line that the control socket sends in reply; empty if the socket closes.
 fn say(server: &Server, line: &[u8]) -> String {
     let stream = UnixStream::connect(server.state().join("control")).expect("the server listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
@@ -53,7 +53,7 @@ fn the_control_socket_answers_its_owner_alone() {
     let control = server.state().join("control");
     let status = b"{\"do\":\"status\"}\n";
     assert!(say(&server, status).contains("\"ok\""));
-    // The test gives the socket away: the kernel still says which user asks.
+    // The test gives the socket away: the kernel still reports the user of the client.
     fs::set_permissions(server.state(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     fs::set_permissions(&control, fs::Permissions::from_mode(0o666)).expect("it is ours");
     chown(&control, Some(65_534), Some(65_534)).expect("the tests run as root");
@@ -102,7 +102,7 @@ fn nonsense_on_the_control_socket_gets_an_error_or_nothing() {
 }
 
 #[test]
-fn askers_that_say_nothing_end_no_server() {
+fn silent_clients_of_the_control_socket_end_no_server() {
     let server = Server::start();
     let silent: Vec<_> = (0..40)
         .map(|_| UnixStream::connect(server.state().join("control")).expect("it listens"))

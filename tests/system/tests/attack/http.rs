@@ -16,7 +16,7 @@ fn viewed() -> (Server, SocketAddr) {
     (Server::start_with(&["--http", &address.to_string()]), address)
 }
 
-/// The bytes that the view answers to a request, until it ends the connection.
+/// The bytes that the view sends in reply to a request, until it closes the connection.
 fn answer(view: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(view).expect("the view listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");

@@ -15,21 +15,21 @@ use leasehold_system_tests::{Scratch, built};
 
 use lies::{Evil, Lie, SIZE};
 
-/// Far longer than a client needs to see through a lie, which may include a server that is silent
-/// for the two seconds that the client was given.
+/// Far longer than a client needs to detect a lie, even if a server is silent for the two seconds
+/// of the client's timeout.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// The memory that a client may take, in KiB.
+/// The memory limit of a client, in KiB.
 const MEMORY_MAX_KIB: u64 = 512 << 10;
 
-/// The end of a client, and its words.
+/// The exit status of a client, and its output.
 struct Ended {
     status: ExitStatus,
     said: String,
     memory_kib: u64,
 }
 
-/// Runs a client of ours, which has a bound on time and memory.
+/// Runs the built client, with a bound on time and memory.
 fn run(words: &[&str]) -> Ended {
     let mut child = Command::new(built())
         .args(words)
@@ -71,7 +71,7 @@ fn wait(child: &mut Child, words: &[&str]) -> (ExitStatus, u64) {
 }
 
 impl Ended {
-    /// The client came to an end of its own, without a panic.
+    /// Asserts that the client ended by itself, without a panic.
     fn is_sound(&self, lie: Lie, words: &str) {
         let Self { status, said, memory_kib } = self;
         assert!(status.code().is_some(), "{lie:?}: {words} ended with {status}: {said}");
@@ -119,12 +119,12 @@ fn ls_cat_and_cp_end_with_an_error_where_nothing_can_be_read() {
     });
 }
 
-/// Returns true if a command has nothing to read: `cat` reads the file whatever the listing says.
+/// Returns true if a command has nothing to read: `cat` reads the file independent of the listing.
 fn is_hopeless(lie: Lie, command: &str) -> bool {
     lie != Lie::FileAsRoot && (lie != Lie::LongList || command != "cat")
 }
 
-/// Tries all lies at the same time: most of a client's time goes by in waiting.
+/// Tries all lies concurrently, because a client mostly waits.
 fn all_at_once(lies: &[Lie], attack: impl Fn(Lie) + Sync) {
     std::thread::scope(|scope| {
         for &lie in lies {
@@ -179,7 +179,7 @@ fn a_copy_takes_no_more_data_than_it_asked_for() {
 }
 
 #[test]
-fn a_listing_without_end_is_given_up() {
+fn an_endless_listing_is_abandoned() {
     all_at_once(&[Lie::EndlessNames, Lie::CircularListing], |lie| {
         let server = Evil::start(lie);
         let copy = Scratch::new("copy");
@@ -197,7 +197,7 @@ fn a_listing_without_end_is_given_up() {
 }
 
 #[test]
-fn a_tree_without_end_is_given_up() {
+fn an_endless_tree_is_abandoned() {
     all_at_once(&[Lie::DirectoryInItself, Lie::DirectoriesWithoutEnd], |lie| {
         let server = Evil::start(lie);
         let copy = Scratch::new("copy");

@@ -16,7 +16,7 @@ const fn mount3(number: u32) -> Procedure {
     Procedure { program: mount::PROGRAM, version: mount::VERSION_3, number }
 }
 
-/// The handle that a path gives to root, if it gives any.
+/// Returns the handle that root receives for a path, if any.
 fn mounted(connection: &mut Connection, path: &[u8]) -> Option<Handle> {
     let args = [&u32::try_from(path.len()).expect("a short path").to_be_bytes(), path].concat();
     let args = [&args[..], &vec![0; args.len().next_multiple_of(4) - args.len()]].concat();
@@ -96,7 +96,7 @@ fn calls_of_a_stranger_change_nothing_for_others() {
 
 /// A datagram proves no address: a stranger could have a list sent to any machine.
 #[test]
-fn a_datagram_brings_no_long_list() {
+fn a_datagram_returns_no_long_list() {
     let export = |number| format!("[[export]]\ndirectory = \"FOLDER/{number}\"\n");
     let text: String = (0..300).map(export).collect();
     let make = "for number in $(seq 0 299); do mkdir $number; done";

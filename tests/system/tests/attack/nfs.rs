@@ -17,7 +17,7 @@ use leasehold_wire::{lease, mount, nfs2, nqnfs};
 
 use crate::wire::{Connection, Numbers, Procedure, Stranger, address, encoded, find, root};
 
-/// The number of calls that are on their way at once.
+/// The number of calls in flight.
 const BATCH: usize = 100;
 
 #[test]
@@ -220,7 +220,7 @@ fn listing(folder: &std::path::Path) -> Vec<std::ffi::OsString> {
 }
 
 #[test]
-fn malformed_calls_leave_a_server_that_answers() {
+fn the_server_still_replies_after_malformed_calls() {
     let server = Server::start();
     fs::write(server.folder().join("file"), "content").expect("there is room");
     let root = root(address(&server));
@@ -266,7 +266,7 @@ fn malformed_calls_leave_a_server_that_answers() {
                     }
                 );
                 if sent % 50 == 0 {
-                    // The server answers the calls that it can; then the stranger comes again.
+                    // The server replies to the calls that it can; then the stranger reconnects.
                     answered += drain(&mut connection, address(&server));
                     connection = Connection::to(address(&server));
                 }

@@ -14,7 +14,7 @@ use leasehold_wire::nfs3::{self, DirectoryArgs, Handle, Name, lookup};
 use leasehold_wire::record::mark;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-/// Longer than an answer takes on a loaded machine.
+/// Longer than a reply takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reply to a call.
@@ -129,7 +129,7 @@ impl Connection {
     }
 }
 
-/// A socket of UDP with a port above 1023: the server believes no name of a user from it.
+/// A UDP socket with a port above 1023, from which the server accepts no user id.
 pub(crate) struct Stranger {
     socket: UdpSocket,
     server: SocketAddr,

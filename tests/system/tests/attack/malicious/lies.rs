@@ -22,7 +22,7 @@ use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
 
 use crate::wire::encoded;
 
-/// The single lie of a server, which keeps to the protocol otherwise.
+/// The single lie of a server that otherwise follows the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
     /// Bytes that are no record.
@@ -35,11 +35,11 @@ pub(super) enum Lie {
     ShortRecord,
     /// A record claims two gibibytes.
     HugeMark,
-    /// Fragments without bytes, without end.
+    /// Fragments without bytes, endlessly.
     EmptyFragments,
     /// A reply to a call that the client did not make.
     OtherXid,
-    /// Calls in the place of replies.
+    /// Calls in place of replies.
     CallsInReply,
     /// Each reply lacks its last half.
     CutReplies,
@@ -61,13 +61,13 @@ pub(super) enum Lie {
     OtherCount,
     /// The file claims eight exbibytes and has 100,000 bytes.
     HugeSize,
-    /// A listing of new names without end.
+    /// A listing with endless new names.
     EndlessNames,
-    /// A listing that comes back to its first names.
+    /// A listing that returns to its first names.
     CircularListing,
     /// A directory that holds itself.
     DirectoryInItself,
-    /// Directories in directories, each of them a new one, without end.
+    /// Endlessly nested directories, each of them a new one.
     DirectoriesWithoutEnd,
 }
 
@@ -92,7 +92,7 @@ impl Evil {
                 }
                 let ends = Arc::clone(&seen);
                 spawn(move || {
-                    // The client ends the connection when the client sees through the lie.
+                    // The client closes the connection when it detects the lie.
                     let _ = stream.and_then(|stream| serve(stream, lie, &ends));
                 });
             }
@@ -104,7 +104,7 @@ impl Evil {
         self.port
     }
 
-    /// The address of a path there.
+    /// Returns the address of a path there.
     pub(super) fn url(&self, path: &str) -> String {
         format!("nfs://127.0.0.1:{}/{path}", self.port)
     }
@@ -121,7 +121,7 @@ impl Drop for Evil {
     }
 }
 
-/// Answers calls until the client ends the connection, or the server ends.
+/// Replies to calls until the client closes the connection, or the server ends.
 fn serve(mut stream: TcpStream, lie: Lie, ends: &AtomicBool) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_millis(500)))?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
@@ -270,7 +270,7 @@ fn part(lie: Lie, from: u64) -> (Vec<(u64, Vec<u8>)>, bool) {
     (names.collect(), true)
 }
 
-/// The object of a name in a directory.
+/// Returns the object of a name in a directory.
 fn child(lie: Lie, directory: &Handle) -> Handle {
     if lie == Lie::DirectoryInItself {
         return *directory;
@@ -297,7 +297,7 @@ fn done(lie: Lie, procedure: u32, args: &[u8]) -> (ReplyStatus, Vec<u8>) {
             encoded::<getattr::Reply>(&nfs3::Reply::Done(getattr::Done { attributes: known }))
         }
         lookup::NUMBER => {
-            // The path that clients ask for leads to the root, every other name to the file.
+            // The path in the clients' mounts leads to the root, every other name to the file.
             let is_root = args.windows(4).any(|four| four == b"data");
             let object = if is_root { handle("root") } else { child(lie, &object) };
             let attributes = Some(attributes(lie, &object));
