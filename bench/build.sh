@@ -1,14 +1,16 @@
 #!/bin/bash
-# One of several clients that build a program together, each by a mount of its own of a metaserver:
-# it compiles its share of the files by make, and the first brings the tree before, and links and runs
-# what all have compiled. It runs where its mount is seen by nobody else.
+# One of several clients that build a program together, each through its own mount of a metaserver:
+# it compiles its share of the files by make. The first client copies the tree beforehand, and links
+# and runs the result of all. The client runs in a mount namespace of its own.
 #
 #   bash build.sh tree FOLDER
 #   bash build.sh client LEASEHOLD METASERVER FOLDER NUMBER COUNT
 #
-# The first makes the tree in the local FOLDER and builds it there too, and prints how many seconds
-# that took. Who starts clients makes `build-go` in FOLDER when all have made `build-ready-NUMBER`
-# there. Each prints the seconds from then until the program was linked and had run (the first alone
+# The first form makes the tree in the local FOLDER, builds it there too, and prints the build time
+# in seconds. The caller of the clients creates `build-go` in FOLDER after each client has created
+# `build-ready-NUMBER` there. Each client prints three numbers: the seconds from the start until the
+# program was linked and had run (only the first client knows them), the object files that differ
+# from the local build through its own mount, and the object files in total.
 # knows them), how many object files are not as the local build's by its own mount, and of how many.
 set -euo pipefail
 files=24 functions=30 headers=6
@@ -44,7 +46,7 @@ make_tree() {
         >"$tree/Makefile"
 }
 
-# Has make compile what is named, two at once, in the tree.
+# Compiles the named targets by make, two at once, in the tree.
 compile() { make -s -C "$1" -j 2 "${@:2}"; }
 
 link() { gcc "$1"/objects/*.o -o "$1/program"; }
@@ -79,8 +81,8 @@ await() {
     exit 3
 }
 
-# How many object files are not as where they were compiled without a mount. What others have compiled
-# may be seen a window later.
+# Prints the number of object files that differ from the local build. Files of other clients may
+# become visible one window later.
 unlike() {
     local object wrong=0
     for object in "${all[@]}"; do
@@ -108,7 +110,7 @@ touch "$folder/build-done-$number"
 took=-
 if ((number == 1)); then
     for other in $(seq "$count"); do await "build-done-$other"; done
-    # What others have compiled may be seen a window later, and until then something is missing.
+    # Files of other clients may become visible one window later, and are missing until then.
     for _ in $(seq 100); do
         ! link "$tree" || break
         sleep 0.1

@@ -5,14 +5,16 @@
 #
 #   bash links.sh LEASEHOLD [MIB] [CLIENTS...]
 #
-# `ENTRIES="1 7 alone"` in the environment says how many metaservers there are, in turn; alone is one
-# server, under up to 7 clients. `DIRECT=BENCH` has clients with leases, which go to the iods
-# themselves, and metaservers that are strict, since others grant none; BENCH is leasehold-bench.
-# `RATE=20` has links of 20 Mbit/s, `META_RATE=1000` those of metaservers of 1 Gbit/s; `WHAT=read` has
-# clients that only read. Needs root, and a kernel with namespaces, bridge, veth and tbf.
-# The data is MIB, 144 where nothing else is said: a number of whole rows of stripes, so that no iod has
-# more of it than another.
-# Prints a line for each measurement: read or write, how many entry points, `direct` or `alone`, the
+# `ENTRIES="1 7 alone"` in the environment lists the numbers of metaservers to measure; alone is one
+# server, under up to 7 clients. `DIRECT=BENCH` uses clients with leases, which access the iods
+# directly, and strict metaservers, because lazy ones grant no leases; BENCH is leasehold-bench.
+# `RATE=20` sets links of 20 Mbit/s, `META_RATE=1000` sets links of 1 Gbit/s at metaservers;
+# `WHAT=read` uses clients that only read. Needs root, and a kernel with namespaces, bridge, veth
+# and tbf. The data is MIB, 144 by default: a number of whole rows of stripes, so that all iods have
+# equal amounts of it.
+# Prints a line for each measurement: read or write, the number of entry points, `direct` or
+# `alone`, the number of clients, MB/s of all clients together, the idle share of this machine's
+# processors, and the bytes that entry points have sent, relative to the data.
 # number of clients, MB/s of all together, the share of this machine's processors that was idle, and
 # what entry points have sent, in parts of the data.
 set -euo pipefail
@@ -31,7 +33,7 @@ for n in $(seq $iods); do host "iod$n" $((10 + n)); done
 for n in $(seq $clients); do host "client$n" $((100 + n)); done
 head -c "${mib}M" /dev/urandom >"$folder/data"
 
-# Starts so many metaservers over new names and stripes, several with what they are told besides.
+# Starts metaservers over new names and stripes, with additional options if there are several.
 metaservers() {
     local count=$1 words=() peers=() more=("${@:2}")
     ((count > 1)) || more=()
@@ -40,7 +42,7 @@ metaservers() {
         mkdir "$folder/iod$n"
         start served "iod$n" iod "$folder/iod$n" --cluster-key "$folder/key" \
             --listen "10.9.0.$((10 + n)):2049"
-        # The first makes the key.
+        # The first one creates the key.
         ready "iod$n"
         words+=(--iod "10.9.0.$((10 + n)):2049")
     done
@@ -52,24 +54,24 @@ metaservers() {
         start served "meta$n" meta "$folder/names$n" --name /x --cluster-key "$folder/key" \
             --insecure "${words[@]}" "${peers[@]}" "${more[@]}" \
             $( ((count > 1)) && echo --number $((n - 1))) --listen "10.9.0.$n:2049"
-        # The first makes the volume.
+        # The first one creates the volume.
         ((n > 1)) || ready meta1
     done
     for n in $(seq "$count"); do ready "meta$n"; done
 }
 
-# The time that this machine's processors had, and that they were idle, in ticks.
+# Prints the processor time of this machine, total and idle, in ticks.
 ticks() { awk '/^cpu / { for (n = 2; n <= 9; n++) all += $n; print all, $5 + $6 }' /proc/stat; }
 
-# The bytes that entry points have sent, which came to the switch.
+# Prints the bytes that entry points have sent to the switch.
 sent() {
     local n links=()
     for n in $(seq $most); do links+=("/sys/class/net/p$n/statistics/rx_bytes"); done
     in_host switch cat "${links[@]}" | awk '{ all += $1 } END { printf "%.0f\n", all }'
 }
 
-# Runs one command in each of so many clients at once; prints MB/s of all together, what was idle, and
-# what entry points have sent. Fails where one of them did.
+# Runs one command in each client concurrently; prints MB/s of all clients together, the idle share,
+# and the bytes that entry points have sent. Fails if a command failed.
 measure() {
     local at=$1 count=$2 begun ended jobs=() job before sent_before failed=0
     shift 2
@@ -91,7 +93,7 @@ measure() {
     awk "BEGIN { printf \"%.4f\n\", ($(sent) - $sent_before) / ($count * $mib * 1048576) }"
 }
 
-# Measures what is served by so many entry points.
+# Measures a number of entry points.
 points() {
     local name=$1 at=$2 count did
     shift 2
@@ -112,7 +114,7 @@ points() {
     end served
 }
 
-# What a client does, which is told its number and the address of its metaserver.
+# The command of a client, with its number and the address of its metaserver as arguments.
 reads="$leasehold cat nfs://\$1/x/shared"
 writes="$leasehold cp -q $folder/data nfs://\$1/x/own-\$0"
 if [[ $direct ]]; then

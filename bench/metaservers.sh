@@ -1,20 +1,22 @@
 #!/bin/bash
-# Metaservers in network namespaces, each with a link of 100 Mbit/s to one switch, and one iod: what a
-# name costs that another metaserver made, how many files are made in a second, and how old a time is
-# that was set at another.
+# Metaservers in network namespaces, each with a link of 100 Mbit/s to one switch, and one iod: the
+# cost of a lookup of a name that another metaserver made, the rate of file creation, and the
+# staleness of a time that was set at another metaserver.
 #
 #   bash metaservers.sh LEASEHOLD BENCH [PARTS...]
 #
-# PARTS are `miss`, `creates`, `build` and `staleness`; all of them unless some are named. BENCH is
-# leasehold-bench, which makes and looks names up. `COUNTS="2 16"` in the environment says among how
-# many metaservers names are looked for. Needs root, and a kernel with namespaces, bridge, veth and tbf.
+# PARTS are `miss`, `creates`, `build` and `staleness`, by default all. BENCH is leasehold-bench,
+# which creates and looks up names. `COUNTS="2 16"` in the environment lists the numbers of
+# metaservers for lookups. Needs root, and a kernel with namespaces, bridge, veth and tbf.
 # Prints a line for each measurement:
 # - `miss ORDER METASERVERS MS`
-# - `creates lazy|strict METASERVERS MADE:CPU_SECONDS...`, for each metaserver the files that were made
-#   there and the processor time it took meanwhile
-# - `build local 0 SECONDS` and `build lazy|strict METASERVERS SECONDS UNLIKE OBJECTS`, a program that as
-#   many clients compile together, each at a metaserver of its own, and how many of the object files
-#   were not as the local ones, each looked at by each client
+# - `creates lazy
+# strict METASERVERS MADE:CPU_SECONDS...`, for each metaserver the number of created files and its
+# processor time
+# - `build local 0 SECONDS` and `build lazy
+# strict METASERVERS SECONDS UNLIKE OBJECTS`, a program that one client for each metaserver compiles
+# with the others, and the number of object files that differ from the local ones, with each file
+# compared by each client
 # - `staleness SECONDS`
 set -euo pipefail
 leasehold=$(realpath "$1") bench=$(realpath "$2")
@@ -26,7 +28,7 @@ most=16
 here=$(dirname "$(realpath "$0")")
 source "$here/hosts.sh"
 
-# Starts so many metaservers over new names and stripes, with what they are told besides.
+# Starts metaservers over new names and stripes, with additional options.
 metaservers() {
     local count=$1 peers=() more=("${@:2}")
     end metas
@@ -42,38 +44,38 @@ metaservers() {
         start metas "meta$n" meta "$folder/names$n" --name /x --cluster-key "$folder/key" --insecure \
             --iod 10.9.0.100:2049 "${peers[@]}" --number $((n - 1)) "${more[@]}" \
             --listen "10.9.0.$n:2049"
-        # The first makes the volume.
+        # The first one creates the volume.
         ((n > 1)) || ready meta1
     done
     for n in $(seq "$count"); do ready "meta$n"; done
 }
 
-# The processor time of each metaserver so far, in ticks.
+# Prints the processor time of each metaserver so far, in ticks.
 processor_ticks() {
     local pid
     for pid in $(cat "$folder/pids-metas"); do
-        # What is behind the name in brackets: the 12th and 13th are the program's and the kernel's.
+        # The fields after the name in parentheses: the 12th and 13th are user and system time.
         sed 's/.*) //' "/proc/$pid/stat" | awk '{ print $12 + $13 }'
     done
 }
 
-# Starts so many metaservers, lazy or strict.
+# Starts metaservers, lazy or strict.
 metaservers_in() {
     if [[ $1 = strict ]]; then metaservers "$2" --strict; else metaservers "$2"; fi
 }
 
-# Has as many clients build a program as there are metaservers; says how many seconds it took, and
-# how many object files are not as they should be, of how many.
+# Builds a program with one client for each metaserver; prints the seconds, the number of object
+# files that differ, and their total.
 build() {
     local count=$1 n builder building=() builders=()
     rm -f "$folder"/build-*
     for n in $(seq "$count"); do
-        # Without a shell between, so that its number is the builder's, which ends its mount.
+        # Without a shell in between, so that the process id is the builder's, which ends its mount.
         ip netns exec "${prefix}builder$n" bash "$here/build.sh" client "$leasehold" "10.9.0.$n" \
             "$folder" "$n" "$count" >"$folder/build-took-$n" 2>>"$folder/log" &
         building+=($!)
         echo $! >>"$folder/pids-builders"
-        # Who comes later finds the tree.
+        # Later clients find the tree.
         for _ in $(seq 1200); do
             [[ ! -e $folder/build-ready-$n ]] || break
             kill -0 $! 2>/dev/null || break
@@ -100,7 +102,7 @@ misses() {
     for order in sequential nearest tree constant; do
         for count in "${counts[@]}"; do
             metaservers "$count" --search "$order"
-            # Made at the last, looked for at one that is not the root's home, where there is one.
+            # Created at the last one, looked up at one that is not the root's home, if possible.
             seeker=$((count > 2 ? 2 : 1))
             ms=$(in_host client "$bench" names miss "10.9.0.$count:2049" "10.9.0.$seeker:2049")
             echo "miss $order $count $ms"

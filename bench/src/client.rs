@@ -1,9 +1,9 @@
-//! The client's mount beside sshfs, the kernel's client and the local disk.
+//! The client's mount compared with sshfs, the kernel's client and the local disk.
 //!
-//! The kernel's client runs in a guest, an ordinary process whose processor and memory are slower
-//! than the machine's. So it is compared with that guest's own disk, and ours with the machine's:
-//! for small files by the time that each adds to its own disk's, for streams by the share of its
-//! own disk's speed that each has.
+//! The kernel's client runs in a guest, an ordinary process with a slower processor and memory than
+//! the machine. So it is compared with that guest's own disk, and our client with the machine's
+//! disk: small files by the time that each adds to its own disk's time, streams by the share of its
+//! own disk's speed.
 
 mod beside;
 mod delay;
@@ -26,27 +26,27 @@ use crate::disk::Disk;
 use crate::figure::{Figure, Target};
 use crate::servers::{Server, ours};
 
-/// What runs on each mount.
+/// The program that runs on each mount.
 const WORK: &str = include_str!("client/work.py");
-/// A round trip of a network within a building.
+/// The round trip of a network within a building.
 const ROUND_TRIP: Duration = Duration::from_millis(1);
-/// Small files in one measurement, and MiB of a stream.
+/// The number of small files in one measurement, and the MiB of a stream.
 const FILES: u32 = 500;
 const MANY_FILES: u32 = 10_000;
 const STREAM_MIB: u32 = 128;
-/// Files in a work tree of git, and in a build.
+/// The number of files in a work tree of git, and in a build.
 const TREE: u32 = 100;
 const SOURCES: u32 = 6;
-/// What is asked of in a storm of stat.
+/// The number of stat calls in a storm.
 pub(crate) const STATS: u32 = 10_000;
-/// The caching that closes push with and opens ask with, as the kernel's client has it; and that of
-/// the lease program, which needs no asking.
+/// The close-to-open caching of the kernel's client, and the caching of the lease program, which
+/// needs no validation.
 pub(crate) const CLOSE_TO_OPEN: &str = "cache=close-to-open";
 pub(crate) const LEASE: &str = "cache=lease";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Measures all, and prints the figures as they come.
+/// Measures all figures, and prints them as they complete.
 pub(crate) fn measure(options: &Options) -> Result<()> {
     let disk = Disk::make()?;
     let wants = |name: &str| options.wants(name);
@@ -60,7 +60,7 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
     kernel::measure(options, disk.path())
 }
 
-/// Runs one piece of work; how many seconds it took.
+/// Runs one piece of work; returns its duration in seconds.
 pub(crate) fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
     let mut python = Command::new("timeout");
     python.args(["300", "python3", "-c", WORK, what]).arg(place).arg(much.to_string());
@@ -68,13 +68,13 @@ pub(crate) fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
     seconds(&String::from_utf8_lossy(&done.stdout), what)
 }
 
-/// The seconds of the last line about some work.
+/// Returns the seconds in the last line for a piece of work.
 fn seconds(text: &str, what: &str) -> Result<f64> {
     let seconds = told(text, what)?["seconds"].as_f64();
     seconds.ok_or_else(|| format!("{what} does not say how long it took").into())
 }
 
-/// What the last line about some work tells.
+/// Returns the value in the last line for a piece of work.
 pub(crate) fn told(text: &str, what: &str) -> Result<Value> {
     let results = text.lines().filter_map(|line| line.trim().strip_prefix("RESULT "));
     let results = results.filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -82,12 +82,12 @@ pub(crate) fn told(text: &str, what: &str) -> Result<Value> {
     results.next_back().ok_or_else(|| format!("{what} did not end well: {text}").into())
 }
 
-/// Our mount over a wire of a round trip.
+/// Returns our mount over a link with a round trip time.
 pub(crate) fn far(server: &Server, round_trip: Duration, options: &str) -> Result<Mount> {
     Ok(Mount::ours(Delay::start(server.nfs, round_trip)?.address, options)?)
 }
 
-/// Writers through restarts of the server: what of theirs is not what the server has.
+/// Runs writers during restarts of the server, and counts the lost data.
 fn restarts(disk: &Path) -> Result<()> {
     const RESTARTS: u32 = 5;
     let (export, state) = (disk.join("restarts"), tempfile::tempdir()?);
@@ -105,8 +105,8 @@ fn restarts(disk: &Path) -> Result<()> {
             python.stdout(Stdio::piped()).spawn()
         })
         .collect::<io::Result<_>>()?;
-    // A kill leaves what the kernel has of the files: that it came between a WRITE and its COMMIT is
-    // known by what was written again under a new verifier.
+    // A kill does not clear the kernel's cache of the files: data that was written again under a
+    // new verifier shows that the kill came between a WRITE and its COMMIT.
     let (begun, mut restarts) = (Instant::now(), 0);
     while restarts < RESTARTS || mount.status()?["rewritten_bytes"] == 0 {
         if begun.elapsed() > Duration::from_mins(1) {
@@ -135,7 +135,7 @@ fn restarts(disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file that has been read is read again, here and on the local disk.
+/// Rereads a file, on the mount and on the local disk.
 fn cached_read(options: &Options, disk: &Path) -> Result<()> {
     let server = Server::ours(disk, "disk")?;
     let mount = Mount::ours(server.nfs, "")?;
@@ -147,14 +147,14 @@ fn cached_read(options: &Options, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A figure of which nothing is demanded.
+/// Prints a figure without a target.
 fn printed(name: &str, pairs: &[(f64, f64)], units: (&'static str, &'static str)) {
     let mut figure = Figure::of(name.to_owned(), pairs, Target::AtLeast(0.0), units, "disk");
     "printed".clone_into(&mut figure.target);
     figure.print();
 }
 
-/// Measures two things in turn; the first of each is thrown away, to warm up.
+/// Measures two things in turn; discards the first pair, to warm up.
 pub(crate) fn pairs(
     options: &Options,
     mut measure: impl FnMut() -> Result<(f64, f64)>,

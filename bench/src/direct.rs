@@ -15,13 +15,13 @@ use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Runtime, SourcePort, Target, block_on, mount};
 use leasehold_shell::clock;
 
-/// The first word for such a client.
+/// The first argument that selects this client.
 pub(crate) const WORD: &str = "direct";
 
-/// What a program reads or writes at once.
+/// The size of one read or write.
 const PART_BYTES: u32 = 1 << 20;
 
-/// How long an iod may take to answer, as for the mount.
+/// The timeout of an iod, equal to the mount's.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Reach(Runtime);
@@ -34,7 +34,7 @@ impl Servers for Reach {
     }
 }
 
-/// Does what the script asks for.
+/// Runs the command of the script.
 pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let [what, server, name, data] = words else {
         return Err("it is direct read|write SERVER NAME DATA".into());
@@ -82,7 +82,8 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     done
 }
 
-/// What is read or written, in a local file: twenty clients that had it in memory would have too much.
+/// The data to read or write, in a local file: twenty clients with the data in memory would need
+/// too much memory.
 struct Data {
     file: File,
     bytes: u64,
@@ -95,7 +96,7 @@ impl Data {
         Ok(Self { file, bytes })
     }
 
-    /// A part, or what there is of it.
+    /// Returns a part, or as much as there is of it.
     fn part(&self, offset: u64, length: u64) -> io::Result<Bytes> {
         let length = length.min(self.bytes.saturating_sub(offset));
         let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];

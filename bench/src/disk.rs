@@ -1,7 +1,8 @@
-//! A file system of its own for a measurement: ext4 with a journal, on an image.
+//! A separate file system for a measurement: ext4 with a journal, on an image.
 //!
-//! Creating and removing files costs twenty times as much on some machines' own file systems,
-//! which have no journal, as on this one; so that the figure says something, it is always this.
+//! The cost of file creation and removal differs by a factor of twenty between this file system and
+//! some machines' own file systems without a journal. A fixed file system makes the figures
+//! comparable.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A mounted image; gone when it is dropped.
+/// A mounted image; dropping this value removes it.
 pub(crate) struct Disk {
     mounted: PathBuf,
     _folder: TempDir,

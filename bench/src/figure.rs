@@ -1,8 +1,8 @@
-//! A figure: what was measured, as a ratio, beside what it should be.
+//! A figure: a measured ratio and its target.
 
 use serde::Serialize;
 
-/// What a ratio has to be.
+/// The target of a ratio.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     AtLeast(f64),
@@ -18,10 +18,10 @@ pub(crate) struct Figure {
     pub(crate) ours: f64,
     pub(crate) target: String,
     pub(crate) unit: &'static str,
-    /// Where data was safe when it was answered.
+    /// The durability tier of acknowledged data.
     pub(crate) tier: &'static str,
     pub(crate) holds: bool,
-    /// Medians in absolute terms, which hold for this run only.
+    /// Medians in absolute terms, which apply to this run only.
     pub(crate) medians: Medians,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Medians {
 }
 
 impl Figure {
-    /// The figure of pairs (ours, other) that were measured in turn.
+    /// Returns the figure of pairs (ours, other) that were measured in turn.
     pub(crate) fn of(
         name: String,
         pairs: &[(f64, f64)],
@@ -55,7 +55,7 @@ impl Figure {
         Self { figure: name, ours, target: text, unit: unit.0, tier, holds, medians }
     }
 
-    /// Instructions beside those that are kept, above which they may be by a share.
+    /// Returns the figure of instructions relative to the stored count, with a tolerance.
     pub(crate) fn kept(name: String, (ours, kept): (f64, f64), tolerance: f64) -> Self {
         let holds = ours <= kept * (1.0 + tolerance);
         let target = format!("<={kept:.0} + {}%", tolerance * 100.0);
@@ -64,14 +64,14 @@ impl Figure {
         Self { figure: name, ours, target, unit, tier: "memory", holds, medians }
     }
 
-    /// A number of ours beside that of somebody else, of which nothing is demanded.
+    /// Returns a figure of ours next to another's, without a target.
     pub(crate) fn beside(name: String, ours: f64, theirs: Option<f64>, unit: &'static str) -> Self {
         let medians = Medians { ours, other: theirs.unwrap_or(f64::NAN), unit };
         let target = "printed".to_owned();
         Self { figure: name, ours, target, unit, tier: "disk", holds: true, medians }
     }
 
-    /// The figure of a share that must be reached.
+    /// Returns the figure of a share with a minimum.
     pub(crate) fn share(name: String, ours: f64, least: f64) -> Self {
         let unit = "share of what the links allow";
         let medians = Medians { ours, other: least, unit };
@@ -79,7 +79,7 @@ impl Figure {
         Self { figure: name, ours, target, unit, tier: "disk", holds, medians }
     }
 
-    /// The figure of something that was counted, beside its counterpart.
+    /// Returns the figure of a count, next to its counterpart.
     pub(crate) fn count(
         name: String,
         (ours, other): (f64, f64),
@@ -91,7 +91,7 @@ impl Figure {
         Self { figure: name, ours, target, unit: unit.0, tier: "disk", holds, medians }
     }
 
-    /// The figure of something that is to be as much at least, beside its counterpart.
+    /// Returns the figure of a value that must reach at least its counterpart.
     pub(crate) fn least(
         name: String,
         (ours, other): (f64, f64),
@@ -108,8 +108,8 @@ impl Figure {
     }
 }
 
-/// The 90% interval of the ratio of the pairs' values: Student's on its logarithm, because ratios
-/// scatter by factors.
+/// Returns the 90% interval of the ratio of the pairs' values: Student's on its logarithm, because
+/// ratios scatter by factors.
 fn interval(pairs: &[(f64, f64)]) -> (f64, f64) {
     let logs: Vec<f64> = pairs.iter().map(|(ours, other)| (ours / other).ln()).collect();
     let count = logs.len() as f64;
@@ -119,7 +119,7 @@ fn interval(pairs: &[(f64, f64)]) -> (f64, f64) {
     ((mean - reach).exp(), (mean + reach).exp())
 }
 
-/// The 95% point of Student's distribution, one-sided, for degrees of freedom from 1 on.
+/// Returns the 95% point of Student's distribution, one-sided, for degrees of freedom from 1 on.
 fn student_95(freedom: usize) -> f64 {
     const POINTS: [f64; 10] =
         [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812];

@@ -1,9 +1,9 @@
-//! Floor programs: what an operation costs at least, because its system calls do. They are this
-//! program run anew, so that their processor time can be told apart.
+//! Floor programs: the minimum cost of an operation, due to its system calls. They run as a new
+//! process of this program, so that their processor time is separate.
 //!
-//! Over a connection they answer just as much of NFS version 3 as the load generator asks for, with
-//! heads that hold what it looks at and nothing else: no handle is read, nobody is checked. So the
-//! same load meets the floor and a server.
+//! Over a connection they implement only the calls of the load generator in NFS version 3. The
+//! replies contain only the fields that the load generator examines: the program reads no handle
+//! and checks no credential. So the floor and a server process the same load.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fsync, lstat, openat, unlinkat};
 
-/// The word by which this program is asked to be the floor.
+/// The argument that starts this program as the floor.
 pub(crate) const WORD: &str = "floor";
 
-/// A floor program that runs.
+/// A running floor program.
 pub(crate) struct Floor {
     process: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Floor {
-    /// Starts the floor over the folder in which a load generator has its files.
+    /// Starts the floor over the folder with the files of a load generator.
     pub(crate) fn start(folder: &Path) -> io::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg(WORD)
@@ -53,7 +53,7 @@ impl Drop for Floor {
     }
 }
 
-/// Is the floor, until it is killed.
+/// Runs the floor until it is killed.
 pub(crate) fn serve(folder: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?.port());
@@ -62,7 +62,7 @@ pub(crate) fn serve(folder: &Path) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let file = File::open(folder.join("file"))?;
         let target = OpenOptions::new().write(true).open(folder.join("target"))?;
-        // Who hangs up has ended it.
+        // A closed connection ends the line.
         thread::spawn(move || Line { stream, file, target }.answer_all());
     }
     Ok(())
@@ -78,10 +78,10 @@ struct Line {
 const RECEIVE_BYTES: usize = 64 << 10;
 const LARGEST_BYTES: usize = 2 << 20;
 
-/// Where the procedure's number stands in a call, in bytes.
+/// The offset of the procedure's number in a call, in bytes.
 const PROCEDURE_AT: usize = 20;
 
-/// What stands in a READ reply before the data, in words, without the mark.
+/// The number of words in a READ reply before the data, without the record mark.
 const READ_WORDS: usize = 11;
 
 impl Line {
@@ -100,9 +100,9 @@ impl Line {
         }
     }
 
-    /// Puts the reply in its place; says how long it is, with its mark.
+    /// Writes the reply into a buffer; returns its length, with its mark.
     fn answer(&self, call: &[u8], reply: &mut [u8]) -> io::Result<usize> {
-        // Accepted, without a verifier, a success; and the status of NFS.
+        // Accepted, without a verifier, success; and the NFS status.
         let accepted = [word(call, 0)?, 1, 0, 0, 0, 0, 0];
         let (words, data) = match word(call, PROCEDURE_AT)? {
             0 => (accepted[..6].to_vec(), 0),
@@ -114,7 +114,7 @@ impl Line {
                 ([&accepted[..], &[0, count, 0, count]].concat(), count as usize)
             }
             7 => {
-                // Offset, count, stability, length, data: the data ends the call.
+                // Offset, count, stability, length, data: the data is the end of the call.
                 let head = call.len() - self.data_bytes(call)?;
                 let [high, low, count, ..] = last_words::<5>(&call[..head])?;
                 self.target.write_all_at(&call[head..], join(high, low))?;
@@ -134,8 +134,8 @@ impl Line {
         Ok(4 + length)
     }
 
-    /// The length of the data at the end of a WRITE, whose head has a fixed length but for the
-    /// credential's and the handle's.
+    /// Returns the length of the data at the end of a WRITE, whose head has a fixed length except
+    /// for the credential and the handle.
     fn data_bytes(&self, call: &[u8]) -> io::Result<usize> {
         let credential = word(call, 28)? as usize;
         let handle_at = 24 + 8 + credential + 8;
@@ -162,7 +162,7 @@ fn join(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Attributes as version 3 has them: with type, owner, size and number, the rest zero.
+/// Returns attributes of version 3: with type, owner, size and number, the rest zero.
 fn attributes(file: &File) -> io::Result<[u32; 21]> {
     let seen = file.metadata()?;
     let [.., s0, s1, s2, s3] = seen.size().to_be_bytes();
@@ -173,7 +173,7 @@ fn attributes(file: &File) -> io::Result<[u32; 21]> {
     Ok(words)
 }
 
-/// Entries a second that a local program lists with their attributes.
+/// Returns the entries per second that a local program lists with their attributes.
 pub(crate) fn listed(directory: &Path, time: Duration) -> io::Result<f64> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let (start, mut entries) = (Instant::now(), 0_u64);
@@ -189,8 +189,8 @@ pub(crate) fn listed(directory: &Path, time: Duration) -> io::Result<f64> {
     Ok(entries as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Files a second that so many threads of a local program make and remove in one directory, each
-/// counted, with the directory on stable storage behind each.
+/// Returns the files per second that threads of a local program create and remove in one directory,
+/// each counted, with a sync of the directory after each.
 pub(crate) fn made(directory: &Path, threads: u32, time: Duration) -> io::Result<f64> {
     let start = Instant::now();
     let make = |number: u32| -> io::Result<u64> {

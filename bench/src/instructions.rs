@@ -1,10 +1,10 @@
-//! How many instructions of ours a call takes, as valgrind counts them: the same on a busy machine
-//! as on a quiet one, so that a test can hold them against those that are kept in the tree.
+//! The instructions of our code for each call, counted by valgrind: equal on a busy and a quiet
+//! machine, so that a test can compare them with the counts in the tree.
 //!
 //! The server runs twice for each operation, with a number of calls and with twice as many; the
-//! difference is the calls' alone. What the kernel does is not in it. What differs from machine to
-//! machine is not held: how the server waits for calls, the C library, all that has to do with files
-//! where the kernel opens nothing by handle for this user, and what another compiler makes of it.
+//! difference belongs to the calls alone. It does not include the kernel. The test does not compare
+//! counts that differ between machines: the wait for calls, the C library, file access if the
+//! kernel does not permit this user to open files by handle, and the output of another compiler.
 
 mod callgrind;
 
@@ -35,45 +35,47 @@ use crate::servers::{Server, ours};
 use crate::speed::IN_FLIGHT;
 use callgrind::{Counting, Counts};
 
-/// The word by which this program is asked for nothing but to count calls of which there are none.
+/// The argument with which this program only counts calls without any work.
 pub(crate) const WORD: &str = "account";
 
-/// What is kept, of what `cargo build` builds without increments.
+/// The stored counts, for a `cargo build` without incremental compilation.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The version of the compiler, and for what it compiles.
+    /// The version of the compiler, and its target.
     compiler: String,
     instructions: BTreeMap<String, f64>,
 }
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
-/// Asks for what is counted to be kept.
+/// The environment variable that requests new stored counts.
 const REWRITE: &str = "INSTRUCTIONS";
 
-/// How much more is taken for the same: how many calls come in together is the scheduler's.
+/// The tolerance of the comparison: the scheduler determines the number of calls that arrive
+/// together.
 const TOLERANCE: f64 = 0.04;
 
-/// What a connection does when something has come for it: receives, answers, sends.
+/// The function that a connection runs after an event: it receives, replies and sends.
 const TURN: &str = "leasehold_shell::connection::Connection::turn";
 
-/// Nothing is synced, so that all is done where it is received, and nothing depends on a disk.
+/// This durability needs no sync, so that each call is complete where it is received, independent
+/// of a disk.
 const DURABILITY: &str = "memory";
 
-/// The file of the state in which replies are noted.
+/// The file of the duplicate request cache in the state directory.
 const NOTES: &str = "replies";
 
-/// A load that takes longer has gone wrong.
+/// A load above this time has failed.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 struct Case {
     name: &'static str,
     operation: Operation,
-    /// Enough calls for what is not theirs not to show, and no more: they take fifty times as long
-    /// as without valgrind.
+    /// Enough calls to make the constant part negligible, and no more: calls take fifty times as
+    /// long under valgrind.
     calls: u64,
     in_flight: u32,
-    /// What its instructions are divided by.
+    /// The divisor of its instructions.
     per: fn(&Sample) -> u64,
 }
 
@@ -88,7 +90,8 @@ const CASES: [Case; 7] = [
         name: "readdirplus.entry",
         operation: Operation::Readdirplus,
         calls: 400,
-        // More are cut into batches by how much of a reply the socket takes, which is chance.
+        // With more in flight, the amount of reply data that the socket accepts would determine the
+        // batches, which is random.
         in_flight: 1,
         per: |sample| sample.entries,
     },
@@ -98,11 +101,11 @@ const fn case(name: &'static str, operation: Operation, calls: u64) -> Case {
     Case { name, operation, calls, in_flight: IN_FLIGHT, per: |sample| sample.calls }
 }
 
-/// The calls that are counted and never made.
+/// The calls that are counted but not made.
 const ACCOUNTED: u64 = 100_000;
 
-/// Counts, and fails where it is more than what is kept. What the compiler made fast is printed
-/// alone: it changes with every version of the compiler.
+/// Counts, and fails if a count exceeds the stored one. The counts of an optimized build are only
+/// printed: they change with every version of the compiler.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let (served, state, out) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
     let ours = ours()?;
@@ -119,7 +122,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
         let counting =
             Counting { program: &ours, out: out.path().join("counts"), within: Some(TURN) };
         let count = |calls| -> Result<(Counts, u64), Box<dyn Error>> {
-            // What a run has noted would be recalled by the next alone.
+            // The next run would load the journal of this one.
             match fs::remove_file(state.path().join(NOTES)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
                 Ok(()) | Err(_) => {}
@@ -146,7 +149,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     judge(&counts)
 }
 
-/// Whether files are found here as they are where the counts that are kept come from.
+/// Returns true if this machine opens files in the same way as the machine of the stored counts.
 fn opens_by_handle(directory: &Path) -> bool {
     let options = dir::Options {
         blocking: Arc::new(Pool::new()),
@@ -159,14 +162,14 @@ fn opens_by_handle(directory: &Path) -> bool {
         .is_ok_and(|store| store.opens_by_handle() && store.acts_as_callers())
 }
 
-/// Instructions of each of those that the longer run had more: of what is held, those that were
-/// compiled with us; else all.
+/// Returns the additional instructions of the longer run for each call: for compared counts only
+/// the instructions compiled with our code; otherwise all.
 fn difference(short: (Counts, u64), long: (Counts, u64)) -> f64 {
     let of = |counts: Counts| if HELD { counts.own } else { counts.all };
     (of(long.0) as f64 - of(short.0) as f64) / (long.1 as f64 - short.1 as f64)
 }
 
-/// Whether counts are held against those that are kept.
+/// True if counts are compared with the stored ones.
 const HELD: bool = cfg!(debug_assertions);
 
 fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
@@ -209,7 +212,7 @@ fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
     Err(format!("{wrong}: mend that, or keep it by {REWRITE}=rewrite in the environment").into())
 }
 
-/// The compiler that is asked by `cargo`, here too.
+/// Returns the compiler that `cargo` uses.
 fn compiler() -> Result<String, Box<dyn Error>> {
     let said = Command::new("rustc").arg("-vV").output()?;
     let said = String::from_utf8(said.stdout)?;
@@ -220,19 +223,19 @@ fn compiler() -> Result<String, Box<dyn Error>> {
     Ok(format!("rustc {release} for {host}"))
 }
 
-/// Counts so many calls as a loop of the server does, and nothing else.
+/// Counts calls like a loop of the server, without any other work.
 pub(crate) fn only_count(calls: &OsStr) {
     let calls = calls.to_str().and_then(|calls| calls.parse().ok()).unwrap_or(0_u64);
     count_calls(calls, Timing::default);
 }
 
-/// The same; how long those took that are timed is asked for each.
+/// Counts calls; `timing` determines for each if its time is measured.
 pub(crate) fn count_calls(calls: u64, timing: impl Fn() -> Timing) {
     let mut account = Account::new();
     let client = account.client([127, 0, 0, 1].into(), Time::ZERO);
     let call = getattr();
     let mut writer = Writer::new();
-    // Accepted, a success; and the status of NFS, with what takes the place of attributes.
+    // Accepted, success; and the NFS status, with zeros in place of attributes.
     for word in [0, 1, 0, 0, 0, 0, 0].into_iter().chain([0; 21]) {
         writer.u32(word);
     }
@@ -243,7 +246,7 @@ pub(crate) fn count_calls(calls: u64, timing: impl Fn() -> Timing) {
     }
 }
 
-/// A GETATTR with a credential of the common kind, and a handle of the right length.
+/// Returns a GETATTR with a common credential, and a handle of the right length.
 fn getattr() -> Bytes {
     let mut writer = Writer::new();
     for word in [0, 0, 2, 100_003, 3, 1, 1, 28].into_iter().chain([0; 7]).chain([0, 0, 32]) {

@@ -1,6 +1,6 @@
 //! The server and nfs-ganesha under the Linux kernel's client: one guest mounts both, and does the
-//! same work on each in turn. Ours has names on the disk before it answers and the other never has,
-//! so ours is measured in memory too, which promises as much as the other.
+//! same work on each in turn. Our server syncs names before it replies and the other does not, so
+//! our server is also measured in memory, with the same guarantee as the other.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,29 +16,29 @@ use crate::disk::Disk;
 use crate::figure::{Figure, Target};
 use crate::servers::Server;
 
-/// What runs in the guest.
+/// The script that runs in the guest.
 const WORK: &str = include_str!("kernel/work.sh");
 
-/// What ours promises, and the connections of each mount.
+/// The durability of our server, and the number of connections of each mount.
 const CASES: [(&str, u32); 4] = [("memory", 1), ("memory", 2), ("disk", 1), ("disk", 2)];
 
-/// What is streamed.
+/// The size of a stream.
 const STREAM_MIB: u32 = 64;
 
-/// How long a guest may take.
+/// The time limit of a guest.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// Seconds that work took, and processor time of the server in milliseconds.
+/// The duration in seconds, and the server's processor time in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     seconds: f64,
     cpu_ms: f64,
 }
 
-/// The samples of each work, of ours and of the other, in the order in which they were taken.
+/// The samples of each work, of our server and of the other, in the order of measurement.
 type Samples = BTreeMap<String, [Vec<Sample>; 2]>;
 
-/// Measures all, and prints the figures as they come.
+/// Measures all figures, and prints them as they complete.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let disk = Disk::make()?;
     for (durability, nconnect) in CASES {
@@ -57,7 +57,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
             let mut figure = Figure::of(name, &times, target, units, durability);
             "printed".clone_into(&mut figure.target);
             figure.print();
-            // All together: the kernel counts in hundredths of a second.
+            // All samples together, because the kernel counts in hundredths of a second.
             let sum = |of: fn(&(&Sample, &Sample)) -> f64| pairs.iter().map(of).sum::<f64>();
             let (one, two) = (sum(|pair| pair.0.cpu_ms), sum(|pair| pair.1.cpu_ms));
             let name = format!("{prefix}.{work}.cpu");

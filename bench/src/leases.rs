@@ -1,5 +1,5 @@
-//! Caches that are never stale: the mount with leases beside the mount without, the local disk and
-//! memory.
+//! Caches without stale data: the mount with leases compared with the mount without, the local disk
+//! and memory.
 
 mod andrew;
 mod paper;
@@ -19,18 +19,18 @@ use crate::disk::{Disk, run};
 use crate::figure::{Figure, Target};
 use crate::servers::Server;
 
-/// A cached file, and how much is read at once.
+/// The size of a cached file, and of one read.
 const CACHED_BYTES: usize = 64 << 20;
 const READS: [(&str, usize, f64); 2] = [("4k", 4 << 10, 0.9), ("128k", 128 << 10, 0.8)];
-/// Files of an archive, in directories of a hundred, of 1 KiB each.
+/// The number of files in an archive, in directories of a hundred, of 1 KiB each.
 const ARCHIVED: u32 = 10_000;
-/// Round trips of a network within a room, and within a building.
+/// The round trips of a network within a room, and within a building.
 const SHORT: Duration = Duration::from_micros(200);
 const LONG: Duration = Duration::from_millis(1);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Measures all, and prints the figures as they come.
+/// Measures all figures, and prints them as they complete.
 pub(crate) fn measure(options: &Options) -> Result<()> {
     let disk = Disk::make()?;
     let wants = |name: &str| options.wants(name);
@@ -56,15 +56,16 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
     proofs::measure(options)
 }
 
-/// Fewer pairs, of what takes a minute or so: all is to be measured in twenty.
+/// Returns options with fewer pairs, for work that takes about a minute: all figures must complete
+/// within twenty minutes.
 fn few(options: &Options) -> Options {
     Options { pairs: options.pairs.min(2), only: options.only.clone(), ..*options }
 }
 
-/// A file that has been read is read again, here and from a file system in memory.
+/// Rereads a cached file, on the mount and on a file system in memory.
 ///
-/// Where in memory its pages lie decides as much as who reads them (twofold, for the same file
-/// written anew), so each pair has files of its own, written alike.
+/// The place of its pages in memory matters as much as the reader (a factor of two between two
+/// copies of the same file), so each pair has its own files, written in the same way.
 fn cached_read(options: &Options, disk: &Path) -> Result<()> {
     let server = Server::ours(disk, "disk")?;
     let here = Mount::ours(server.nfs, LEASE)?;
@@ -94,15 +95,15 @@ fn cached_read(options: &Options, disk: &Path) -> Result<()> {
     measured
 }
 
-/// MiB a second, of a file that was read twice and is read again: the second reading only tells
-/// the kernel that its pages are in use.
+/// Returns the MiB per second of a third read of a file: the second read only marks its pages as
+/// used in the kernel.
 fn again(path: &Path, size: usize) -> Result<f64> {
     speed(path, size)?;
     speed(path, size)?;
     speed(path, size)
 }
 
-/// MiB a second, of a file that is read to its end.
+/// Returns the MiB per second of a file that is read to its end.
 fn speed(path: &Path, size: usize) -> Result<f64> {
     let (mut file, mut buffer) = (File::open(path)?, vec![0; size]);
     let start = Instant::now();
@@ -110,7 +111,7 @@ fn speed(path: &Path, size: usize) -> Result<f64> {
     Ok(CACHED_BYTES as f64 / f64::from(1 << 20) / start.elapsed().as_secs_f64())
 }
 
-/// What is cached is asked of, again and again, and what nobody caches.
+/// Repeats stat calls of cached files, and of uncached ones.
 fn cached_stat(options: &Options, disk: &Path) -> Result<()> {
     let server = Server::ours(disk, "disk")?;
     let ours = far(&server, SHORT, LEASE)?;
@@ -124,8 +125,8 @@ fn cached_stat(options: &Options, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An archive is unpacked with leases and without. What is delayed is not waited for, as who
-/// unpacks does not wait for it either; it is all at the server before the next begins.
+/// Unpacks an archive with leases and without. The measurement does not wait for delayed data, as a
+/// user would not wait either; all data is at the server before the next one begins.
 fn untar(options: &Options, disk: &Path) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let archive = scratch.path().join("archive.tar");
@@ -151,7 +152,7 @@ fn untar(options: &Options, disk: &Path) -> Result<()> {
         fs::remove_dir_all(disk.join(&folder))?;
         Ok(rate)
     };
-    // Each has a mount and a folder of its own, so that there is nothing to be warmed up.
+    // Each has its own mount and folder, so that a warm-up is not necessary.
     let pair = |_| Ok((rate(LEASE)?, rate(CLOSE_TO_OPEN)?));
     let pairs: Vec<_> = (0..few(options).pairs).map(pair).collect::<Result<_>>()?;
     let units = ("ratio to close-to-open at 1 ms", "files/s");

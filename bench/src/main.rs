@@ -1,5 +1,5 @@
-//! Measurements side by side: ours and another server in turn, in one run, so that the mood of the
-//! machine falls on both. Prints one JSON object a line for each figure.
+//! Comparative measurements: our program and another in turn, in one run, so that the state of the
+//! machine affects both. Prints one JSON object per line for each figure.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 mod client;
@@ -26,39 +26,39 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-/// Measures the figures of an area.
+/// Measures the figures of an area
 #[derive(Parser)]
 struct Options {
-    /// What is measured.
+    /// The area to measure
     area: Area,
     /// How many times each server is measured, in turn: more pairs make a narrower interval.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(2..))]
     pairs: u32,
-    /// How long one measurement takes, in seconds.
+    /// Duration of one measurement, in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// How much each client reads and writes over narrow links of metaservers, in MiB; rounded up to whole
-    /// rows of stripes.
+    /// Data that each client reads and writes over narrow links of metaservers, in MiB; rounded up
+    /// to whole rows of stripes
     #[arg(long, default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=4096))]
     mib: u32,
-    /// Measure only the figures whose names begin so.
+    /// Measure only figures whose names begin with this text
     #[arg(long, default_value = "")]
     only: String,
 }
 
 impl Options {
-    /// Whether a figure, or those whose names begin so, are to be measured.
+    /// Returns true if a figure, or a figure whose name begins with `name`, is selected.
     fn wants(&self, name: &str) -> bool {
         name.starts_with(&self.only) || self.only.starts_with(name)
     }
 }
 
-/// The areas that have figures.
+/// The areas with figures.
 #[derive(Clone, Copy, ValueEnum)]
 enum Area {
     /// The client's mount against sshfs, the kernel's client and the local disk.
     Client,
-    /// How many instructions of the server a call takes.
+    /// The server's instructions for each call.
     Instructions,
     /// The server against nfs-ganesha, under the kernel's client.
     Kernel,
@@ -66,13 +66,13 @@ enum Area {
     Leases,
     /// Names, data and a build by several metaservers, in namespaces with narrow links.
     Metaservers,
-    /// What the paper on version 3 measured.
+    /// The measurements of the paper on version 3.
     Seed,
     /// The server against nfs-ganesha.
     Speed,
     /// Stripes, in one process and over iods, against a plain directory.
     Stripes,
-    /// Whether memory and descriptors stay flat for `--seconds`.
+    /// Memory and file descriptors of a server under load for `--seconds`.
     Soak,
 }
 

@@ -16,18 +16,18 @@ pub(crate) use data::allowed;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What names the figures of a part of `metaservers.sh` begin with, and the part.
+/// The prefixes of the figures of each part of `metaservers.sh`, and the part.
 const PARTS: [(&str, &str); 4] =
     [("miss", "miss"), ("creates", "creates"), ("build", "build"), ("lazy.staleness", "staleness")];
 
-/// The most milliseconds that a name may cost for each metaserver that is asked, and in all.
+/// The limits in milliseconds for a name: for each queried metaserver, and in total.
 const MISS_MS: f64 = 1.0;
 const CONSTANT_MS: f64 = 2.0;
 
-/// Milliseconds that the paper needed for each metaserver that was asked.
+/// The paper's milliseconds for each queried metaserver.
 const PAPER_MS: f64 = 66.0;
 
-/// The lazy window of the metaservers, which is what they have unless told otherwise.
+/// The default lazy window of the metaservers.
 const WINDOW_S: f64 = 3.0;
 
 /// Measures in namespaces, and prints the figures part by part.
@@ -48,7 +48,7 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
     data::measure(options)
 }
 
-/// A script that works in namespaces, with our program.
+/// Returns a script for namespaces, with our program.
 fn script(name: &str) -> Result<Command> {
     let mut command = Command::new("bash");
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).arg(ours()?);
@@ -64,7 +64,7 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// The words of each line.
+/// Returns the words of each line.
 fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|line| line.split(' ').collect())
 }
@@ -73,7 +73,7 @@ fn unexpected<T>(words: &[&str]) -> Result<T> {
     Err(format!("a script wrote {:?}", words.join(" ")).into())
 }
 
-/// A name that another metaserver has made, looked for in an order.
+/// A lookup of a name that another metaserver has made, in a query order.
 struct Miss<'a> {
     order: &'a str,
     count: u32,
@@ -81,7 +81,7 @@ struct Miss<'a> {
 }
 
 impl Miss<'_> {
-    /// What the paper needed among as many.
+    /// Returns the paper's time for the same number of metaservers.
     fn paper_ms(&self) -> f64 {
         PAPER_MS * f64::from(self.count.saturating_sub(1))
     }
@@ -94,7 +94,7 @@ fn print_misses(text: &str) -> Result<()> {
         misses.push(Miss { order, count: count.parse()?, ms: ms.parse()? });
     }
     let of = |order: &'static str| misses.iter().filter(move |miss| miss.order == order);
-    // From the fewest to the most: what one more that is asked costs.
+    // From the smallest to the largest: the cost of one more queried metaserver.
     let each = match (of("sequential").next(), of("sequential").next_back()) {
         (Some(few), Some(many)) if many.count > few.count => {
             (many.ms - few.ms) / f64::from(many.count - few.count)
@@ -115,12 +115,12 @@ fn print_misses(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// What stands in a figure's name for a mode, and before it.
+/// Returns the part of a figure's name for a mode.
 fn in_mode(mode: &str) -> &'static str {
     if mode == "strict" { "strict." } else { "" }
 }
 
-/// Files that were made at one metaserver, and the processor time it took meanwhile.
+/// Files that were created at one metaserver, and its processor time meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Made {
     files: f64,
@@ -139,7 +139,7 @@ impl Made {
 }
 
 fn print_creates(text: &str) -> Result<()> {
-    // Files a second and processor time for each at one alone, and files a second at four.
+    // Files per second and processor time for each at one alone, and files per second at four.
     let (mut one, mut four) = (None, None);
     for words in lines(text) {
         let ["creates", mode, count, made @ ..] = &*words else { return unexpected(&words) };
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_script_writes_is_read_or_refused() {
+    fn script_output_is_parsed_or_rejected() {
         print_misses("miss sequential 2 0.05\nmiss sequential 16 0.2\nmiss constant 2 0.05\n")
             .expect("read");
         print_misses("miss sequential 2 0.05\n").expect_err("one alone says nothing");

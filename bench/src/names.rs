@@ -1,5 +1,5 @@
-//! Names at several metaservers: what one costs that another made, how many are made in a while, and
-//! how old what is seen can be. The words of `metaservers.sh`.
+//! Names at several metaservers: the cost of a name that another metaserver made, the rate of
+//! creation, and the staleness of attributes. The commands of `metaservers.sh`.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,22 +10,22 @@ use leasehold_session::nfs::messages::{Handle, SetAttributes, SetTime, Time, cre
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 
-/// The first word for who makes and looks names up.
+/// The first argument that selects these commands.
 pub(crate) const WORD: &str = "names";
 
-/// The files that are made and looked for.
+/// The number of files to create and look up.
 const FILES: u32 = 100;
 
-/// How long files are made for.
+/// The duration of file creation.
 pub(crate) const SPAN: Duration = Duration::from_secs(3);
 
-/// The files that each client has under way at a metaserver.
+/// The number of concurrent creations of each client at a metaserver.
 const AT_ONCE: usize = 4;
 
-/// How long changes are looked at: a few windows.
+/// The duration of the staleness test: a few windows.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Does what the script asks for, and prints what it came to.
+/// Runs the command of the script, and prints its result.
 pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     let (what, addresses) = words.split_first().ok_or("say what to do")?;
@@ -67,12 +67,12 @@ async fn make(server: &Mounted, name: &str) -> Result<Handle, String> {
     made.map_err(|status| format!("{name}: {status:?}"))?.object.ok_or("no handle".to_owned())
 }
 
-/// The mean time to find a name that another metaserver has made, in milliseconds.
+/// Returns the mean time to find a name that another metaserver has made, in milliseconds.
 fn miss(maker: &Mounted, seeker: &Mounted) -> Result<f64, Box<dyn Error>> {
     for number in 0..FILES {
         block_on(make(maker, &format!("miss{number}")))?;
     }
-    // The root is known from here on; a window is longer than all of it takes.
+    // The root is cached from here on; a window is longer than the whole measurement.
     block_on(seeker.nfs.getattr(&who(), &seeker.root))?.done().map_err(|it| format!("{it:?}"))?;
     let began = Instant::now();
     for number in 0..FILES {
@@ -83,7 +83,8 @@ fn miss(maker: &Mounted, seeker: &Mounted) -> Result<f64, Box<dyn Error>> {
     Ok(began.elapsed().as_secs_f64() * 1e3 / f64::from(FILES))
 }
 
-/// By how many seconds what a client was shown was older than what another had been answered.
+/// Returns the largest staleness in seconds: the age of an attribute relative to a change
+/// acknowledged to another client.
 fn staleness(writer: &Mounted, reader: &Mounted) -> Result<f64, Box<dyn Error>> {
     let file = block_on(make(writer, "changed"))?;
     let end = Instant::now() + LOOK;
@@ -94,7 +95,7 @@ fn staleness(writer: &Mounted, reader: &Mounted) -> Result<f64, Box<dyn Error>> 
                 let sent = Instant::now();
                 let got = block_on(reader.nfs.getattr(&who(), &file));
                 let got = got.map_err(|error| error.to_string())?.done();
-                // One that is to come again was shown nothing.
+                // A call with a retry-later status returned no attributes.
                 if let Ok(got) = got {
                     seen.push((sent, u64::from(got.attributes.modified.seconds)));
                 }
@@ -114,7 +115,8 @@ fn staleness(writer: &Mounted, reader: &Mounted) -> Result<f64, Box<dyn Error>> 
         let seen = reading.join().map_err(|_| "a panic")??;
         Ok::<_, Box<dyn Error>>((answered, seen))
     })?;
-    // The first change that was answered and not seen; the time it was made at is no number of one.
+    // The first acknowledged change that was not visible; its value is an index only if it is a
+    // small number.
     let first_missing = |value: u64| match usize::try_from(value) {
         Ok(value) if value < answered.len() => answered.get(value + 1),
         _ => answered.first(),
@@ -125,7 +127,8 @@ fn staleness(writer: &Mounted, reader: &Mounted) -> Result<f64, Box<dyn Error>> 
     Ok(old.fold(0.0, f64::max))
 }
 
-/// The files made at each server, all at once, by clients that have a directory each.
+/// Returns the number of files created concurrently at each server by clients with their own
+/// directories.
 fn creates(servers: &[Mounted]) -> Result<Vec<u32>, Box<dyn Error>> {
     let made: Result<Vec<u32>, String> = thread::scope(|scope| {
         let at = servers.iter().enumerate().flat_map(|it| (0..AT_ONCE).map(move |one| (it, one)));

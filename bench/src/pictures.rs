@@ -1,5 +1,5 @@
-//! Pictures of what pages of figures tell: what was measured of the paper's figures 3 to 5, beside
-//! the paper and what links allow.
+//! Pictures for the pages of figures: the measured figures 3 to 5 of the paper, next to the paper's
+//! values and the limit of the links.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,16 +14,16 @@ use crate::stripes::LINK_MB_S;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The first word for who draws.
+/// The first argument that selects the drawing.
 pub(crate) const WORD: &str = "pictures";
 
-/// How the paper's points are called: its drawings are lost.
+/// The name of the paper's points: its drawings are lost.
 const PAPER: &str = "the paper (from its text)";
 
-/// As many clients as the paper has.
+/// The largest number of clients in the paper.
 const CLIENTS_MAX: u32 = 21;
 
-/// Draws what an area's page of figures tells into the page's folder.
+/// Draws the figures on an area's page into the page's folder.
 pub(crate) fn run(words: &[String]) -> Result<()> {
     let [area, folder] = words else { return Err("it is pictures AREA FOLDER".into()) };
     let folder = Path::new(folder);
@@ -38,7 +38,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The pictures of an area, by the names of their files.
+/// Returns the pictures of an area, by the names of their files.
 fn charts(area: &str, page: &Page) -> Vec<(&'static str, Chart)> {
     match area {
         "metaservers" => vec![
@@ -56,12 +56,12 @@ fn charts(area: &str, page: &Page) -> Vec<(&'static str, Chart)> {
 
 type Points = Vec<(f64, f64)>;
 
-/// What a page of figures has by the figures' names; of what stands there twice, the last.
+/// The rows of a page by figure; the last row of a duplicate name applies.
 struct Page(BTreeMap<String, Row>);
 
 struct Row {
     ours: f64,
-    /// What stands beside it, if anything does.
+    /// The value of the counterpart, if any.
     other: f64,
 }
 
@@ -84,7 +84,7 @@ impl Page {
         self.points(figure, |row| row.other)
     }
 
-    /// The points of a figure whose names end in a number, by that number.
+    /// Returns the points of a figure whose names end in a number, by that number.
     fn points(&self, figure: &str, of: fn(&Row) -> f64) -> Points {
         let own = self.0.iter().filter_map(|(name, row)| {
             let number: u32 = name.strip_prefix(figure)?.strip_prefix('.')?.parse().ok()?;
@@ -102,10 +102,10 @@ fn paper(item: &str) -> Series {
     Series::dashed(PAPER, x.into_iter().zip(y).collect())
 }
 
-/// How a point is marked.
+/// The marker of a point.
 type Mark = fn(&str, Points) -> Series;
 
-/// Measured points with a line through them, and thin what bounds them; nothing without points.
+/// Returns measured points with a line, and their bound as a thin line; empty without points.
 fn curve(mark: Mark, name: &str, measured: Points, bound: Points) -> Vec<Series> {
     if measured.is_empty() {
         return Vec::new();
@@ -113,7 +113,7 @@ fn curve(mark: Mark, name: &str, measured: Points, bound: Points) -> Vec<Series>
     vec![mark(name, measured.clone()), Series::line("", measured), Series::thin("", bound)]
 }
 
-/// What bounds each number of clients.
+/// Returns the bound for each number of clients.
 fn bound(of: impl Fn(u32) -> f64) -> Points {
     (1..=CLIENTS_MAX).map(|clients| (f64::from(clients), of(clients))).collect()
 }
@@ -128,14 +128,14 @@ fn misses(page: &Page) -> Chart {
     let mut series = vec![paper("nfsp-fig3")];
     for (mark, order, name) in orders {
         let points = page.ours(&format!("miss.{order}"));
-        // Among so many, all others are asked.
+        // A query among `count` metaservers goes to all others.
         let points = points.into_iter().map(|(count, ms)| (count - 1.0, ms)).collect();
         series.extend(curve(mark, name, points, Points::new()));
     }
     Chart::new("Cost of a miss (figure 3)", "other metaservers", "ms a file", series).logarithmic()
 }
 
-/// A chart of what all clients have together, in which thin lines are bounds.
+/// Returns a chart of the total rate of all clients, in which thin lines are bounds.
 fn rates(title: &str, series: Vec<Series>) -> Chart {
     let title = format!("{title}; thin: what links allow");
     Chart::new(&title, "clients", "MB/s of all clients", series)
@@ -148,7 +148,7 @@ fn data(page: &Page, figure: &str, title: &str) -> Chart {
     series.extend(curve(Series::points, "directly", measured("", "direct"), by_links(true)));
     let name = "through metaservers";
     series.extend(curve(Series::points, name, measured("", "relay"), by_links(false)));
-    // These are bound by the iods' links alone, as what goes directly is.
+    // The iods' links alone limit these, as with direct access.
     for (way, name) in [
         ("direct", "directly, metaservers at 1 Gbit/s"),
         ("relay", "through metaservers at 1 Gbit/s"),
@@ -158,7 +158,8 @@ fn data(page: &Page, figure: &str, title: &str) -> Chart {
     rates(title, series)
 }
 
-/// What the narrow links of entry points let through, beside a server that has no stripes.
+/// Returns a chart of the rate through the narrow links of entry points, next to a server without
+/// stripes.
 fn relayed(page: &Page, what: &str, figure: &str, title: &str) -> Chart {
     let figures = |entries: u32| format!("{what}.links.{entries}");
     let mut series = vec![paper(&format!("nfsp-{figure}"))];
@@ -175,7 +176,7 @@ fn relayed(page: &Page, what: &str, figure: &str, title: &str) -> Chart {
 mod tests {
     use super::*;
 
-    /// A page with the rows of these figures.
+    /// Returns a page with the rows of these figures.
     fn page(figures: &[(&str, &str, &str)]) -> Page {
         let head = "# Figures\n\nHow to read them.\n\n\
                     | figure | ours | target | holds | tier | unit | median of ours \
@@ -203,7 +204,7 @@ mod tests {
         assert!(page.ours("fig5.direct").is_empty());
     }
 
-    /// What stands in a picture's legend.
+    /// Returns the legend of a picture.
     fn names(page: &Page, picture: &str) -> Vec<&'static str> {
         let area = picture.split('-').next().unwrap_or_default();
         let charts = charts(area, page);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_drawn_beside_the_paper() {
+    fn measurements_are_drawn_with_the_papers_values() {
         let page = page(&[
             ("miss.constant.16", "0.061", "990.0"),
             ("fig4.direct.7", "80.5", "83.7"),
@@ -241,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_as_their_pages_tell() {
+    fn pictures_agree_with_their_pages() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
         for area in ["metaservers", "stripes"] {
             let text = fs::read_to_string(folder.join(format!("{area}.md"))).expect("a page");
             for (name, chart) in charts(area, &Page::parse(&text)) {
-                // A page that was written before there were pictures shows none.
+                // A page from a version without pictures shows none.
                 if text.contains(&format!("]({name})")) {
                     let kept = fs::read_to_string(folder.join(name)).unwrap_or_default();
                     let drawn = chart.svg().expect("drawn");

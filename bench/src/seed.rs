@@ -1,5 +1,5 @@
-//! What "NFS Version 3: Design and Implementation" (Pawlowski and others, 1994) measured, measured
-//! again: our server over a disk that takes as long to sync as theirs did.
+//! The measurements of "NFS Version 3: Design and Implementation" (Pawlowski and others, 1994),
+//! repeated: our server over a disk with the sync times of the paper.
 
 mod disk;
 mod paper;
@@ -20,33 +20,33 @@ pub(crate) use disk::Disk;
 pub(crate) use paper::measure;
 use server::{Log, Served};
 
-/// What a WRITE of version 2 carries.
+/// The size of a WRITE of version 2.
 const PIECE_BYTES: u32 = 8192;
 
-/// A client's threads that write behind ("biods").
+/// The number of a client's write-behind threads ("biods").
 const WRITERS: u32 = 7;
 
-/// The files and directories of the paper's find(1).
+/// The number of files and directories of the paper's find(1).
 const FILES: u32 = 9612;
 const DIRECTORIES: u32 = 155;
 const DEPTH: u32 = 7;
 
-/// How a file reaches the disk.
+/// The way of writing a file to the disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     name: &'static str,
-    /// WRITEs on their way at once; those of version 2 share syncs where they come together.
+    /// Concurrent WRITEs; concurrent WRITEs of version 2 share syncs.
     in_flight: u32,
     stable: bool,
     log: Log,
 }
 
-/// Each WRITE is on the disk before the next is sent: nothing can be gathered.
+/// Each WRITE is on the disk before the next is sent, which prevents write gathering.
 pub(crate) const V2: Way = Way { name: "v2", in_flight: 1, stable: true, log: Log::Without };
-/// Those on their way together share a sync.
+/// Concurrent WRITEs share a sync.
 const V2_GATHERED: Way =
     Way { name: "v2, gathering", in_flight: WRITERS, stable: true, log: Log::Without };
-/// The same before a stable log in memory, which plays the battery-backed one.
+/// The same with a write-ahead log in memory, which represents the battery-backed one.
 const V2_LOG: Way = Way {
     name: "v2, gathering and stable log",
     in_flight: WRITERS,
@@ -55,11 +55,12 @@ const V2_LOG: Way = Way {
 };
 /// One COMMIT at the end.
 pub(crate) const V3: Way = Way { name: "v3", in_flight: WRITERS, stable: false, log: Log::Without };
-/// The same before a stable log.
+/// The same with a write-ahead log.
 const V3_LOG: Way =
     Way { name: "v3, stable log", in_flight: WRITERS, stable: false, log: Log::InMemory };
 
-/// Kilobytes a second at which a file of so many bytes is written to a disk, on that disk's clock.
+/// Returns the kilobytes per second for a file of `bytes` bytes on a disk, by the clock of the
+/// disk.
 pub(crate) fn written(way: Way, disk: Disk, bytes: u32) -> Result<f64, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), disk, way.log)?;
@@ -69,7 +70,8 @@ pub(crate) fn written(way: Way, disk: Disk, bytes: u32) -> Result<f64, Box<dyn E
     Ok(f64::from(bytes) / 1e3 / time.as_secs_f64() / f64::from(disk.haste))
 }
 
-/// The basic tests of the Connectathon suite by a version, over one disk; times on its clock.
+/// Runs the basic tests of the Connectathon suite with a version, over one disk; times by its
+/// clock.
 fn basics(version: Version, log: Log) -> Result<Vec<Basic>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), Disk::ONE, log)?;
@@ -91,17 +93,17 @@ fn basics(version: Version, log: Log) -> Result<Vec<Basic>, Box<dyn Error>> {
     let place = done.iter().position(|test| test.name > WRITTEN).unwrap_or(done.len());
     done.insert(place, written);
     for test in &mut done {
-        // What reads only meets no disk.
+        // A read-only test does not use the disk.
         let syncs = !["3", "5b", "9"].iter().any(|number| test.name.starts_with(number));
         test.time *= if syncs { Disk::ONE.haste } else { 1 };
     }
     Ok(done)
 }
 
-/// The test of which [`sequence`] makes the calls.
+/// The test whose calls [`sequence`] makes.
 const WRITTEN: &str = "5a: a file of 1 MB written 10 times";
 
-/// Walks through a tree like the paper's by each way.
+/// Walks a tree like the paper's in each way.
 pub(crate) fn walks() -> Result<[Walk; 3], Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     make_tree(folder.path())?;
@@ -114,7 +116,7 @@ pub(crate) fn walks() -> Result<[Walk; 3], Box<dyn Error>> {
     Ok([by(Walker::Version2)?, by(Walker::Version3)?, by(Walker::Version3Plain)?])
 }
 
-/// Files, evenly over directories up to seven deep.
+/// Creates files, evenly distributed over directories up to seven levels deep.
 fn make_tree(root: &Path) -> io::Result<()> {
     let mut directories = vec![(root.to_path_buf(), 1)];
     let mut parent = 0;

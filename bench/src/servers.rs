@@ -1,4 +1,4 @@
-//! The servers that are measured, each a program of its own that ends with the measurement.
+//! The measured servers, each a separate program that ends with the measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,18 +13,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Server {
     process: Child,
     pub(crate) nfs: SocketAddr,
     pub(crate) mount: SocketAddr,
     pub(crate) export: String,
-    /// What lasts no longer than it.
+    /// The folder that is removed with the server.
     folder: Option<TempDir>,
 }
 
 impl Server {
-    /// Our server over a directory; `durability` as its option says.
+    /// Starts our server over a directory; `durability` is the value of its option.
     pub(crate) fn ours(directory: &Path, durability: &str) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut server = Self::serve(Command::new(ours()?), directory, durability, folder.path())?;
@@ -32,7 +32,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts our server by a command, its state in a folder.
+    /// Starts our server by a command, with its state in a folder.
     pub(crate) fn serve(
         mut command: Command,
         directory: &Path,
@@ -43,7 +43,7 @@ impl Server {
         Self::started(command, durability, state)
     }
 
-    /// Starts our program in one of its roles by a command, its state in a folder.
+    /// Starts our program in one of its roles by a command, with its state in a folder.
     pub(crate) fn started(
         mut command: Command,
         durability: &str,
@@ -65,7 +65,7 @@ impl Server {
         Ok(Self { process, nfs: address, mount: address, export: "/".to_owned(), folder: None })
     }
 
-    /// How many calls of ours it has answered, by the names of their procedures.
+    /// Returns the number of calls that our server has processed, by procedure.
     pub(crate) fn calls(&self) -> io::Result<BTreeMap<String, u64>> {
         let state = self.folder.as_ref().expect("it was started with a folder of its own");
         let mut command = Command::new(ours()?);
@@ -79,7 +79,7 @@ impl Server {
         Ok(calls)
     }
 
-    /// Has the server end by itself.
+    /// Ends the server gracefully.
     pub(crate) fn stop(mut self) -> io::Result<()> {
         let process = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         kill_process(process.expect("a child has a number"), Signal::TERM)?;
@@ -87,7 +87,7 @@ impl Server {
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended: {status}"))) }
     }
 
-    /// nfs-ganesha over a directory, by its VFS back end.
+    /// Starts nfs-ganesha over a directory, with its VFS back end.
     pub(crate) fn ganesha(directory: &Path) -> io::Result<Self> {
         start_rpcbind()?;
         let folder = tempfile::tempdir()?;
@@ -126,7 +126,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The number of its process.
+    /// Returns its process id.
     pub(crate) fn process(&self) -> u32 {
         self.process.id()
     }
@@ -134,18 +134,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which the measurement has noticed.
+        // The process may have ended, which the measurement detects.
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// Our program, built beside this one.
+/// Returns our program, built next to this one.
 pub(crate) fn ours() -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("leasehold"))
 }
 
-/// Does something on the first processor only.
+/// Runs a function on the first processor only.
 pub(crate) fn on_the_first<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     let before = sched_getaffinity(None)?;
     let mut set = CpuSet::new();
@@ -156,7 +156,7 @@ pub(crate) fn on_the_first<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
-/// Lets all threads that a process has run on one processor only.
+/// Restricts all threads of a process to one processor.
 pub(crate) fn pin(process: u32, processor: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(processor);
@@ -171,7 +171,7 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// nfs-ganesha registers itself, and does not start where it cannot.
+/// Starts rpcbind: nfs-ganesha registers with it, and does not start otherwise.
 fn start_rpcbind() -> io::Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 111));
     if TcpStream::connect(address).is_ok() {

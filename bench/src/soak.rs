@@ -1,6 +1,6 @@
-//! Whether the server's memory and descriptors stay flat under load: rounds of every operation by
-//! connections that come and go, and a look at the process behind each round. Once it has warmed
-//! up, the last part of the run must hold no more than the part before.
+//! Checks that the server's memory and file descriptors stay constant under load: rounds of every
+//! operation on new connections, and a sample of the process after each round. After a warm-up the
+//! last part of the run must use no more than the part before.
 
 use std::fs;
 use std::io;
@@ -11,15 +11,15 @@ use serde::Serialize;
 
 use crate::servers::Server;
 
-/// How long one operation is asked for in a round.
+/// The duration of one operation in a round.
 const TURN: Duration = Duration::from_secs(1);
 
-/// What more memory the last part may hold: a share of what the part before held, and a floor for
-/// what the allocator rounds up.
+/// The permitted growth of memory: a share of the earlier part, and a minimum for the rounding of
+/// the allocator.
 const GROWTH_MAX: f64 = 0.05;
 const GROWTH_KIB: u64 = 2048;
 
-/// What more descriptors: connections that are about to be closed.
+/// The permitted growth of file descriptors: connections that are about to close.
 const DESCRIPTORS_MORE: u64 = 8;
 
 const OPERATIONS: [Operation; 8] = [
@@ -33,7 +33,7 @@ const OPERATIONS: [Operation; 8] = [
     Operation::CreateRemove,
 ];
 
-/// What a process held behind a round.
+/// The resources of a process after a round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Held {
     minute: f64,
@@ -42,7 +42,7 @@ struct Held {
     descriptors: u64,
 }
 
-/// Soaks a server for so long, and judges; prints what it held behind each round.
+/// Runs a server under load for `length`, and compares the resources after each round.
 pub(crate) fn soak(length: Duration) -> Result<(), Error> {
     let folder = tempfile::tempdir()?;
     let server = Server::ours(folder.path(), "memory")?;
@@ -73,7 +73,7 @@ fn held(process: u32, minute: f64, calls: u64) -> io::Result<Held> {
     Ok(Held { minute, calls, memory_kib, descriptors })
 }
 
-/// What the run came to.
+/// The result of the run.
 #[derive(Debug, Serialize)]
 struct Verdict {
     rounds: usize,
@@ -90,8 +90,8 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// Compares the most that was held in the last third with the most in the third before; the first
-/// third is for caches to fill.
+/// Compares the maximum of the last third with the maximum of the third before; the first third
+/// fills the caches.
 fn judge(seen: &[Held]) -> Verdict {
     let third = seen.len() / 3;
     let most = |part: &[Held], of: fn(&Held) -> u64| part.iter().map(of).max().unwrap_or(0);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_on_is_found_and_what_fills_up_is_not() {
+    fn steady_growth_is_found_and_a_filling_cache_is_not() {
         assert!(run_of(|round| 50_000 + 5_000 * round.min(9), |_| 40).is_flat);
         assert!(!run_of(|round| 50_000 + 700 * round, |_| 40).is_flat);
         assert!(!run_of(|_| 50_000, |round| 40 + round).is_flat);

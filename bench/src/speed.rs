@@ -1,6 +1,6 @@
-//! The server against nfs-ganesha: one connection, 16 calls in flight or one, both over the same
-//! file system. Of each pair the processor time for a call is measured too, the steadier figure.
-//! Then the server against what its system calls alone cost, and against itself.
+//! The server compared with nfs-ganesha: one connection, 16 calls in flight or one, both over the
+//! same file system. Each pair also measures the processor time for a call, the more stable figure.
+//! Then the server compared with its system calls alone, and with itself.
 
 mod alone;
 mod atomic;
@@ -23,7 +23,7 @@ pub(crate) const IN_FLIGHT: u32 = 16;
 struct Case {
     name: &'static str,
     operation: Operation,
-    /// The option of our server, and the tier of the figure.
+    /// The durability option of our server, and the tier of the figure.
     durability: &'static str,
     rate: Option<f64>,
     cpu: Option<f64>,
@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
     case("sync4k", Operation::Write { bytes: 4096, stable: true }, "disk", Some(2.3), Some(0.2)),
     case("readdirplus", Operation::Readdirplus, "disk", None, Some(2.5)),
     case("create-remove.memory", Operation::CreateRemove, "memory", Some(2.0), Some(0.3)),
-    // As many calls a second as the other server answers one by one: no later an answer.
+    // As many calls per second as the other server: the latency is not higher.
     Case { in_flight: 1, ..case("latency.getattr", Operation::Getattr, "disk", Some(1.0), None) },
 ];
 
@@ -56,7 +56,7 @@ const fn case(
     Case { name, operation, durability, rate, cpu, in_flight: IN_FLIGHT }
 }
 
-/// Measures all, and prints the figures as they come.
+/// Measures all figures, and prints them as they complete.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let disk = Disk::make()?;
     for case in CASES.iter().filter(|case| options.wants(case.name)) {
@@ -68,10 +68,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     like_the_seed(options)
 }
 
-/// A file of the paper's size.
+/// The size of a file in the paper.
 const SEED_FILE_BYTES: u32 = 10_000_000;
 
-/// What the paper on version 3 found.
+/// Repeats measurements of the paper on version 3.
 fn like_the_seed(options: &Options) -> Result<(), Box<dyn Error>> {
     let name = "seed.async-over-sync";
     if options.wants(name) {
@@ -114,18 +114,18 @@ fn beside_ganesha(options: &Options, case: &Case, directory: &Path) -> Result<()
     Ok(())
 }
 
-/// Processor time of the server for a call, in microseconds.
+/// Returns the processor time of the server for a call, in microseconds.
 pub(crate) fn cpu(sample: &Sample) -> f64 {
     sample.cpu_per_call().as_secs_f64() * 1e6
 }
 
-/// One connection with calls in flight.
+/// Returns a load on one connection with calls in flight.
 pub(crate) fn load(options: &Options, operation: Operation) -> Load {
     let time = Duration::from_secs_f64(options.seconds);
     Load::timed(operation, IN_FLIGHT, 1, time)
 }
 
-/// Measures two things in turn; the first of each is thrown away, to warm up.
+/// Measures two things in turn; discards the first of each, to warm up.
 pub(crate) fn pairs<T>(
     options: &Options,
     mut measure: impl FnMut() -> Result<(T, T), Box<dyn Error>>,
@@ -134,7 +134,7 @@ pub(crate) fn pairs<T>(
     Ok(samples.split_off(1))
 }
 
-/// A server with what load needs to find there.
+/// A server with the files for the load.
 pub(crate) struct Bench {
     server: Server,
     pub(crate) setting: Setting,

@@ -1,5 +1,5 @@
-//! Stripes against a plain directory: over disks of this machine in one process, and over iods, of
-//! which the metaserver's own processor time counts and that of all is told.
+//! Stripes compared with a plain directory: over disks of this machine in one process, and over
+//! iods, where the target applies to the metaserver's own processor time and the total is printed.
 
 use std::error::Error;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::speed::{Bench, cpu, load, pairs};
 
 const MIB: u32 = 1 << 20;
 
-/// The iods that a metaserver relays to.
+/// The number of iods behind a metaserver.
 const IODS: usize = 2;
 
 struct Case {
@@ -42,7 +42,7 @@ const RELAY: &[Case] = &[
     Case { name: "relay.4k.cpu", operation: Operation::Read(4096), most: 2.2 },
 ];
 
-/// Measures all, and prints the figures as they come.
+/// Measures all figures, and prints them as they complete.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let disk = Disk::make()?;
     for case in ONE_PROCESS.iter().filter(|case| options.wants(case.name)) {
@@ -60,18 +60,18 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a link of 100 Mbit/s allows in file data, in MB/s: a frame of 1,514 bytes carries 1,448.
+/// The limit of a link of 100 Mbit/s for file data, in MB/s: a frame of 1,514 bytes carries 1,448.
 pub(crate) const LINK_MB_S: f64 = 12.5 * 1448.0 / 1514.0;
 
-/// The share of what the links allow up to the knee, and beyond.
+/// The target shares of the links' limit up to the knee, and beyond.
 const TO_THE_KNEE: f64 = 0.95;
 const BEYOND: f64 = 0.9;
 
-/// How wide links are, and what is measured over them.
+/// The width of the links, and the measurements over them.
 struct Width {
     mbit: &'static str,
     figure: &'static str,
-    /// How many entry points there are, in turn.
+    /// The numbers of entry points, in turn.
     entries: &'static str,
     /// The data of each client in MiB: whole rows of stripes.
     mib: &'static str,
@@ -86,22 +86,23 @@ const AT_100: Width = Width {
     clients: &["1", "7", "21"],
 };
 
-/// A fifth of the rate and a quarter of the data: what of the other the machine that is all hosts at once
-/// holds up, this shows.
+/// A fifth of the rate and a quarter of the data: this width reveals limits that are due to the
+/// machine that simulates all hosts.
 const AT_20: Width =
     Width { mbit: "20", figure: "slow-links", entries: "7", mib: "36", clients: &["7"] };
 
-/// What `links.sh` says of one server alone, in place of how many entry points there are.
+/// The word in the output of `links.sh` for one server alone, in place of the number of entry
+/// points.
 const ALONE: &str = "alone";
 
 /// A measurement of clusters with narrow links.
 struct Point<'a> {
     what: &'a str,
-    /// How many entry points there are; none for one server alone.
+    /// The number of entry points; `None` for one server alone.
     entries: Option<u32>,
     clients: u32,
     rate: f64,
-    /// The share of the machine's processors that was idle.
+    /// The idle share of the machine's processors.
     idle: f64,
 }
 
@@ -115,8 +116,8 @@ impl Point<'_> {
         Some(Point { what, entries, clients, rate, idle })
     }
 
-    /// The share of what the links allow, in parts of what is asked for: all data goes through the
-    /// link of an entry point, so the knee is where there are as many clients.
+    /// Returns the share of the links' limit, relative to its target: all data goes through the
+    /// link of an entry point, so the knee is at as many clients as entry points.
     fn share(&self, entries: u32, link_mb_s: f64) -> f64 {
         let narrowest = link_mb_s * f64::from(entries.min(self.clients));
         let asked = if self.clients > entries { BEYOND } else { TO_THE_KNEE };
@@ -124,8 +125,8 @@ impl Point<'_> {
     }
 }
 
-/// Clusters with narrow links, in namespaces of their own: the worst share of what the links allow,
-/// and each point beside one server alone.
+/// Measures clusters with narrow links, in separate namespaces: the worst share of the links'
+/// limit, and each point next to one server alone.
 fn links(width: &Width) -> Result<(), Box<dyn Error>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/links.sh");
     let mut command = Command::new("bash");
@@ -222,7 +223,7 @@ fn relay(options: &Options, case: &Case, disk: &Path) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// Folders for what lies on the disk and what is remembered.
+/// Returns folders for the data and the state.
 fn folders<const N: usize>(
     within: &TempDir,
     names: [&str; N],

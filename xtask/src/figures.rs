@@ -174,7 +174,7 @@ What a metaserver adds to a READ that it relays is to receive it: one more copy,
 
 `killed-iods.lost-bytes` is what `kernel::killed_iods_lose_nothing` counts: three iods, killed twelve \
      times at random under the kernel's client, and every byte compared. So do \
-     `kernel::with_two_copies_dead_iods_cost_nothing` and `kernel::iods_come_and_go_under_the_load`, \
+     `kernel::with_two_copies_dead_iods_cause_no_errors` and `kernel::iods_come_and_go_under_the_load`, \
      with two copies, where iods stay away, are added, left and replaced.
 ";
 

@@ -1,5 +1,5 @@
-//! The mount beside sshfs and rclone's mount, which answer from a server that syncs nothing. So does
-//! ours here, except where a figure says that its data is on the disk.
+//! The mount compared with sshfs and rclone's mount, whose servers sync nothing. Neither does our
+//! server here, except where a figure states that its data is on the disk.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ use crate::Options;
 use crate::figure::{Figure, Target};
 use crate::servers::Server;
 
-/// A mount, where it lies at its server, and how safe that makes what is written.
+/// A mount, its folder at the server, and the durability of its data.
 struct Side {
     mount: Mount,
     folder: std::path::PathBuf,
     _server: Option<Server>,
 }
 
-/// Our mount over a wire of a round trip.
+/// Returns our mount over a link with a round trip time.
 fn ours(disk: &Path, durability: &str, options: &str) -> Result<Side> {
     let folder = disk.join("ours");
     fs::create_dir_all(&folder)?;
@@ -31,7 +31,7 @@ fn ours(disk: &Path, durability: &str, options: &str) -> Result<Side> {
     Ok(Side { mount, folder, _server: Some(server) })
 }
 
-/// Another's, over such a wire to its own server.
+/// Returns another mount, over such a link to its own server.
 fn other(
     disk: &Path,
     name: &str,
@@ -43,7 +43,7 @@ fn other(
     Ok(Side { mount, folder, _server: None })
 }
 
-/// All that is compared.
+/// Measures all comparisons.
 pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
     if wants_any(options, "sshfs") || options.wants("client-cpu") {
         let folder = disk.join("sshfs");
@@ -98,7 +98,7 @@ fn beside(options: &Options, disk: &Path, (theirs, name): (&Side, &str)) -> Resu
     let ours = ours(disk, "memory", LEASE)?;
     let many = format!("smallfiles.{name}.10000");
     if name == "sshfs" && options.wants(&many) {
-        // It takes minutes, and so is done once.
+        // It takes minutes, and so runs once.
         let all = |side: &Side| rate("small", MANY_FILES, side.mount.path());
         let mut figure = Figure::beside(many, all(&ours)?, Some(all(theirs)?), units.1);
         figure.tier = "memory";
@@ -125,7 +125,7 @@ fn beside(options: &Options, disk: &Path, (theirs, name): (&Side, &str)) -> Resu
     Ok(())
 }
 
-/// A file that only the server has, read once and again.
+/// Reads a file that is only at the server, first without and then with a cache.
 fn streams(
     options: &Options,
     (ours, theirs, name): (&Side, &Side, &str),
@@ -159,7 +159,7 @@ fn streams(
     Ok(())
 }
 
-/// The processor time of the mount's process for one piece of each kind of work.
+/// Measures the processor time of the mount's process for one piece of each kind of work.
 fn processor(ours: &Side) -> Result<()> {
     let used = |what: &str, place: &Path, much: u32, each: f64| -> Result<f64> {
         let before = ours.mount.processor()?;
@@ -188,7 +188,7 @@ fn rate(what: &str, much: u32, place: &Path) -> Result<f64> {
     Ok(f64::from(much) / work(what, place, much)?)
 }
 
-/// A figure of which nothing is demanded.
+/// Prints a figure without a target.
 fn printed(name: String, pairs: &[(f64, f64)], units: (&'static str, &'static str)) {
     let mut figure = Figure::of(name, pairs, Target::AtLeast(0.0), units, "memory");
     "printed".clone_into(&mut figure.target);

@@ -1,4 +1,4 @@
-//! A wire that is longer than it is: what passes arrives later, and nothing else changes.
+//! A link with an added delay: data arrives later, otherwise unchanged.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-/// What waits to be taken up: more than a client has on its way at once, so that nothing is lost
-/// that a wire would not lose.
+/// The capacity of the queue: more than a client has in flight, so that the link loses no
+/// additional data.
 const BACKLOG_BYTES: usize = 16 << 20;
 
-/// By how much a wire makes a round trip longer; it may change at any time.
+/// The delay that a link adds to a round trip; it may change at any time.
 #[derive(Clone)]
 pub(crate) struct RoundTrip(Arc<Mutex<Duration>>);
 
@@ -28,13 +28,13 @@ impl RoundTrip {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = length;
     }
 
-    /// When arrives what is sent now.
+    /// Returns the arrival time of data that is sent now.
     fn due(&self) -> Instant {
         Instant::now() + *self.0.lock().unwrap_or_else(PoisonError::into_inner) / 2
     }
 }
 
-/// A proxy for TCP; it ends with the process.
+/// A TCP proxy; it ends with the process.
 pub(crate) struct Delay {
     pub(crate) address: SocketAddr,
     pub(crate) round_trip: RoundTrip,
@@ -42,7 +42,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Connections to it lead there, with a round trip that takes so much longer.
+    /// Forwards connections to an address, with an added round trip time.
     pub(crate) fn start(to: SocketAddr, round_trip: Duration) -> io::Result<Self> {
         let round_trip = RoundTrip::new(round_trip);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -52,7 +52,7 @@ impl Delay {
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let to = *shared.lock().unwrap_or_else(PoisonError::into_inner);
-                // Where nobody listens the connection ends, as it would without us.
+                // Without a listener the connection ends, as it would without the proxy.
                 if let Ok(far) = TcpStream::connect(to) {
                     let _ = join(&near, &far, &wire);
                 }
@@ -61,7 +61,7 @@ impl Delay {
         Ok(Self { address, round_trip, to })
     }
 
-    /// New connections lead elsewhere.
+    /// Forwards new connections to another address.
     pub(crate) fn lead(&self, to: SocketAddr) {
         *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
@@ -88,7 +88,7 @@ fn join(near: &TcpStream, far: &TcpStream, round_trip: &RoundTrip) -> io::Result
     Ok(())
 }
 
-/// Hands on what is due; the end too.
+/// Forwards data that is due, and the end of the stream.
 fn deliver(parts: &Receiver<(Instant, Vec<u8>)>, mut to: &TcpStream) {
     for (due, part) in parts {
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -99,9 +99,9 @@ fn deliver(parts: &Receiver<(Instant, Vec<u8>)>, mut to: &TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Where datagrams are taken from, which go to a server with a round trip that takes so much longer;
-/// until the process ends. It needs a port that takes privilege for each client, as the server
-/// believes only those who call from one.
+/// Returns an address that forwards datagrams to a server with an added round trip time, until the
+/// process ends. It binds a privileged port for each client, because the server accepts credentials
+/// only from such ports.
 pub(crate) fn delayed_datagrams(to: SocketAddr, round_trip: &RoundTrip) -> io::Result<SocketAddr> {
     let near = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     sockopt::set_socket_recv_buffer_size_force(&near, BACKLOG_BYTES)?;
@@ -125,7 +125,7 @@ pub(crate) fn delayed_datagrams(to: SocketAddr, round_trip: &RoundTrip) -> io::R
                 }
             };
             let due = round_trip.due();
-            // Nobody takes what is sent when the process ends.
+            // At the end of the process, data that was sent is dropped.
             let _ = up.send((due, far, to, buffer[..length].to_vec()));
         }
     });
@@ -150,16 +150,16 @@ fn hand_back(far: &UdpSocket, near: &Arc<UdpSocket>, to: SocketAddr, round_trip:
     }
 }
 
-/// A datagram, where it goes, by which socket, and when.
+/// A datagram: its time, socket, destination and contents.
 type Datagram = (Instant, Arc<UdpSocket>, SocketAddr, Vec<u8>);
 
-/// Sends what is due.
+/// Starts a thread that sends datagrams when they are due.
 fn later() -> Sender<Datagram> {
     let (sender, datagrams) = channel::<Datagram>();
     thread::spawn(move || {
         for (due, socket, to, datagram) in datagrams {
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            // What is lost is sent again by who waits for it.
+            // The sender retransmits a lost datagram.
             let _ = socket.send_to(&datagram, to);
         }
     });

@@ -1,4 +1,4 @@
-//! The mount beside the kernel's client, which runs in a guest.
+//! The mount compared with the kernel's client, which runs in a guest.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,24 +17,24 @@ use crate::Options;
 use crate::figure::{Figure, Target};
 use crate::servers::Server;
 
-/// How long a guest may take.
+/// The time limit of a guest.
 const GUEST_LIMIT: Duration = Duration::from_mins(8);
-/// Round trips, in microseconds, beside that of the figures, and the small files there.
+/// Additional round trips in microseconds, and the number of small files there.
 const ROUND_TRIPS: [u64; 4] = [200, 10_000, 50_000, 200_000];
 const FAR_FILES: u32 = 20;
 
-/// A piece of work: its figure, what `work.py` calls it, and how much of it.
+/// A piece of work: its figure, its name in `work.py`, and its size.
 type Piece = (&'static str, &'static str, u32);
 
-/// Those over a wire of a round trip, which are compared by the time that they add to the disk's.
+/// Work over a link with a round trip, compared by the time that each mount adds to the disk's.
 const ADDED: [Piece; 3] =
     [("smallfiles", "small", FILES), ("git-status", "git", TREE), ("build", "build", SOURCES)];
-/// The one that is compared by the share of the disk's speed, over such a wire.
+/// Work compared by the share of the disk's speed, over such a link.
 const STAT: Piece = ("stat", "stats", STATS);
-/// And over a short wire.
+/// Work over a short link.
 const STREAM: Piece = ("stream", "write", STREAM_MIB);
 
-/// All that is compared.
+/// Measures all comparisons.
 pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
     let server = Server::ours(disk, "disk")?;
     let link = Arc::new(Link::new());
@@ -65,7 +65,7 @@ pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
 /// Seconds on a mount and on its own disk.
 type Times = (f64, f64);
 
-/// Pieces of work by ours and by the kernel's client in turn: for each piece the pairs of both.
+/// Measures our mount and the kernel's client in turn: returns the pairs for each piece of work.
 fn both(
     options: &Options,
     (link, disk): (&Arc<Link>, &Path),
@@ -84,15 +84,15 @@ fn both(
     Ok(all)
 }
 
-/// A piece of work on our mount and on the disk.
+/// Measures a piece of work on our mount and on the disk.
 fn here(mount: &Mount, disk: &Path, (_, what, much): Piece) -> Result<Times> {
     let place = if what == "write" { "stream" } else { "" };
     Ok((work(what, &mount.path().join(place), much)?, work(what, &disk.join(place), much)?))
 }
 
-/// The reciprocal of the seconds that a mount adds to its own disk's.
+/// Returns the reciprocal of the seconds that a mount adds to its own disk's.
 fn added((mount, disk): Times) -> f64 {
-    // Noise may be all there is.
+    // The difference may consist of noise alone.
     1.0 / (mount - disk).max(1e-3)
 }
 
@@ -120,7 +120,8 @@ fn tell(piece: Piece, pairs: &[(Times, Times)]) {
     figure.print();
 }
 
-/// Small files at another round trip, once: by ours with leases and without, and by the kernel's.
+/// Measures small files at another round trip, once: our mount with and without leases, and the
+/// kernel's.
 fn at(
     name: &str,
     round_trip: Duration,
@@ -140,7 +141,7 @@ fn at(
     Ok(())
 }
 
-/// Work in a guest, on the kernel's mount and on the guest's own disk.
+/// Measures work in a guest, on the kernel's mount and on the guest's own disk.
 fn guest(link: &Arc<Link>, port: u16, pieces: &[Piece]) -> Result<Vec<Times>> {
     let mount = GuestMount { port: Some(port), export: "/".to_owned(), version: Version::V3 };
     let mut case = format!("cat >/tmp/work.py <<'END'\n{WORK}\nEND\nmkdir -p /tmp/disk\n");

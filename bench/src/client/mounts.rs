@@ -1,4 +1,4 @@
-//! The mounts that are measured, each by a process of its own that ends with the measurement.
+//! The measured mounts, each a separate process that ends with the measurement.
 
 use std::fs;
 use std::io;
@@ -15,24 +15,24 @@ use tempfile::TempDir;
 use crate::disk::run;
 use crate::servers::ours;
 
-/// A mount; gone when this is dropped.
+/// A mount; dropping this value ends it.
 pub(crate) struct Mount {
     process: Child,
     folder: TempDir,
 }
 
-/// How long a mount may take to stand.
+/// The time limit for a mount to start.
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl Mount {
-    /// Ours, of a server.
+    /// Mounts a server with our client.
     pub(crate) fn ours(server: SocketAddr, options: &str) -> io::Result<Self> {
         let mut command = Command::new(ours()?);
         command.args(["mount", "--foreground", "-o", options]);
         Self::start(command.arg(format!("127.0.0.1:{}:/", server.port())))
     }
 
-    /// sshfs, over a connection without ssh to what ssh would start.
+    /// Mounts with sshfs, over a connection without ssh to the server that ssh would start.
     pub(crate) fn sshfs(server: SocketAddr, directory: &Path) -> io::Result<Self> {
         let mut command = Command::new("sshfs");
         let port = format!("directport={}", server.port());
@@ -40,7 +40,7 @@ impl Mount {
         Self::start(command.arg(format!("127.0.0.1:{}", directory.display())))
     }
 
-    /// rclone's, of a server of WebDAV. It sends what was written some seconds after a close.
+    /// Mounts a WebDAV server with rclone, which sends written data several seconds after a close.
     pub(crate) fn rclone(server: SocketAddr, _: &Path) -> io::Result<Self> {
         let mut command = Command::new("rclone");
         command.args(["mount", "--config", "/dev/null", "--vfs-cache-mode", "writes"]);
@@ -68,22 +68,22 @@ impl Mount {
         self.folder.path()
     }
 
-    /// What ours tells of itself.
+    /// Returns the status that our mount reports.
     pub(crate) fn status(&self) -> io::Result<Value> {
         let mut command = Command::new(ours()?);
         let done = command.args(["status", "--json", "--mount"]).arg(self.path()).output()?;
         Ok(serde_json::from_slice(&done.stdout)?)
     }
 
-    /// Ends it as a user does: what was written is at the server then.
+    /// Unmounts as a user does: written data is then at the server.
     pub(crate) fn end(mut self) -> io::Result<()> {
         run(Command::new("umount").arg(self.folder.path()))?;
         let status = self.process.wait()?;
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended: {status}"))) }
     }
 
-    /// Has rclone's look at directories again, which it else does after minutes, until it finds a
-    /// file: a SIGHUP says so, and is heeded some time later.
+    /// Makes rclone reread directories, which it otherwise does after minutes, until it finds a
+    /// file: a SIGHUP requests this, with a delay.
     pub(crate) fn look_again(&self, file: &Path) -> io::Result<()> {
         let start = Instant::now();
         loop {
@@ -98,14 +98,14 @@ impl Mount {
         }
     }
 
-    /// The processor time of its process so far.
+    /// Returns the processor time of its process so far.
     pub(crate) fn processor(&self) -> io::Result<Duration> {
         const TICKS: u64 = 100;
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let behind = stat.rsplit(')').next().unwrap_or_default();
         let words: Vec<u64> =
             behind.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        // The state is no number: user and system time are the 11th and 12th of those that are.
+        // The state is not a number: user and system time are the 11th and 12th numbers.
         let ticks = words.get(10).zip(words.get(11)).map(|(user, system)| user + system);
         let ticks = ticks.ok_or_else(|| io::Error::other("a process has no times"))?;
         Ok(Duration::from_millis(ticks * 1000 / TICKS))
@@ -116,14 +116,14 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let mut umount = Command::new("umount");
         umount.arg("-l").arg(self.folder.path()).stderr(Stdio::null());
-        // With its process the connection ends, whoever waits for it.
+        // The end of the process closes the connection, even for waiting requests.
         drop(umount.status());
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// Serves files as `sftp-server` does to each who connects, until the process ends.
+/// Serves files like `sftp-server` to each client, until the process ends.
 pub(crate) fn sftp() -> io::Result<SocketAddr> {
     let program = PathBuf::from("/usr/lib/openssh/sftp-server");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -141,7 +141,7 @@ pub(crate) fn sftp() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// rclone's server of WebDAV; gone when this is dropped.
+/// rclone's server of WebDAV; dropping this value ends it.
 pub(crate) struct Webdav {
     process: Child,
     pub(crate) address: SocketAddr,
@@ -152,7 +152,7 @@ impl Webdav {
     pub(crate) fn serve(directory: &Path) -> io::Result<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = Command::new("rclone");
-        // It is to see at once what is put beside it.
+        // The server must immediately see files that other programs add.
         command.args(["serve", "webdav", "--config", "/dev/null", "--quiet"]);
         command.args(["--dir-cache-time", "0s", "--addr"]);
         let process = command.arg(address.to_string()).arg(directory).spawn()?;

@@ -1,7 +1,7 @@
-# What programs do with files, and how long it takes them: a line of JSON.
+# File operations of programs, and their duration: a line of JSON.
 import hashlib, json, os, subprocess, sys, tempfile, time
 
-# Each in a folder of its own, as guests have the same numbers for their processes.
+# Each runs in its own folder, because guests use the same process ids.
 def small(folder, count):
     folder = tempfile.mkdtemp(prefix='small', dir=folder)
     start = time.perf_counter()
@@ -63,7 +63,7 @@ def git(folder, count):
     run(folder, 'git', 'status', '--porcelain')
     return time.perf_counter() - start
 
-# A build of so many small files that share a header.
+# A build of small files that share a header.
 def build(folder, count):
     folder = tempfile.mkdtemp(prefix='build', dir=folder)
     with open(folder + '/all.h', 'w') as file:
@@ -77,7 +77,7 @@ def build(folder, count):
     run(folder, 'ar', 'rc', 'all.a', *['%d.o' % number for number in range(count)])
     return time.perf_counter() - start
 
-# Writes pieces until there is a file `end`; says the sum of all that it was told is safe.
+# Writes pieces until a file `end` exists; prints the sum of all acknowledged data.
 def checked(path, end):
     sum, start = hashlib.sha256(), time.perf_counter()
     with open(path, 'wb', buffering=0) as file:

@@ -1,4 +1,4 @@
-//! Runs a program under valgrind's callgrind, and adds up what it wrote.
+//! Runs a program under valgrind's callgrind, and adds up its counts.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -6,32 +6,32 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Instructions of a run, of all its threads.
+/// The instructions of a run, of all its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Those that were compiled from Rust: the same on every machine, whatever its C library and
-    /// whatever its kernel maps into each process.
+    /// Instructions compiled from Rust: equal on every machine, independent of its C library and of
+    /// the code that the kernel maps into each process.
     pub(super) own: u64,
-    /// All.
+    /// All instructions.
     pub(super) all: u64,
 }
 
-/// One program, and where its counts go.
+/// A program, and the place of its counts.
 pub(super) struct Counting<'a> {
     pub(super) program: &'a Path,
     pub(super) out: PathBuf,
-    /// The function within which alone is counted, with all that it calls.
+    /// The only function to count, including its callees.
     pub(super) within: Option<&'static str>,
 }
 
 impl Counting<'_> {
-    /// The program, whose counts are written once it ends.
+    /// Returns the program, which writes its counts at its end.
     pub(super) fn command(&self) -> Command {
         let mut valgrind = Command::new("valgrind");
         valgrind.args(["--tool=callgrind", "--quiet"]);
         valgrind.arg(format!("--callgrind-out-file={}", self.out.display()));
         if let Some(function) = self.within {
-            // With this suffix where optimization across crates has made it known to others.
+            // With this suffix if optimization across crates has exported it.
             for name in [function, &format!("{function}.llvm.*")] {
                 valgrind.arg(format!("--toggle-collect={name}"));
             }
@@ -40,7 +40,7 @@ impl Counting<'_> {
         valgrind
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub(super) fn counts(&self) -> Result<Counts, Box<dyn Error>> {
         let bytes = fs::read(&self.out)?;
         let program = self.program.to_str().ok_or("the program's path is no text")?;
@@ -54,7 +54,7 @@ impl Counting<'_> {
     }
 }
 
-/// Adds up what valgrind wrote ("Callgrind Format Specification" in its manual).
+/// Adds up the output of valgrind ("Callgrind Format Specification" in its manual).
 fn added_up(text: &str, program: &str) -> Option<Counts> {
     let mut objects = BTreeMap::new();
     let (mut own, mut all) = (0, None);
@@ -64,10 +64,10 @@ fn added_up(text: &str, program: &str) -> Option<Counts> {
         if let Some(total) = line.strip_prefix("totals: ") {
             all = Some(total.trim().parse().ok()?);
         } else if line.starts_with("calls=") {
-            // What was called has lines of its own; the next is their sum.
+            // A callee has its own lines; the next line is their sum.
             lines.next();
         } else if let Some(name) = line.strip_prefix("ob=").or_else(|| line.strip_prefix("cob=")) {
-            // Written out where it stands first, a number from then on.
+            // A name occurs in full at first, and as a number from then on.
             let (number, name) = name.split_once(' ').unwrap_or((name, ""));
             let object = objects.entry(number).or_insert(name);
             if line.starts_with("ob=") {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_are_those_of_the_program_without_what_it_calls() {
+    fn own_counts_exclude_callees_of_other_programs() {
         let text = "version: 1\npositions: line\nevents: Ir\n\n\
             ob=(1) /bin/program\nfl=(1) main.rs\nfn=(1) main\n10 5\n+2 3\n\
             cob=(2) /lib/libc.so\ncfn=(2) memcpy\ncalls=4 0\n* 400\n* 1\n\n\

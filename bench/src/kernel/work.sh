@@ -1,5 +1,5 @@
-# Runs in a guest, whose kernel mounts two servers, and does the same work on both in turn. The
-# settings before it name the mounts ($ours, $other, each options and a source), $rounds and $mib.
+# Runs in a guest that mounts two servers, and does the same work on both in turn. Earlier settings
+# name the mounts ($ours, $other, each options and a source), $rounds and $mib.
 cd /
 mkdir -p /run/ours /run/other
 "$busybox" umount /mnt
@@ -37,7 +37,7 @@ compile() {
     make -s -j2 part{1..6}.o main
 }
 
-# Does one piece of work, and says how many microseconds it took.
+# Does one piece of work, and prints its duration in microseconds.
 timed() {
     local before=${EPOCHREALTIME/./} after
     "$2"

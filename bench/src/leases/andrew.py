@@ -1,13 +1,13 @@
-# A workload like the Modified Andrew Benchmark: five directories with 70 files, 200 KB, are made
-# anew from a source tree, looked at, searched, and a library of them is compiled and archived. The
-# programs that do it lie in the tree and are executed there, one for each file, as the benchmark's
-# scripts do; what the compiler keeps meanwhile lies on the local disk.
+# A workload like the Modified Andrew Benchmark: it copies five directories with 70 files, 200 KB,
+# from a source tree, stats and searches them, compiles and archives a library of them. Its programs
+# are in the tree and run there, one for each file, as in the benchmark's scripts; the compiler's
+# temporary files are on the local disk.
 import json, os, random, shutil, subprocess, sys, time
 
 DIRECTORIES, SOURCES, HEADERS = 5, 4, 10
 PROGRAMS = ['cp', 'ls', 'du', 'grep', 'wc', 'as', 'ar']
 
-# The tree and its programs; the same whoever makes it.
+# Creates the tree and its programs; all callers create the same tree.
 def make(folder):
     chance = random.Random(1)
     for number in range(DIRECTORIES):
@@ -36,7 +36,7 @@ def run(*words):
 def files(folder):
     return sorted(os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
 
-# Does some of the phases, which are in order, with programs of a folder; says how long each took.
+# Does some of the phases, in order, with programs of a folder; prints the duration of each.
 def work(folder, target, programs, wanted):
     binary = lambda name: programs + '/' + name
     def make_directories():

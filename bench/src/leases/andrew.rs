@@ -1,5 +1,5 @@
-//! The workload of `andrew.py`: how many calls it takes with leases and close-to-open, counted at
-//! the server up to when the mount is gone, and how long, beside the local disk.
+//! The workload of `andrew.py`: its number of calls with leases and close-to-open, counted at the
+//! server until the mount has ended, and its duration, compared with the local disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,11 +20,11 @@ use crate::servers::Server;
 
 /// The workload, and the generator of its tree.
 const ANDREW: &str = include_str!("andrew.py");
-/// Its phases, as it names them.
+/// Its phases, with their names in the script.
 pub(super) const PHASES: [&str; 5] = ["make-directories", "copy", "stat", "read", "compile"];
-/// Where it is in an export and on the disk.
+/// Its folder in an export and on the disk.
 pub(super) const TREE: &str = "andrew";
-/// How long a guest may take.
+/// The time limit of a guest.
 const GUEST_LIMIT: Duration = Duration::from_mins(8);
 
 /// Calls by procedure.
@@ -46,7 +46,7 @@ impl Run {
     }
 }
 
-/// All of it: calls, elapsed times, and the kernel's client.
+/// Measures all: calls, elapsed times, and the kernel's client.
 pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
     let (export, local) = (disk.join("andrew-export"), disk.join("andrew-local"));
     prepare(&export)?;
@@ -81,7 +81,7 @@ fn of(run: &Run) -> f64 {
     run.seconds("seconds")
 }
 
-/// What table 1 of the paper has: calls of each procedure, of the last run.
+/// Prints table 1 of the paper: calls of each procedure, of the last run.
 fn by_procedure(runs: &[(Run, Run)]) {
     let Some((leased, other)) = runs.last() else { return };
     let names: BTreeSet<&String> = leased.calls.keys().chain(other.calls.keys()).collect();
@@ -95,7 +95,7 @@ fn by_procedure(runs: &[(Run, Run)]) {
     }
 }
 
-/// What table 2 has: the seconds of each phase, of the median run.
+/// Prints table 2 of the paper: the seconds of each phase, of the median run.
 fn by_phase(runs: &[(Run, Run)]) {
     for phase in PHASES {
         let median = |seconds: Vec<f64>| {
@@ -116,7 +116,7 @@ fn python(what: &str) -> Command {
     python
 }
 
-/// Makes the tree in a folder.
+/// Creates the tree in a folder.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
     let tree = folder.join(TREE);
     fs::create_dir_all(&tree)?;
@@ -124,12 +124,12 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A run in a folder that has the tree; what it makes is in a target of that.
+/// Runs the workload in a folder with the tree; its output is in the target `target` there.
 fn timed(folder: &Path, target: &str) -> Result<Value> {
     timed_phases(folder, target, folder, &PHASES)
 }
 
-/// Some phases of it, with the programs of the tree in another folder.
+/// Runs some phases, with the programs of the tree in another folder.
 pub(super) fn timed_phases(
     folder: &Path,
     target: &str,
@@ -149,7 +149,7 @@ fn on_the_disk(folder: &Path) -> Result<f64> {
     Ok(told["seconds"].as_f64().unwrap_or(f64::NAN))
 }
 
-/// A run on a mount that has been used for a run before.
+/// Runs the workload on a mount that has served one run before.
 fn on_a_mount(server: &Server, export: &Path, caching: &str) -> Result<Run> {
     let mount = Mount::ours(server.nfs, caching)?;
     timed(mount.path(), "target")?;
@@ -167,7 +167,7 @@ fn since(before: &Calls, after: &Calls) -> Calls {
     after.iter().map(|(name, count)| (name.clone(), count - before(name))).collect()
 }
 
-/// The calls of the kernel's client, which does the same in a guest.
+/// Counts the calls of the kernel's client, with the same workload in a guest.
 fn kernel(server: &Server, export: &Path, runs: &[(Run, Run)]) -> Result<()> {
     let link = Arc::new(Link::new());
     let port = Some(server.nfs.port());

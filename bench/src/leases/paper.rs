@@ -1,6 +1,6 @@
-//! What "Not Quite NFS" (Macklem 1994) measured with the Modified Andrew Benchmark, with our
-//! workload of that kind and our mounts, each beside its number. Nothing is demanded: its seconds
-//! are those of machines of 10 to 27 MIPS.
+//! The measurements of "Not Quite NFS" (Macklem 1994) with the Modified Andrew Benchmark, repeated
+//! with a similar workload and our mounts, each next to the paper's number. There are no targets:
+//! the seconds of the paper are from machines of 10 to 27 MIPS.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::client::{CLOSE_TO_OPEN, Delay, Mount, RoundTrip, delayed_datagrams};
 use crate::figure::Figure;
 use crate::servers::Server;
 
-/// A way to cache, and what the paper calls it; ours differ by what leases are asked for on.
+/// A caching variant, and its name in the paper; our variants differ in the objects with leases.
 struct Variant {
     name: &'static str,
     options: &'static str,
@@ -100,21 +100,21 @@ const VARIANTS: [Variant; 6] = [
     },
 ];
 
-/// The sizes of figure 1.
+/// The buffer sizes of figure 1.
 const BUFFERS: [&str; 11] =
     ["64K", "102K", "256K", "512K", "768K", "1M", "2M", "4M", "6M", "8M", "10M"];
-/// The clients of figures 2 to 5.
+/// The numbers of clients in figures 2 to 5.
 const CLIENTS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 /// The round trips of table 4 and figure 6, in ms.
 const DELAYS: [u64; 6] = [5, 40, 80, 120, 160, 200];
-/// What carries calls: a line of table 4, with its seconds and their deviations.
+/// A transport for calls: a line of table 4, with its seconds and their deviations.
 struct Carrier {
     name: &'static str,
     options: &'static str,
     paper: [(f64, f64); 6],
 }
 
-/// What table 4 compares, with its seconds and their deviations.
+/// The transports of table 4, with their seconds and deviations.
 const CARRIERS: [Carrier; 4] = [
     Carrier {
         name: "close-to-open, UDP",
@@ -165,26 +165,26 @@ const CARRIERS: [Carrier; 4] = [
         ],
     },
 ];
-/// So much of a round trip for each run at once leaves the processors idle for most of the time.
+/// The round trip for each concurrent run that leaves the processors idle for most of the time.
 const SHARED_MS: u64 = 2;
-/// Lease terms, in seconds: the paper found 30 s best, and its mount takes up to 60.
+/// Lease terms, in seconds: the paper found 30 s best, and its mount permits up to 60.
 const TERMS: [u32; 7] = [1, 2, 5, 10, 20, 30, 60];
-/// The phase that figures 1 and 6 and table 4 are of.
+/// The phase of figures 1 and 6 and table 4.
 const COMPILE: usize = 4;
 
-/// Seconds of one run, by phase.
+/// The seconds of one run, by phase.
 type Phases = [f64; 5];
 
-/// A server, and the workload in its export.
+/// A server, with the workload in its export.
 struct Place<'a> {
     server: &'a Server,
     export: &'a Path,
 }
 
-/// Measures some of it.
+/// A function that measures a part.
 type Part = fn(&Options, &Place<'_>) -> Result<()>;
 
-/// All of it, as far as it is wanted.
+/// Measures all selected parts.
 pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
     let parts: [(&str, Part); 5] = [
         ("nqnfs.table-2", table_2),
@@ -207,7 +207,7 @@ pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
 }
 
 impl Place<'_> {
-    /// Some phases by each of these mounts, all at once, with programs that lie there or in another
+    /// Runs some phases on each of these mounts concurrently, with programs there or in another
     /// folder.
     fn phases(mounts: &[Mount], programs: Option<&Path>, phases: &[&str]) -> Result<Vec<Phases>> {
         let runs: Vec<_> = thread::scope(|scope| {
@@ -225,7 +225,7 @@ impl Place<'_> {
         Ok(runs.into_iter().collect::<std::result::Result<_, String>>()?)
     }
 
-    /// Ends mounts, and removes what their runs have left.
+    /// Ends mounts, and removes the files of their runs.
     fn end(&self, mounts: Vec<Mount>) -> Result<()> {
         let count = mounts.len();
         mounts.into_iter().try_for_each(Mount::end)?;
@@ -233,20 +233,20 @@ impl Place<'_> {
         Ok((0..count).try_for_each(|number| fs::remove_dir_all(tree.join(target(number))))?)
     }
 
-    /// A run by each of these mounts, all at once.
+    /// Runs the workload on each of these mounts concurrently.
     fn run(&self, mounts: Vec<Mount>) -> Result<Vec<Phases>> {
         let runs = Self::phases(&mounts, None, &PHASES)?;
         self.end(mounts)?;
         Ok(runs)
     }
 
-    /// A run by a new mount here.
+    /// Runs the workload on a new mount.
     fn run_here(&self, options: &str) -> Result<Phases> {
         Ok(self.run(vec![Mount::ours(self.server.nfs, options)?])?[0])
     }
 
-    /// How long each of several mounts takes that compile at once, each over a wire of its own that
-    /// is long only for that. The programs lie on the disk.
+    /// Returns the duration of concurrent compilations on several mounts, each over its own link
+    /// that is long only for the compilation. The programs are on the disk.
     fn compile_far(&self, carriers: &[&Carrier], length: Duration) -> Result<Vec<f64>> {
         let (mut mounts, mut wires) = (Vec::new(), Vec::new());
         for Carrier { options, .. } in carriers {
@@ -270,7 +270,7 @@ impl Place<'_> {
     }
 }
 
-/// Where a run puts what it makes.
+/// Returns the folder for the output of a run.
 fn target(number: usize) -> String {
     format!("target{number}")
 }
@@ -329,10 +329,10 @@ fn figures_2_to_5(_: &Options, place: &Place<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Figure 6 has the same numbers. The longer the wire, the more run at once: they wait for it, and
-/// leave the processors to each other.
+/// Figure 6 has the same numbers. The number of concurrent runs grows with the length of the link:
+/// they wait for it, and leave the processors to each other.
 fn table_4(options: &Options, place: &Place<'_>) -> Result<()> {
-    // As often as the paper: eight times, where nothing else is said.
+    // As often as in the paper: eight times by default.
     let all: Vec<&Carrier> = (0..=options.pairs).flat_map(|_| &CARRIERS).collect();
     for (at, delay) in DELAYS.into_iter().enumerate() {
         let mut runs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -354,7 +354,7 @@ fn table_4(options: &Options, place: &Place<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a term costs: calls, and seconds of a whole run.
+/// Measures the cost of a term: calls, and seconds of a whole run.
 fn terms(_: &Options, place: &Place<'_>) -> Result<()> {
     for term in TERMS {
         let before: u64 = place.server.calls()?.values().sum();

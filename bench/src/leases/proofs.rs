@@ -1,6 +1,5 @@
-//! What the proofs of leases count: worlds of the simulator, mutants that it finds, and the memory
-//! of a lease. They are built with faults and counters that no server has, so programs of their own
-//! measure them.
+//! The counts of the lease proofs: worlds of the simulator, detected mutants, and the memory of a
+//! lease. Separate programs measure them, built with faults and counters that no server has.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +7,7 @@ use super::Result;
 use crate::Options;
 use crate::figure::Figure;
 
-/// What is counted, the test that does it, and what its line begins with.
+/// A count, its test, and the beginning of its output line.
 struct Proof {
     figure: &'static str,
     words: &'static [&'static str],
@@ -20,7 +19,7 @@ struct Proof {
 enum Bound {
     AtLeast(f64),
     AtMost(f64),
-    /// As many as there are.
+    /// All existing mutants.
     All,
 }
 

@@ -1,4 +1,4 @@
-//! What one has changed, others see: how soon.
+//! The delay until a change on one mount is visible on another.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -14,16 +14,16 @@ use crate::client::{LEASE, Mount, far};
 use crate::figure::Figure;
 use crate::servers::Server;
 
-/// A round trip that is much longer than anything that a processor does meanwhile.
+/// A round trip that is much longer than the computation during it.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
-/// The most round trips, and milliseconds, that it may take.
+/// The largest permitted number of round trips, and milliseconds.
 const ROUND_TRIPS_MAX: f64 = 5.0;
 const MILLISECONDS_MAX: f64 = 100.0;
-/// What a mount has of a file that was not pushed: it would push what fills a WRITE.
+/// The size of unflushed data in a mount, below the size at which it sends a WRITE.
 const DIRTY_BYTES: usize = 512 << 10;
 
-/// Both mounts have a file cached; one changes it, then the other reads it. From when the write
-/// began until the read has ended.
+/// Both mounts cache a file; one changes it, then the other reads it. Measures the time from the
+/// start of the write to the end of the read.
 pub(super) fn visible(options: &Options, disk: &Path) -> Result<()> {
     let server = Server::ours(disk, "disk")?;
     let [one, other] = [far(&server, ROUND_TRIP, LEASE)?, far(&server, ROUND_TRIP, LEASE)?];
@@ -55,14 +55,14 @@ pub(super) fn visible(options: &Options, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether who wrote has closed the file by the time that others look.
+/// The state of the file at the writer during the read: open or closed.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Open,
     Closed,
 }
 
-/// A client of version 3 without leases reads what a mount has written and not pushed.
+/// A client of version 3 without leases reads unflushed data of a mount.
 pub(super) fn read_of_dirty(options: &Options, disk: &Path) -> Result<()> {
     let server = Server::ours(disk, "disk")?;
     let writer = Mount::ours(server.nfs, LEASE)?;
@@ -75,7 +75,7 @@ pub(super) fn read_of_dirty(options: &Options, disk: &Path) -> Result<()> {
     for number in 0..=options.pairs {
         let name = format!("dirty{number}");
         fs::write(writer.path().join(&name), vec![1; DIRTY_BYTES])?;
-        // Who opens it there has it brought back.
+        // An open at the server recalls the lease.
         if fs::metadata(disk.join(&name))?.len() > 0 {
             return Err("the mount has pushed what it was to keep".into());
         }

@@ -1,5 +1,6 @@
 //! Figures 4 and 5: 1 to 21 clients that read one file and write one each, over 12 iods and 7
-//! metaservers, by which all data goes, or which clients with leases leave aside.
+//! metaservers, with all data through the metaservers, or with direct data access by clients with
+//! leases.
 
 use super::{Result, output, script};
 use crate::Options;
@@ -10,24 +11,24 @@ const METASERVERS: u32 = 7;
 const IODS: u32 = 12;
 const CLIENTS: [u32; 8] = [1, 4, 7, 8, 12, 14, 15, 21];
 
-/// The figures, and what clients do for them.
+/// The figures, and the operation of their clients.
 const FIGURES: [(&str, &str); 2] = [("fig4", "read"), ("fig5", "write")];
 
-/// The share of what links allow that is to be reached, and beyond as many clients as there are iods
-/// where those are what is shared.
+/// The target share of the links' limit, and the target beyond as many clients as iods if the iods'
+/// links are shared.
 const SHARE: f64 = 0.95;
 const SHARE_BEYOND: f64 = 0.9;
 
-/// What metaservers may send at most, in parts of the data, where data does not go by them: sizes,
-/// layouts, and what is written before a file is worth a layout.
+/// The largest amount of data that metaservers may send, relative to the data, with direct access:
+/// sizes, layouts, and data that is written before a file has a layout.
 const RELAYED: f64 = 0.1;
 
-/// The least that a number of clients has of what one step fewer had, where there are no steps.
+/// The smallest ratio of the rate to the rate with one client less, if the path has no steps.
 const STEP: f64 = 0.95;
 
-/// How wide the links are, in Mbit/s.
+/// The link widths, in Mbit/s.
 struct Width {
-    /// What the names of its figures begin with.
+    /// The prefix of its figures.
     prefix: &'static str,
     mbit: u32,
     of_metaservers: u32,
@@ -36,11 +37,11 @@ struct Width {
 const WIDTHS: [Width; 3] = [
     Width { prefix: "", mbit: 100, of_metaservers: 100 },
     Width { prefix: "gigabit.", mbit: 100, of_metaservers: 1000 },
-    // What of the others the machine that is all hosts at once holds up, this shows.
+    // This width reveals limits that are due to the machine that simulates all hosts.
     Width { prefix: "slow.", mbit: 20, of_metaservers: 20 },
 ];
 
-/// How data goes.
+/// The path of data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Direct,
@@ -56,7 +57,7 @@ impl Way {
     }
 }
 
-/// Measures what is wanted, each way by each width at once.
+/// Measures the selected figures, with all paths for each width.
 pub(super) fn measure(options: &Options) -> Result<()> {
     for width in &WIDTHS {
         for way in [Way::Direct, Way::Relay] {
@@ -80,7 +81,8 @@ pub(super) fn measure(options: &Options) -> Result<()> {
 
 fn run(options: &Options, width: &Width, way: Way, wanted: &[(&str, &str)]) -> Result<String> {
     let mut command = script("links.sh")?;
-    // On slow links less is as long on its way. Of whole rows of stripes no iod has more than another.
+    // On slow links a smaller size takes as long. With whole rows of stripes, all iods have equal
+    // amounts.
     let mib = (options.mib * width.mbit / 100).max(1).next_multiple_of(IODS);
     command.arg(mib.to_string()).args(CLIENTS.map(|count| count.to_string()));
     let what: Vec<&str> = wanted.iter().map(|(_, what)| *what).collect();
@@ -93,17 +95,17 @@ fn run(options: &Options, width: &Width, way: Way, wanted: &[(&str, &str)]) -> R
     output(&mut command)
 }
 
-/// What `links.sh` measured with a number of clients.
+/// The result of `links.sh` for a number of clients.
 #[derive(Debug)]
 struct Point<'a> {
-    /// Reading or writing.
+    /// Read or write.
     what: &'a str,
     clients: u32,
     /// MB/s of all clients.
     rate: f64,
-    /// The share of the machine's processors that was idle.
+    /// The idle share of the machine's processors.
     idle: f64,
-    /// What metaservers have sent, in parts of the data.
+    /// The bytes that metaservers have sent, relative to the data.
     sent: f64,
 }
 
@@ -121,21 +123,21 @@ fn points(text: &str) -> Result<Vec<Point<'_>>> {
     super::lines(text).map(|words| Point::parse(&words)).collect()
 }
 
-/// What the links allow so many clients, in MB/s of all: the same data for each, and all is measured
-/// when the last has ended.
+/// Returns the limit of the links for a number of clients, in MB/s of all: each client has the same
+/// data, and the measurement ends with the last client.
 pub(crate) fn allowed(is_direct: bool, mbit: u32, of_metaservers: u32, clients: u32) -> f64 {
     let link = |mbit: u32| LINK_MB_S * f64::from(mbit) / 100.0;
     let by_iods = f64::from(clients.min(IODS)) * link(mbit);
     if is_direct {
         return by_iods;
     }
-    // Some metaserver has so many clients.
+    // One metaserver has this number of clients.
     let crowd = clients.div_ceil(METASERVERS);
     let each = link(mbit).min(link(of_metaservers) / f64::from(crowd));
     by_iods.min(f64::from(clients) * each)
 }
 
-/// The worst share of what links allow, in parts of what is asked for, and each point.
+/// Prints the worst share of the links' limit, relative to its target, and each point.
 fn print(name: &str, width: &Width, way: Way, points: &[&Point<'_>]) -> Result<()> {
     let first = points.first().ok_or_else(|| format!("nothing was measured of {name}"))?;
     let is_direct = way == Way::Direct;
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fullest_metaserver_or_the_iods_bound_what_clients_have() {
+    fn the_busiest_metaserver_or_the_iods_limit_the_rate() {
         let in_links = |is_direct: bool, of_metaservers: u32, clients: u32| {
             allowed(is_direct, 100, of_metaservers, clients) / LINK_MB_S
         };

@@ -1,4 +1,4 @@
-//! A disk that takes as long to sync as those of the paper.
+//! A simulated disk with the sync times of the paper's disks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,28 +12,28 @@ use std::time::Duration;
 use leasehold_store_dir::{Extent, Syncer};
 use rustix::io::Errno;
 
-/// How long a disk takes.
+/// The speed of a disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disk {
-    /// Bytes a second that it writes.
+    /// Bytes per second.
     bytes_per_second: u32,
-    /// What a sync costs beside its data: the writes of inode and block addresses.
+    /// The time of a sync in addition to its data: the writes of inode and block addresses.
     sync: Duration,
-    /// How many times as fast it is played.
+    /// The factor by which the simulation is faster.
     pub(crate) haste: u32,
 }
 
 impl Disk {
-    /// None at all.
+    /// A disk without delays.
     pub(crate) const NONE: Self =
         Self { bytes_per_second: u32::MAX, sync: Duration::ZERO, haste: 1 };
 
-    /// One disk that writes 2.3 MB/s. What it wrote 8 KiB at a time, each synced, came to 320 KB/s,
-    /// 25.6 ms for each, of which the data take 3.6.
+    /// One disk with 2.3 MB/s. Synced writes of 8 KiB reached 320 KB/s, 25.6 ms for each, of which
+    /// the data takes 3.6.
     pub(crate) const ONE: Self =
         Self { bytes_per_second: 2_300_000, sync: Duration::from_millis(22), haste: 10 };
 
-    /// Four of 4.8 MB/s side by side; a sync waits for one of them.
+    /// Four disks of 4.8 MB/s in parallel; a sync waits for one of them.
     pub(crate) const FOUR: Self =
         Self { bytes_per_second: 4 * 4_800_000, sync: Duration::from_millis(22), haste: 10 };
 
@@ -43,12 +43,12 @@ impl Disk {
     }
 }
 
-/// The disk below a folder. It knows what was written by how files grew, so it is for files that
-/// are written once.
+/// The disk of a folder. It derives the written data from the growth of files, so it supports only
+/// files that are written once.
 pub(crate) struct SlowDisk {
     disk: Disk,
     folder: PathBuf,
-    /// How much of each file it has, and the turn to use it.
+    /// The stored size of each file; the lock serializes the syncs.
     has: Mutex<HashMap<u64, u64>>,
 }
 
@@ -65,13 +65,13 @@ impl SlowDisk {
 }
 
 impl Syncer for SlowDisk {
-    /// The disks of the seed's servers did nothing before they were asked to sync.
+    /// The disks of the paper's servers were idle before a sync.
     fn begin(&self, _file: BorrowedFd<'_>, _end: u64) -> Result<(), Errno> {
         Ok(())
     }
 
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno> {
-        // One after another, as the arm moves.
+        // Syncs run one after another, because the disk has one arm.
         let mut has = self.has.lock().unwrap_or_else(PoisonError::into_inner);
         let sizes = match extent {
             Extent::Data | Extent::Object => {

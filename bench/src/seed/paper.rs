@@ -1,4 +1,4 @@
-//! The paper's figures and tables, ours beside theirs.
+//! The paper's figures and tables, with our values next to them.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use super::{Disk, V2, V2_GATHERED, V2_LOG, V3, V3_LOG, Way, basics, walks, writt
 use crate::Options;
 use crate::figure::Figure;
 
-/// Figure 2: 10 MB to one disk. What they had no number of in the text is not there.
+/// Figure 2: 10 MB to one disk. The table omits values without a number in the text.
 const ONE_DISK: [(Way, Option<f64>); 5] = [
     (V2, Some(320.0)),
     (V2_GATHERED, None),
@@ -18,11 +18,11 @@ const ONE_DISK: [(Way, Option<f64>); 5] = [
     (V3_LOG, None),
 ];
 
-/// Figure 3: 40 MB to four disks. Their network was the limit, ours is the disks.
+/// Figure 3: 40 MB to four disks. Their limit was the network, our limit is the disks.
 const FOUR_DISKS: [(Way, Option<f64>); 3] =
     [(V2_LOG, Some(5022.0)), (V3, Some(6105.0)), (V3_LOG, Some(6425.0))];
 
-/// Table 1: seconds of the basic tests, by version 2 and 3 without and then with Prestoserve.
+/// Table 1: seconds of the basic tests, with versions 2 and 3 without and then with Prestoserve.
 const TESTS: [[f64; 4]; 10] = [
     [8.39, 8.21, 0.87, 0.77],
     [3.71, 3.66, 1.60, 1.20],
@@ -41,11 +41,11 @@ const TEST_COLUMNS: [(&str, Version, Log); 4] = [
     ("v2, stable log", Version::Two, Log::InMemory),
     ("v3, stable log", Version::Three, Log::InMemory),
 ];
-/// All calls of those tests.
+/// All calls of these tests.
 const TEST_CALLS: [u32; 2] = [13_166, 11_032];
 
-/// Figure 4: calls of all three parts of the suite, of which the basic tests are one, by versions 2
-/// and 3.
+/// Figure 4: calls of all three parts of the suite, one of which is the basic tests, with versions
+/// 2 and 3.
 const SUITE_CALLS: [(&str, [u32; 2]); 18] = [
     ("GETATTR", [4058, 1282]),
     ("SETATTR", [1168, 1168]),
@@ -67,8 +67,8 @@ const SUITE_CALLS: [(&str, [u32; 2]); 18] = [
     ("COMMIT", [0, 65]),
 ];
 
-/// Table 2: calls of find(1) over 9,612 files in 155 directories, by version 2, by version 3 and by
-/// version 3 without READDIRPLUS.
+/// Table 2: calls of find(1) over 9,612 files in 155 directories, with version 2, with version 3
+/// and with version 3 without READDIRPLUS.
 const CALLS: [(&str, [Option<u32>; 3]); 7] = [
     ("GETATTR", [Some(155), Some(155), Some(155)]),
     ("LOOKUP", [Some(10_076), Some(155), Some(10_076)]),
@@ -83,7 +83,7 @@ const BYTES: [u32; 3] = [4_082_475, 2_313_493, 5_485_399];
 const SECONDS: [f64; 3] = [9.9, 6.3, 12.3];
 const COLUMNS: [&str; 3] = ["v2", "v3", "v3 without READDIRPLUS"];
 
-/// Measures what the paper did, and prints ours beside theirs.
+/// Repeats the measurements of the paper, and prints our values next to the paper's.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     if options.wants("figure 2") {
         figure("figure 2", Disk::ONE, 10_000_000, &ONE_DISK)?;
@@ -113,7 +113,7 @@ fn figure(
     Ok(())
 }
 
-/// The basic tests, and how many calls of each procedure they made.
+/// Runs the basic tests, and counts the calls of each procedure.
 fn table_1() -> Result<(), Box<dyn Error>> {
     for (at, (column, version, log)) in TEST_COLUMNS.iter().enumerate() {
         let tests = basics(*version, *log)?;
@@ -121,7 +121,7 @@ fn table_1() -> Result<(), Box<dyn Error>> {
             let name = format!("table 1: test {}, {column}", test.name);
             Figure::beside(name, test.time.as_secs_f64(), Some(theirs[at]), "s").print();
         }
-        // The log changes no call.
+        // The log does not change the number of calls.
         if *log == Log::InMemory {
             continue;
         }

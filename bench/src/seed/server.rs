@@ -1,4 +1,4 @@
-//! Our server in this process, over a disk of choice.
+//! Our server in this process, over a selectable disk.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,16 +17,16 @@ use tempfile::TempDir;
 
 use super::disk::{Disk, SlowDisk};
 
-/// What answers for stable storage before the disk does.
+/// The stable storage in front of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Log {
     /// Nothing.
     Without,
-    /// A stable log, on a device as fast as memory.
+    /// A write-ahead log, on a device as fast as memory.
     InMemory,
 }
 
-/// A server that runs until it is dropped.
+/// A running server; dropping this value ends it.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) root: [u8; HANDLE_V2_BYTES],
@@ -38,7 +38,7 @@ pub(crate) struct Served {
 const NAME: &str = "/";
 const DESCRIPTORS: usize = 1024;
 
-/// How often what the log answered for is put on the disk.
+/// The interval between transfers from the log to the disk.
 const LAG: Duration = Duration::from_millis(500);
 
 impl Served {
@@ -86,7 +86,7 @@ fn open_log(directory: &Arc<DirStore>, media: &Path) -> Result<Logged, Box<dyn E
     Ok(Logged::open(LogOptions {
         store: Arc::clone(directory) as Arc<dyn Store>,
         media: Box::new(FileMedia::open(&media.join("log"))?),
-        // Theirs had 1 MB, so that the disk is the limit of what is longer than that.
+        // The paper's log had 1 MB, so that the disk limits larger transfers.
         size: SIZE_MIN,
         volume: directory.volume(),
         standing: Standing::Unknown,
@@ -108,7 +108,7 @@ impl Drop for Served {
         }
         if let Some((logged, periodic)) = self.logged.take() {
             drop(periodic);
-            // Nobody needs it again.
+            // The log is not used again.
             let _ = logged.close();
         }
     }

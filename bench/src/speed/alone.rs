@@ -1,4 +1,4 @@
-//! The server under many, beside itself under few.
+//! The server under many connections, compared with itself under few.
 
 use std::error::Error;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::figure::{Figure, Target};
 use crate::instructions::count_calls;
 use crate::servers::Server;
 
-/// Connections that are all busy.
+/// The number of busy connections.
 const CROWD: u32 = 1000;
-/// The calls that are counted and never made.
+/// The number of calls that are counted but not made.
 const ACCOUNTED: u64 = 1_000_000;
 
 pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
@@ -49,7 +49,8 @@ pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn
     Ok(ours.setting.clear()?)
 }
 
-/// Counting a call with the clock of those that are timed, and all that a GETATTR costs the server.
+/// Measures the accounting of a call with the clock for timed calls, and the whole cost of a
+/// GETATTR.
 fn accounting(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
     let load = load(options, Operation::Getattr);
     pairs(options, || {
@@ -64,7 +65,8 @@ fn accounting(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dy
     })
 }
 
-/// Of an operation that costs the server much and the client little: they share the processors.
+/// Measures an operation with a high cost at the server and a low cost at the client, because they
+/// share the processors.
 fn two_connections(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
     let one = load(options, Operation::Readdirplus);
     let two = Load { connections: 2, ..one };
@@ -75,7 +77,7 @@ fn two_connections(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, B
 }
 
 fn fairness(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
-    // Some hundred calls of each.
+    // Several hundred calls of each.
     let time = Duration::from_secs_f64(options.seconds * 2.0);
     pairs(options, || {
         let counts = crowd(&ours.setting, Operation::Getattr, CROWD, time)?;
@@ -85,8 +87,8 @@ fn fairness(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dyn 
     })
 }
 
-/// The 99th percentile of GETATTR, one at a time, while another client writes as fast as it can,
-/// and while none does.
+/// Measures the 99th percentile of GETATTR, one at a time, during continuous writes by another
+/// client and without them.
 fn isolation(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
     let time = Duration::from_secs_f64(options.seconds);
     let percentile = || -> Result<f64, leasehold_load::Error> {

@@ -1,5 +1,5 @@
-//! What it costs to say truly how a directory was before a change (RFC 1813 section 2.6): the
-//! server beside itself where the kernel notifies it of nothing, and it says nothing of before.
+//! The cost of correct pre-operation attributes of directories (RFC 1813 section 2.6): the server
+//! compared with itself without kernel notifications, when it sends no such attributes.
 
 use std::error::Error;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::servers::Server;
 
 const NAME: &str = "before-and-after.cpu";
 
-/// How many queues of notifications a user may have.
+/// The number of notification queues of a user.
 const QUEUES_MAX: &str = "/proc/sys/fs/inotify/max_user_instances";
 
 pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
@@ -34,7 +34,7 @@ pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Starts a server that gets no queue.
+/// Starts a server without a notification queue.
 fn unnotified(start: impl FnOnce() -> io::Result<Server>) -> io::Result<Server> {
     let before = fs::read(QUEUES_MAX)?;
     fs::write(QUEUES_MAX, "0")?;

@@ -1,4 +1,4 @@
-//! The server beside programs that do nothing but the system calls of an operation.
+//! The server compared with programs that only make the system calls of an operation.
 
 use std::error::Error;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::figure::{Figure, Target};
 use crate::floor::{Floor, listed, made};
 use crate::servers::{Server, on_the_first, pin};
 
-/// Where the load generator has its files, below what is exported.
+/// The folder of the load generator's files in the export.
 const FOLDER: &str = "leasehold-load";
 
 pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,8 @@ pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn
         load: Load { operation: write, ..load },
         value: cpu,
     })?;
-    // Where client and server run is chance otherwise, and makes more than any server does.
+    // Otherwise the scheduler places client and server at random, which matters more than any
+    // server.
     on_the_first(|| {
         beside_floor(options, directory, ("latency.echo", 1.3), latency, |load| Beside {
             load: Load { operation: Operation::Getattr, in_flight: 1, ..load },
@@ -69,7 +70,7 @@ fn beside_floor(
     Ok(ours.setting.clear()?)
 }
 
-/// Entries with attributes a second, beside a local program.
+/// Measures entries with attributes per second, compared with a local program.
 fn listing(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
     let name = "readdirplus.local";
     if !options.wants(name) {
@@ -88,8 +89,8 @@ fn listing(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
     Ok(ours.setting.clear()?)
 }
 
-/// Files made and removed a second, on the disk before that is answered, beside a local program of
-/// as many threads as there are calls in flight.
+/// Measures files created and removed per second, synced before the reply, compared with a local
+/// program with as many threads as calls in flight.
 fn creating(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
     let name = "create-remove.disk.local";
     if !options.wants(name) {
