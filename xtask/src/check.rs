@@ -1,18 +1,18 @@
-//! What a check found, and the count of what passed and failed.
+//! The faults that a check found, and the counts of passed and failed checks.
 
 use std::iter::Sum;
 
 use crate::recap;
 
-/// One rule and where it is broken.
+/// A rule and its violations.
 pub(crate) struct Check {
-    /// The rule, as a sentence that is true when it is kept.
+    /// The rule, as a sentence that is true without violations.
     pub(crate) rule: &'static str,
-    /// Each place where it is broken.
+    /// The place of each violation.
     pub(crate) faults: Vec<String>,
 }
 
-/// How many tests and checks passed and failed.
+/// The counts of passed and failed tests and checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// One test or check.
+    /// Returns the count of one test or check.
     pub(crate) fn of(passed: bool) -> Self {
         Self { passed: u64::from(passed), failed: u64::from(!passed) }
     }

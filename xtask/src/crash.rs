@@ -1,4 +1,4 @@
-//! Power cuts, for as long as one likes.
+//! Power cuts, for any duration.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::program;
 use crate::repository::Repository;
 use crate::setup::{DISKS, GUEST, ensure};
 
-/// Longer than anyone watches machines go off and on.
+/// Longer than any run with power cuts.
 const LIMIT: Duration = Duration::from_hours(24);
 
 /// Runs the harness with its own options.

@@ -1,4 +1,4 @@
-//! The documents name only files and options that exist.
+//! The documents name only existing files and options.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::program;
 use crate::reference;
 use crate::repository::Repository;
 
-/// Checks the paths and the options of ours in every document.
+/// Checks the paths and the options of our programs in every document.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
     vec![
         Check { rule: "documents name only files that exist", faults: paths(repository) },
@@ -25,7 +25,7 @@ fn paths(repository: &Repository) -> Vec<String> {
             let code = in_code(line).map(|path| path.trim_end_matches('/').to_owned());
             let named = code.filter(|path| is_path(path, &files));
             let named = named.chain(link_targets(line).map(|target| beside(document, target)));
-            // A document is named by its path, or as one beside.
+            // A document is named by its path, or relative to another document.
             let is_here =
                 |path: &str| exists(path, &files) || exists(&beside(document, path), &files);
             let missing = named.filter(|path| !is_here(path));
@@ -52,7 +52,8 @@ fn options(repository: &Repository) -> Vec<String> {
     faults
 }
 
-/// The options of `leasehold` or of a command of it, and of the commands below, as `--help` tells.
+/// Returns the options of `leasehold` or of one of its commands, and of its subcommands, from the
+/// output of `--help`.
 fn known_options(
     repository: &Repository,
     command: &mut Vec<String>,
@@ -64,7 +65,7 @@ fn known_options(
     let mut known: BTreeSet<String> = options_in(&help).map(str::to_owned).collect();
     let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     for line in below.take_while(|line| line.starts_with("  ")) {
-        // What is indented further goes on with a description.
+        // A line with a deeper indent continues a description.
         let Some(name) = line[2..].split(' ').next().filter(|name| !name.is_empty()) else {
             continue;
         };
@@ -75,19 +76,19 @@ fn known_options(
     Ok(known)
 }
 
-/// The long options in a text.
+/// Returns the long options in a text.
 fn options_in(text: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| !(c.is_ascii_lowercase() || c == '-');
     text.split(part).filter(|word| word.starts_with("--") && !word.ends_with('-'))
 }
 
-/// What a line has in back quotes.
+/// Returns the parts of a line in back quotes.
 pub(crate) fn in_code(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Whether a piece of code is a path into this tree: its first part is a file or folder at the top
-/// that no ordinary word is.
+/// Returns true if a piece of code is a path into this tree: its first part is a file or folder at
+/// the top whose name is not an ordinary word.
 fn is_path(code: &str, files: &[String]) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let top = code.split('/').next().unwrap_or_default();
@@ -96,13 +97,13 @@ fn is_path(code: &str, files: &[String]) -> bool {
     code.chars().all(plain) && ((code.contains('/') && is_folder) || is_document)
 }
 
-/// The targets of a line's links that point into this tree.
+/// Returns the targets of a line's links that point into this tree.
 fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     targets.filter(|target| !target.is_empty() && !target.contains("://"))
 }
 
-/// A link's target, which is relative to its document, as a path from the top.
+/// Converts the target of a link, which is relative to its document, to a path from the top.
 fn beside(document: &str, target: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();

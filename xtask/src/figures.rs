@@ -1,5 +1,5 @@
-//! Figures: measured anew, printed as JSON lines, and kept in `docs/figures` with machine and
-//! commit when that is wanted.
+//! Figures: measured, printed as JSON lines, and on request stored in `docs/figures` with machine
+//! and commit.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,18 +15,18 @@ use crate::repository::Repository;
 use crate::setup::{CLIENTS, COUNTER, GUEST, PEERS, Tool, WEB, ensure};
 use crate::test::system;
 
-/// What is measured, and what becomes of it.
+/// The area to measure, and the use of the results.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The area that is measured.
+    /// The area to measure.
     area: Area,
     /// Write the figures to docs/figures.
     #[arg(long)]
     keep: bool,
-    /// Take the lines of such figures from a file, where parts were measured one by one.
+    /// Read the lines of the figures from a file, if parts were measured separately.
     #[arg(long, value_name = "FILE", requires = "keep", conflicts_with = "options")]
     from: Option<PathBuf>,
-    /// Only draw the pictures of docs/figures anew, from what the page beside them tells.
+    /// Only draw the pictures of docs/figures from the pages there.
     #[arg(long, conflicts_with_all = ["keep", "from", "options"])]
     draw: bool,
     /// Options of the measurement, such as --pairs 9.
@@ -34,12 +34,12 @@ pub(crate) struct Options {
     options: Vec<String>,
 }
 
-/// The areas that have figures.
+/// The areas with figures.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Area {
     /// The client's mount against sshfs, the kernel's client and the local disk.
     Client,
-    /// How many instructions of the server a call takes, as it is built for use.
+    /// The number of the server's instructions for each call, in an optimized build.
     Instructions,
     /// The server against nfs-ganesha, under the kernel's client.
     Kernel,
@@ -49,7 +49,7 @@ enum Area {
     Metaservers,
     /// The laboratory's core: solvers, simulator, WebAssembly.
     Model,
-    /// What the paper on version 3 measured, by our server over disks as slow as theirs.
+    /// The measurements of the paper on version 3, by our server over disks of the same speed.
     Seed,
     /// The server against nfs-ganesha.
     Speed,
@@ -58,12 +58,12 @@ enum Area {
 }
 
 impl Area {
-    /// How it is called.
+    /// Returns its name.
     fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 
-    /// The program that measures, the packages to build for it, and what must be installed.
+    /// Returns the program that measures, the packages to build for it, and the required tools.
     const fn program(self) -> (&'static str, &'static [&'static str], &'static [Tool]) {
         match self {
             Self::Client => ("leasehold-bench", &["leasehold", "leasehold-bench"], CLIENTS),
@@ -78,71 +78,75 @@ impl Area {
         }
     }
 
-    /// Whether pictures go with its page.
+    /// Returns true if its page has pictures.
     const fn has_pictures(self) -> bool {
         matches!(self, Self::Metaservers | Self::Stripes)
     }
 
-    /// How to read the figures.
+    /// Returns the explanation of the figures.
     const fn how(self) -> &'static str {
         match self {
             Self::Client => CLIENT,
             Self::Instructions => {
-                "As valgrind counts them from when the server receives calls to when it has sent the \
-                 replies, 16 calls in flight on one connection; the kernel's are not among them. \
-                 Accounting is in the others too. `cargo xtask test instructions` holds those of \
-                 the build for tests against `bench/instructions.json`."
+                "Instructions as counted by valgrind, from the receipt of calls by the server \
+                 until the replies are sent, with 16 calls in flight on one connection; they do \
+                 not include the kernel's instructions. The cost of accounting is part of the \
+                 other figures too. `cargo xtask test instructions` compares the counts of the \
+                 build for tests with `bench/instructions.json`."
             }
             Self::Kernel => {
-                "The Linux kernel's client in a guest, which mounts ours and the other with one \
-                 connection or two each and does the same work on them in turn: 64 MiB written \
-                 and synced, read back, 200 small files made, read and removed, a `git clone` of \
-                 138 headers, seven small programs compiled. Times are the worse end of the 90% \
-                 interval of the ratio of ours to the other, and mostly the guest's own; `.cpu` \
-                 is the server's processor time, all rounds together. Of the tier `memory` ours \
-                 promises for names what the other does; of `disk` they are on it first."
+                "The Linux kernel's client in a guest mounts both servers with one connection or \
+                 two each and does the same work on them in turn: it writes and syncs 64 MiB, \
+                 reads them back, creates, reads and removes 200 small files, runs a `git clone` \
+                 of 138 headers, and compiles seven small programs. Times are the worse end of the \
+                 90% interval of the ratio of ours to the other, and the guest itself takes most \
+                 of the time; `.cpu` is the server's processor time of all rounds together. In the \
+                 tier `memory` our server gives the same guarantee for names as the other; in the \
+                 tier `disk` it syncs names before it replies."
             }
             Self::Leases => LEASES,
             Self::Model => {
-                "Speeds are by processor time of one thread, the best of a few runs. A service is \
-                 one visit of a customer at one centre, done. The approximation is the slower of \
-                 Bard-Schweitzer and Linearizer."
+                "Speeds are processor times of one thread, the best of several runs. A service is \
+                 one completed visit of a customer at one centre. The approximation is the slower \
+                 of Bard-Schweitzer and Linearizer."
             }
             Self::Metaservers => METASERVERS,
             Self::Seed => {
-                "Our server in one process with the load, beside what \"NFS Version 3: Design and \
-                 Implementation\" (1994) has. A sync takes 22 ms and the time of its data: 2.3 MB/s \
-                 on one disk, 19.2 on four; the disks are played ten times as fast, and the rates \
-                 are on their clock. The stable log lies in memory. In find(1) one call is on its \
-                 way at a time, and pages have 8 KiB; theirs took a network and a disk. In table 1 a \
-                 client of ours makes the calls of the Connectathon suite's basic tests, and keeps \
-                 what replies bring; tests 3, 5b and 9 meet no disk. Figure 4 has our calls for \
-                 those tests beside theirs for the whole suite."
+                "Our server runs in one process with the load; its values are next to the values \
+                 of \"NFS Version 3: Design and Implementation\" (1994). A sync takes 22 ms and \
+                 the time of its data: 2.3 MB/s on one disk, 19.2 on four. The simulated disks run \
+                 ten times as fast, and the rates are by the clock of the disks. The write-ahead \
+                 log is in memory. In find(1) one call is in flight at a time, and directory pages \
+                 have 8 KiB; the paper's values include a network and a disk. In table 1 our \
+                 client makes the calls of the Connectathon suite's basic tests, and caches \
+                 replies; tests 3, 5b and 9 do not use the disk. Figure 4 shows our calls for \
+                 these tests next to the paper's calls for the whole suite."
             }
             Self::Stripes => {
-                "Stripes and a plain directory of the same disk in turn in one run, 16 calls in \
-                 flight on one connection; a figure is the worse end of the 90% interval of their \
-                 ratio. A metaserver has two iods on this machine, and there is one copy of each \
-                 stripe; `.cluster` is the processor time of all three. The file that is read is in \
-                 memory."
+                "Stripes and a plain directory of the same disk are measured in turn in one run, \
+                 with 16 calls in flight on one connection; a figure is the worse end of the 90% \
+                 interval of their ratio. A metaserver has two iods on this machine, with one copy \
+                 of each stripe; `.cluster` is the processor time of all three programs. The file \
+                 for reads is in memory."
             }
             Self::Speed => {
-                "Ours and the other server in turn in one run; a figure is the worse end of the \
-                 90% interval of their ratio. Medians hold for this run only. One connection, 16 \
-                 calls in flight, on ext4 with a journal in an image on a loop device, unless a \
-                 figure says otherwise. `latency` has one GETATTR in flight; `.echo` is beside a \
-                 TCP echo that makes its system call, each side on a processor of its own. \
-                 `scale` is of READDIRPLUS, which costs the server most and the client least, as \
-                 they share two processors. In `fairness` 1,000 connections make GETATTRs; that \
-                 memory stays flat meanwhile is for `cargo xtask soak` to say. Attributes from \
-                 before and after are in all figures, and in those of CREATE and REMOVE two system \
-                 calls for them alone (docs/design/0010); how loops and threads share the work is \
-                 in 0002, what a sync waits for in 0020."
+                "Our server and the other are measured in turn in one run; a figure is the worse \
+                 end of the 90% interval of their ratio. Medians apply to this run only. The load \
+                 has one connection with 16 calls in flight, on ext4 with a journal in an image on \
+                 a loop device, unless a figure states otherwise. `latency` has one GETATTR in \
+                 flight; `.echo` compares with a TCP echo that makes the same system call, each \
+                 side on a processor of its own. `scale` measures READDIRPLUS, the operation with \
+                 the highest cost at the server and the lowest at the client, because both share \
+                 two processors. In `fairness` 1,000 connections make GETATTRs; `cargo xtask soak` \
+                 checks that memory stays constant meanwhile. All figures include attributes \
+                 before and after the operation, which cost CREATE and REMOVE two additional \
+                 system calls (docs/design/0010). docs/design/0002 describes the division of work \
+                 between loops and threads, and 0020 the order of syncs."
             }
         }
     }
 
-    /// What is said behind them.
+    /// Returns the text after the figures.
     const fn notes(&self) -> &'static str {
         match self {
             Self::Stripes => STRIPES,
@@ -158,79 +162,86 @@ impl Area {
     }
 }
 
-/// What is said behind the figures of stripes.
+/// The text after the figures of stripes.
 const STRIPES: &str = "
-What a metaserver adds to a READ that it relays is to receive it: one more copy, from the iod's \
-     connection, in place of that from the memory of files, and calls and replies of its own. What \
-     two copies of each stripe cost is not measured.
+A READ through a metaserver costs more than a local READ by its receipt: one more copy, from the \
+     iod's connection instead of from the page cache, and additional calls and replies. The cost \
+     of two copies of each stripe is not measured.
 
-`read.links` and `write.links` are the worst points, in parts of what is asked for there; \
-     [links.md](links.md) has what the points mean, and the same of a paper. Its curves are lost: its \
-     points are made from its text, those of writing from what links allow alone.
+`read.links` and `write.links` are the worst points, relative to their targets; \
+     [links.md](links.md) explains the points, and has the values of a paper. The paper's curves \
+     are lost: its points are made from its text, the points for writing from the links' limit \
+     alone.
 
 ![Reading by entry points with narrow links](stripes-reads.svg)
 
 ![Writing by entry points with narrow links](stripes-writes.svg)
 
-`killed-iods.lost-bytes` is what `kernel::killed_iods_lose_nothing` counts: three iods, killed twelve \
-     times at random under the kernel's client, and every byte compared. So do \
-     `kernel::with_two_copies_dead_iods_cause_no_errors` and `kernel::iods_come_and_go_under_the_load`, \
-     with two copies, where iods stay away, are added, left and replaced.
+`killed-iods.lost-bytes` is the count of `kernel::killed_iods_lose_nothing`: three iods are killed \
+     twelve times at random under the kernel's client, and every byte is compared. \
+     `kernel::with_two_copies_dead_iods_cause_no_errors` and \
+     `kernel::iods_come_and_go_under_the_load` do the same with two copies, while iods are down \
+     for long, added, drained and replaced.
 ";
 
-/// How to read the figures of that area.
-const CLIENT: &str = "The mount and the other in turn in one run; a figure is the worse end of the \
-     90% interval of their ratio. A proxy makes the round trip: 1 ms, unless a figure says \
-     otherwise; none for streams. sshfs speaks without ssh's encryption to ssh's own \
-     server of files, rclone to its own of WebDAV. Those servers sync nothing, and rclone \
-     answers a close before it sends anything; so our server keeps data in memory beside \
-     them, and our mount has leases (`cache=lease`), unless a figure says otherwise. The \
-     kernel's client runs in a guest, an ordinary process with slow memory and \
-     processor, and ours is close-to-open beside it. Each is set beside its own local \
-     disk: by the time that is added to the disk's, or by the share of the disk's speed. \
-     500 small files are made, read and removed, one after the other, and once 10,000. \
-     `git status` is of 100 new files that were just added, a build is of 6 files with \
-     gcc; 1000 stands where no time was added that could be measured, as gcc takes far longer in \
-     that guest. The processor time is that of the mount's process. A small file, made, read and \
-     removed, takes these calls: with leases CREATE and REMOVE; close-to-open LOOKUP, CREATE, \
-     WRITE, ACCESS and REMOVE; the kernel's client CREATE, WRITE, GETATTR, ACCESS and REMOVE. It \
-     knows while it looks a name up that the file is to be made, which FUSE does not tell us. \
-     Under leases the kernel asks us for each name, so a storm of stat is slower than where it may \
-     keep names by itself; none of it goes to the server.";
+/// The explanation of the figures of clients.
+const CLIENT: &str = "The mount and the other client are measured in turn in one run; a figure is \
+     the worse end of the 90% interval of their ratio. A proxy adds the round trip: 1 ms, unless a \
+     figure states otherwise; none for streams. sshfs uses ssh's own file server without ssh's \
+     encryption, and rclone uses its own WebDAV server. These servers sync nothing, and rclone \
+     replies to a close before it sends data; so in these comparisons our server keeps data in \
+     memory and our mount has leases (`cache=lease`), unless a figure states otherwise. The \
+     kernel's client runs in a guest, an ordinary process with slow memory and processor, and is \
+     compared with our mount in close-to-open mode. Each is related to its own local disk: by the \
+     time that it adds to the disk's time, or by the share of the disk's speed. The test creates, \
+     reads and removes 500 small files, one after the other, and once 10,000. `git status` \
+     examines 100 new files that were just added, a build compiles 6 files with gcc; the value \
+     1000 means that the added time was too small to measure, because gcc takes far longer in that \
+     guest. The processor time is the time of the mount's process. A small file that is created, \
+     read and removed takes these calls: with leases CREATE and REMOVE; close-to-open LOOKUP, \
+     CREATE, WRITE, ACCESS and REMOVE; the kernel's client CREATE, WRITE, GETATTR, ACCESS and \
+     REMOVE. During its lookup of a name the kernel's client knows that the program will create \
+     the file, and FUSE does not pass this on. Under leases the kernel requests each name from our \
+     mount, so a storm of stat is slower than with the kernel's own cache of names; none of these \
+     requests goes to the server.";
 
-/// How to read the figures of metaservers.
-const METASERVERS: &str = "Each host is a network namespace with a link of 100 Mbit/s, and each server has one thread, all on \
-     this machine: where little of its processors was idle (`idle`) the machine is what was measured. \
-     Names have 2 to 16 metaservers and one iod. A hundred empty files are made at the last and looked \
-     for at another, one after the other; `miss.ms` is what one more metaserver costs where they are \
-     asked in sequence, as in figure 3 of Avila et al. (2004), who had 66 ms. `creates` is files a \
-     second at 1, 2 and 4, lazy and strict, with four clients at each that make files in directories of \
-     their own: on a machine with fewer cores than processes it says little of more machines, but \
-     `creates.cpu` does, the processor time for a file, of all metaservers and of each for those made \
-     there. `build` is a program of 25 files that as many clients make as there are metaservers, each \
-     by a mount of its own of another metaserver, and that the first links and runs; by each mount each \
-     object file is then held against a local build's (`build.unlike`). `lazy.staleness` is by how much \
-     a time that a client is shown is older than one that another client had been answered at another \
-     metaserver, at worst in 10 s. Figures 4 and 5 have 7 metaservers and 12 iods, under 1 to 21 \
-     clients that read one file (`fig4`) or write one each (`fig5`), 144 MiB, twelve \
-     rows of stripes, so that each iod has as much to do and what links allow can be reached exactly: \
-     through lazy metaservers (`relay`), and by clients with leases of strict ones, which go to the \
-     iods themselves (`direct`); such a client is a program on our library, without a mount. The first figure of each is the worst \
-     point in parts of what is asked for: 95% of what links allow, and 90% beyond 12 clients where the \
-     iods' links are shared. Clients come to metaservers in turn and all have the same to do, so that 8 \
-     wait for the two that share a metaserver's link: relayed, no more is allowed, while `steps` says \
-     that nobody waits so on the direct path, and `relayed` what went by metaservers all the same. \
-     `gigabit` has links of 1 Gbit/s at metaservers; `slow` has 20 Mbit/s everywhere and three \
-     rows, for which the machine has time. All connections of a host share one queue before its link, \
-     in pieces of one size (`bench/hosts.sh`). Earlier versions of this table may be of other machines: \
-     what changed between two is told by runs in turn on one, in the commits that changed it.";
+/// The explanation of the figures of metaservers.
+const METASERVERS: &str = "Each host is a network namespace with a link of 100 Mbit/s, and each \
+     server has one thread, all on this machine: a low idle share of its processors (`idle`) means \
+     that the machine limited the result. The tests of names have 2 to 16 metaservers and one iod. \
+     The last metaserver creates a hundred empty files, and a client at another one looks them up, \
+     one after the other; `miss.ms` is the cost of one more metaserver if they are queried in \
+     sequence, as in figure 3 of Avila et al. (2004), who had 66 ms. `creates` is the files per \
+     second at 1, 2 and 4 metaservers, lazy and strict, with four clients at each that create \
+     files in directories of their own. On a machine with fewer cores than processes it does not \
+     predict a larger machine, but `creates.cpu` does: the processor time for a file, of all \
+     metaservers and of each for the files created there. `build` is a program of 25 files that \
+     one client for each metaserver builds together with the others, each through its own mount of \
+     another metaserver; the first client links and runs it. Then each object file is compared \
+     through each mount with a local build (`build.unlike`). `lazy.staleness` is the largest \
+     staleness in 10 s: the difference between a time that a client receives and a later one that \
+     another metaserver has acknowledged to another client. Figures 4 and 5 have 7 metaservers and \
+     12 iods, under 1 to 21 clients that read one file (`fig4`) or write one each (`fig5`), 144 \
+     MiB, twelve rows of stripes, so that all iods have equal work and the limit of the links can \
+     be reached exactly: through lazy metaservers (`relay`), and with direct access to the iods by \
+     clients with leases of strict metaservers (`direct`); such a client is a program with our \
+     library, without a mount. The first figure of each is the worst point relative to its target: \
+     95% of the links' limit, and 90% beyond 12 clients if they share the iods' links. Clients are \
+     assigned to metaservers in turn and have equal work, so that with 8 clients all wait for the \
+     two that share a metaserver's link: through relays no higher rate is possible, while `steps` \
+     shows that the direct path has no such step, and `relayed` shows the data that went through \
+     metaservers nevertheless. `gigabit` has links of 1 Gbit/s at metaservers; `slow` has 20 \
+     Mbit/s at all hosts and three rows, which the machine can simulate. All connections of a host \
+     share one queue before its link, in pieces of one size (`bench/hosts.sh`). Earlier versions \
+     of this table may be from other machines: the commits that changed the programs compare two \
+     versions in turn on one machine.";
 
-/// What is said behind the figures of metaservers.
+/// The text after the figures of metaservers.
 const PICTURES: &str = "
-The paper's curves are lost: its points are made from its text, those of figure 5 from what links \
-     allow alone (its mean efficiency was about half of that). Its iods answered readers themselves, so \
-     that figure 4 is to be held against the direct path. Where metaservers have 1 Gbit/s, links allow \
-     what they allow directly either way.
+The paper's curves are lost: its points are made from its text, the points of figure 5 from the \
+     links' limit alone (its mean efficiency was about half of that). The paper's iods replied to \
+     readers directly, so figure 4 compares with the direct path. With 1 Gbit/s at metaservers, \
+     the links have the same limit through relays as with direct access.
 
 ![Cost of a miss](metaservers-misses.svg)
 
@@ -239,27 +250,26 @@ The paper's curves are lost: its points are made from its text, those of figure 
 ![Writing a file each](metaservers-writes.svg)
 ";
 
-/// How to read the figures of that area.
-const LEASES: &str = "Two in turn in one run; a figure is the worse end of the 90% interval of their \
-     ratio. The server keeps files on the disk; there is no delay in between unless a figure \
-     says so. `mab` is a workload like the Modified Andrew Benchmark, run once before on \
-     the same mount: five directories with 70 files, 200 KB, are made and copied, looked \
-     at, searched, and 20 of them compiled and archived; its programs lie on the mount, \
-     what the compiler keeps meanwhile in /tmp. Calls are counted at the server until \
-     the mount is gone, so those that bring back what was delayed are among them. The \
-     paper has 1718 with leases and 2894 without. `nqnfs` is all that it measured, our \
-     seconds beside its: of another workload on other machines, so only how they grow can \
-     be compared; each run has a mount of its own. In table 4 the wires are long for the \
-     compilation alone, of which the programs lie on the disk, and the longer they are the \
-     more runs wait for them at once. \
-     `visible` is from when a write begins at one mount until it is read at another that \
-     had the file cached. Worlds and mutants are of the simulator, the bytes of a lease of \
-     the server's accounting.";
+/// The explanation of the figures of leases.
+const LEASES: &str = "Two variants are measured in turn in one run; a figure is the worse end of \
+     the 90% interval of their ratio. The server stores files on the disk; the link has no delay \
+     unless a figure states one. `mab` is a workload like the Modified Andrew Benchmark, run once \
+     before on the same mount: it creates and copies five directories with 70 files, 200 KB, stats \
+     and searches them, and compiles and archives 20 of them; its programs are on the mount, and \
+     the compiler's temporary files are in /tmp. Calls are counted at the server until the mount \
+     has ended, so they include the flush of delayed data. The paper has 1718 calls with leases \
+     and 2894 without. `nqnfs` repeats all measurements of the paper, with our seconds next to the \
+     paper's: workload and machines differ, so only the growth is comparable; each run has a mount \
+     of its own. In table 4 the links are long for the compilation alone, whose programs are on \
+     the disk, and the number of concurrent runs grows with the length of the link. `visible` is \
+     the time from the start of a write on one mount to the end of a read on another that had the \
+     file cached. Worlds and mutants are counted by the simulator, the bytes of a lease by the \
+     server's accounting.";
 
 const LIMIT: Duration = Duration::from_hours(2);
 
-/// A short look at the server beside nfs-ganesha, while one works on it: too few pairs for a
-/// figure that one could quote.
+/// Compares the server with nfs-ganesha for a short time, for use during development: too few pairs
+/// for a quotable figure.
 pub(crate) fn bench(repository: &Repository, only: &str) -> Tally {
     let options = ["--pairs", "2", "--seconds", "0.3", "--only", only];
     let options = options.map(str::to_owned).to_vec();
@@ -281,7 +291,7 @@ pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
     Tally::of(done.is_ok())
 }
 
-/// The lines of an area's figures, measured now where no file has them.
+/// Returns the lines of an area's figures, from a file or from a new measurement.
 fn lines(repository: &Repository, options: &Options) -> Result<String, String> {
     match &options.from {
         Some(path) => {
@@ -291,7 +301,7 @@ fn lines(repository: &Repository, options: &Options) -> Result<String, String> {
     }
 }
 
-/// Builds what an area needs, and says which program measures and draws.
+/// Builds the programs of an area, and returns the program that measures and draws.
 fn build(repository: &Repository, area: Area) -> Result<String, String> {
     let (name, packages, _) = area.program();
     let mut words = vec!["cargo", "build", "--release", "--quiet"];
@@ -302,10 +312,10 @@ fn build(repository: &Repository, area: Area) -> Result<String, String> {
     Ok(repository.target().join("release").join(name).display().to_string())
 }
 
-/// The lines of an area's figures, measured now.
+/// Measures the figures of an area, and returns their lines.
 fn measure(repository: &Repository, options: &Options) -> Result<String, String> {
     let (_, _, tools) = options.area.program();
-    // Where WebAssembly is missing the measurement of the laboratory says so, and has all else.
+    // Without WebAssembly the measurement of the laboratory reports this, and all other figures.
     if !ensure(tools) && !matches!(options.area, Area::Model) {
         return Err("a tool is missing".to_owned());
     }
@@ -326,7 +336,7 @@ fn measure(repository: &Repository, options: &Options) -> Result<String, String>
     Ok(outcome.output)
 }
 
-/// Writes figures to where they are read, with their pictures.
+/// Writes figures to their page, with their pictures.
 fn keep(repository: &Repository, area: Area, lines: &str) -> Result<(), String> {
     let name = area.name();
     let folder = repository.root().join("docs/figures");
@@ -337,7 +347,7 @@ fn keep(repository: &Repository, area: Area, lines: &str) -> Result<(), String> 
     if area.has_pictures() { draw(repository, area) } else { Ok(()) }
 }
 
-/// Draws what the page of an area tells.
+/// Draws the pictures of an area's page.
 fn draw(repository: &Repository, area: Area) -> Result<(), String> {
     let name = area.name();
     if !area.has_pictures() {
@@ -348,7 +358,7 @@ fn draw(repository: &Repository, area: Area) -> Result<(), String> {
     Ok(())
 }
 
-/// The figure that a test counts: it passes where every byte is there.
+/// Returns the figure of a test's count: it passes if no byte is lost.
 fn killed_iods(repository: &Repository) -> Value {
     let tests = ["--test=kernel", "--", "--exact", "killed_iods_lose_nothing"];
     let Tally { passed, failed } = system(repository, 15, &[GUEST], &tests);
@@ -358,7 +368,7 @@ fn killed_iods(repository: &Repository) -> Value {
             "tier": "disk", "holds": holds })
 }
 
-/// The figures as a document.
+/// Returns the figures as a document.
 fn document(
     repository: &Repository,
     area: Area,
@@ -410,7 +420,7 @@ fn document(
     Ok(text)
 }
 
-/// A number with digits that tell something, whatever its size.
+/// Formats a number with significant digits, independent of its size.
 fn readable(number: f64) -> String {
     if number == 0.0 || (1e-3..1e6).contains(&number.abs()) {
         format!("{number:.3}")
@@ -419,7 +429,7 @@ fn readable(number: f64) -> String {
     }
 }
 
-/// What the machine is: its processor and how many of them.
+/// Returns the processor model of the machine, and the number of processors.
 pub(crate) fn processor() -> Result<String, String> {
     let text = fs::read_to_string("/proc/cpuinfo").map_err(|error| error.to_string())?;
     let named = |line: &&str| line.starts_with("model name");

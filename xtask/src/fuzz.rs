@@ -1,7 +1,8 @@
-//! Fuzzing with libFuzzer, which sees what code an input reaches.
+//! Fuzzing with libFuzzer, which tracks the code that an input reaches.
 //!
-//! The instrumentation is an option of the stable compiler, so no other tool chain is needed; a
-//! sanitizer would be, but only for unsafe code, of which there is none below the stores.
+//! The instrumentation is an option of the stable compiler, so no other tool chain is necessary. A
+//! sanitizer would need one, but would only help unsafe code, and the code below the stores has
+//! none.
 
 use std::fs;
 use std::time::Duration;
@@ -12,15 +13,16 @@ use crate::repository::Repository;
 use crate::setup::{FUZZER, ensure};
 use crate::test::BUILD_LIMIT;
 
-/// The targets, as `fuzz/Cargo.toml` names them.
+/// The targets, with their names in `fuzz/Cargo.toml`.
 const TARGETS: [&str; 4] = ["bytes", "calls", "portmap", "replica"];
 
-/// Counts which edges of the code are passed, and shows the fuzzer what numbers are compared with.
+/// Counts the executed edges of the code, and reports the operands of comparisons to the fuzzer.
 const FLAGS: &str = "RUSTFLAGS=-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Runs each target for a share of the time. What they find is kept in `fuzz/corpus` and read again.
+/// Runs each target for a share of the time. The fuzzer stores new inputs in `fuzz/corpus` and
+/// reads them in later runs.
 pub(crate) fn run(repository: &Repository, seconds: u64) -> Tally {
     let root = repository.root();
     let Some(host) = ensure(FUZZER).then(|| host(repository)).flatten() else {
@@ -32,7 +34,7 @@ pub(crate) fn run(repository: &Repository, seconds: u64) -> Tally {
     let package = ["--package=leasehold-fuzz", "--features=libfuzzer", "--profile=fuzz"];
     let bins = TARGETS.map(|name| ["--bin", name]);
     let options = [&package[..], bins.as_flattened()].concat();
-    // Named as a target, the host has the flags kept away from what runs while building.
+    // With an explicit target, cargo does not apply the flags to build scripts.
     let words = ["env", FLAGS, "cargo", "build", "--quiet", "--target-dir=target/fuzz", &target];
     let build = program::run(root, &[&words[..], &options].concat(), BUILD_LIMIT);
     if !starters.succeeded || !build.succeeded {
@@ -52,7 +54,7 @@ fn fuzz(repository: &Repository, host: &str, name: &str, seconds: u64) -> Tally 
     let folders = [&*format!("fuzz/corpus/{name}"), &found];
     let own = [&*binary, &total, &artifacts, "-print_final_stats=1"];
     let words = [&own[..], &options, &folders].concat();
-    // It reads all that is kept before it looks at the clock.
+    // The fuzzer reads the whole corpus before it checks the time.
     let outcome = program::run(repository.root(), &words, Duration::from_secs(seconds + 300));
     if !outcome.succeeded {
         println!("the input is in {found}; cargo test -p leasehold-fuzz runs it again");
@@ -60,7 +62,7 @@ fn fuzz(repository: &Repository, host: &str, name: &str, seconds: u64) -> Tally 
     Tally::of(outcome.succeeded)
 }
 
-/// What the compiler calls this machine.
+/// Returns the compiler's name of this machine.
 fn host(repository: &Repository) -> Option<String> {
     let version = program::output(repository.root(), &["rustc", "--version", "--verbose"]).ok()?;
     Some(version.lines().find_map(|line| line.strip_prefix("host: "))?.to_owned())

@@ -1,12 +1,12 @@
-//! Each crate uses only crates of the tiers below its own.
+//! Each crate uses only crates of lower layers.
 
 use std::path::Path;
 
 use crate::check::Check;
 use crate::repository::{Dependency, Package, Repository};
 
-/// A tier, or a crate of one that may use more: its folder under `crates/`, the tiers that it may
-/// use, and the outside crates, where those are few on purpose.
+/// A layer, or a crate with additional permissions: its folder under `crates/`, the layers that it
+/// may use, and the permitted outside crates, if the list is restricted.
 struct Tier {
     folder: &'static str,
     uses: &'static [&'static str],
@@ -28,14 +28,14 @@ const ALL: &[&str] = &[
     "leasehold",
 ];
 
-/// The tiers, each using lower ones only.
+/// The layers, each of which uses only lower ones.
 const TIERS: &[Tier] = &[
     Tier { folder: "base", uses: &[], outside: Some(&["bytes"]) },
     Tier { folder: "wire", uses: &["base"], outside: Some(&["bytes"]) },
     Tier { folder: "core", uses: &["base"], outside: Some(&["bytes"]) },
     Tier { folder: "session", uses: &["base", "wire", "core"], outside: None },
     Tier { folder: "fs", uses: &["base", "core"], outside: None },
-    // Metaservers keep names together by a program of their own.
+    // Metaservers keep names consistent by a program of their own.
     Tier { folder: "stores", uses: &["base", "wire", "core", "session", "fs"], outside: None },
     Tier { folder: "service", uses: &["base", "wire", "core", "session", "fs"], outside: None },
     Tier {
@@ -43,7 +43,7 @@ const TIERS: &[Tier] = &[
         uses: &["base", "wire", "core", "session", "fs", "stores", "service"],
         outside: None,
     },
-    // What a mount is made of builds on what speaks to the kernel.
+    // The parts of a mount depend on the kernel interface.
     Tier {
         folder: "shell/mount",
         uses: &["base", "wire", "core", "session", "service", "shell"],
@@ -54,9 +54,9 @@ const TIERS: &[Tier] = &[
         uses: &["base", "wire", "core", "session", "fs", "stores", "service", "shell"],
         outside: None,
     },
-    // The model file, the solvers and the simulator build on each other.
+    // The model file, the solvers and the simulator depend on each other.
     Tier { folder: "lab", uses: &["base", "lab"], outside: None },
-    // It serves the laboratory's page.
+    // This crate serves the laboratory's page.
     Tier { folder: "lab/cli", uses: &["base", "lab", "shell"], outside: None },
     // The load generator is a client.
     Tier {
@@ -68,12 +68,12 @@ const TIERS: &[Tier] = &[
     Tier { folder: "leasehold", uses: ALL, outside: None },
 ];
 
-/// Edges that only tests use: a front end is tested over a store, and so are `fs` and the stores
-/// that lie over others.
+/// Dependencies of tests only: the tests of a front end use a store, and so do the tests of `fs`
+/// and of the stores over other stores.
 const TEST_EDGES: &[(&str, &str)] =
     &[("service", "stores"), ("fs", "stores"), ("stores", "stores")];
 
-/// Checks every dependency that a manifest of the workspace declares.
+/// Checks every dependency in the manifests of the workspace.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
     let packages = repository.packages();
     let faults = packages.iter().flat_map(|package| faults_of(repository.root(), package));
@@ -83,7 +83,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
 fn faults_of(root: &Path, package: &Package) -> Vec<String> {
     let folder = package.manifest_path.parent().expect("a manifest lies in a folder");
     let Ok(inside) = folder.strip_prefix(root.join("crates")) else {
-        // Tooling and system tests may use every crate.
+        // Tools and system tests may use every crate.
         return Vec::new();
     };
     let rows = TIERS.iter().filter(|tier| inside.starts_with(tier.folder));
@@ -110,7 +110,7 @@ fn fault(root: &Path, package: &Package, tier: &Tier, edge: &Dependency) -> Opti
         .then(|| format!("{} uses {}: {} may not use {used}", package.name, edge.name, tier.folder))
 }
 
-/// The tier of a crate's folder; none outside `crates/`.
+/// Returns the layer of a crate's folder, or `None` outside `crates/`.
 fn tier_name<'a>(root: &Path, folder: &'a Path) -> Option<&'a str> {
     let inside = folder.strip_prefix(root.join("crates")).ok()?;
     inside.iter().next()?.to_str()

@@ -1,5 +1,5 @@
-//! The policy on crates from outside, which `deny.toml` states: licences by which each user may
-//! use, change and sell a crate, one version of each crate, and no source but the registry.
+//! The policy on outside crates in `deny.toml`: licences that permit each user to use, change and
+//! sell a crate, one version of each crate, and the registry as the only source.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::setup::{POLICY, ensure, tools_folder};
 /// check may have to download the crates.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// The checks that need nothing but the crates.
+/// The checks that need only the crates.
 const CHECKS: [&str; 3] = ["bans", "licenses", "sources"];
 
 /// Runs every check of the policy.
@@ -37,14 +37,15 @@ fn is_kept(repository: &Repository, check: &str) -> bool {
     let deny = tools_folder().join("bin/cargo-deny").display().to_string();
     let mut words = vec![&*deny, "--log-level", "warn", "check"];
     if check == "advisories" {
-        // The gate takes no newer database than the machine has: a test has one result a commit.
+        // The gate uses the database of the machine and downloads none, so that a test has one
+        // result for each commit.
         words.push("--disable-fetch");
     }
     words.push(check);
     program::run(repository.root(), &words, LIMIT).succeeded
 }
 
-/// The folder with databases of advisories, if the machine has one.
+/// Returns the folder with databases of advisories, if the machine has one.
 fn database() -> Option<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;

@@ -1,4 +1,5 @@
-//! Every chore of the project: `cargo xtask --help` lists them. One file holds one chore.
+//! The development tasks of the project: `cargo xtask --help` lists them. Each file contains one
+//! task.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod check;
@@ -30,80 +31,81 @@ use clap::Parser;
 
 use repository::Repository;
 
-/// Every chore of the project.
+/// The development tasks of the project.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Runs every step of the test, or those named, and counts what passed and failed.
+    /// Runs the named steps of the test, or all, and counts passed and failed tests.
     Test {
         /// The steps to run [default: all].
         steps: Vec<test::Step>,
     },
-    /// Does what the server does: every step of the test.
+    /// Runs the same checks as the CI server: every step of the test.
     Ci,
-    /// Takes a short look at the server's speed beside nfs-ganesha, as JSON lines.
+    /// Measures the server's speed for a short time next to nfs-ganesha, as JSON lines.
     Bench {
-        /// Only what begins so, such as read.
+        /// Run only measurements whose names begin with this text, such as read.
         #[arg(default_value = "")]
         only: String,
     },
-    /// Cuts the power of a server under load, and checks what is left: `--cuts N`, `--seed N`;
-    /// with `--iods` that of iods, too.
+    /// Cuts the power of a server under load, and checks the remaining data: `--cuts N`, `--seed
+    /// N`; with `--iods` also the power of iods.
     #[command(disable_help_flag = true)]
     Crash {
-        /// Options of the harness; `--help` tells them all.
+        /// Options of the harness; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Measures the figures of an area beside other servers.
+    /// Measures the figures of an area next to other servers.
     Figures(figures::Options),
-    /// Puts ours and other servers to the tester and writes docs/conform.md.
+    /// Runs the tester against our server and foreign servers, and writes docs/conform.md.
     ConformScores,
-    /// Feeds decoders and the whole server with inputs that reach ever more of their code.
+    /// Fuzzes decoders and the whole server, guided by code coverage.
     Fuzz {
-        /// How long, in seconds, all targets together.
+        /// The time for all targets together, in seconds.
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
     /// Makes the Debian package.
     Package(package::Options),
-    /// Writes docs/reference/commands.md as the program says it.
+    /// Writes docs/reference/commands.md from the program's definition of its options.
     Reference,
-    /// Builds the laboratory's page anew, into the files that are kept in the tree.
+    /// Builds the laboratory's page into the files in the tree.
     Page {
-        /// The laboratory behind it too, as WebAssembly.
+        /// Also build the laboratory for the page, as WebAssembly.
         #[arg(long)]
         lab: bool,
     },
-    /// Tries the mount with programs of others, for minutes: `--only NAME`, `-o OPTIONS`, and
-    /// `--keep` to write to docs/figures how each ended.
+    /// Runs foreign programs on the mount, for minutes: `--only NAME`, `-o OPTIONS`, and `--keep`
+    /// to write the results to docs/figures.
     #[command(disable_help_flag = true)]
     Posix {
-        /// Options of the program that runs them; `--help` tells them all.
+        /// Options of the program that runs them; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Installs what the tests need from outside.
+    /// Installs the tools that the tests need.
     Setup,
     /// Simulates worlds with faults, and checks every promise: `--seed N`, `--minutes M`.
     #[command(disable_help_flag = true)]
     Sim {
-        /// Options of the simulator; `--help` tells them all.
+        /// Options of the simulator; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Soaks the server under load, and checks that its memory and descriptors stay flat; or, with
-    /// `--stripes`, kills the iods of a metaserver, and checks that nothing is lost.
+    /// Runs the server under load for a long time, and checks that its memory and descriptors stay
+    /// constant; or, with `--stripes`, kills the iods of a metaserver, and checks that no data is
+    /// lost.
     Soak(soak::Options),
-    /// Has several mounts work on the same files, for minutes, while the server is killed:
-    /// `--minutes M`, `--seed N`.
+    /// Runs several mounts on the same files, for minutes, while the server is killed: `--minutes
+    /// M`, `--seed N`.
     #[command(disable_help_flag = true)]
     Sharing {
-        /// Options of the program that does so; `--help` tells them all.
+        /// Options of the program; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Checks that each crate uses only crates of the tiers below its own.
+    /// Checks that each crate uses only crates of lower layers.
     Layers,
     /// Checks the rules on files and functions that no other tool checks.
     Tidy,

@@ -1,5 +1,5 @@
-//! The Debian package: the program, its unit files, manual pages and completions, put together by
-//! `dpkg-deb`, which every Debian has.
+//! The Debian package: the program, its unit files, manual pages and completions, packed by
+//! `dpkg-deb`, which every Debian system has.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::program;
 use crate::repository::Repository;
 use crate::setup::{PACKAGERS, ensure};
 
-/// What goes into it from the tree: where from, and where to.
+/// Files from the tree: source and destination.
 const FILES: [(&str, &str); 8] = [
     ("package/leasehold.service", "usr/lib/systemd/system/leasehold.service"),
     ("package/leasehold-iod.service", "usr/lib/systemd/system/leasehold-iod.service"),
@@ -23,29 +23,29 @@ const FILES: [(&str, &str); 8] = [
     ("package/deb/copyright", "usr/share/doc/leasehold/copyright"),
 ];
 
-/// What the program writes of itself, as it calls it, and where that goes.
+/// Files that the program generates: the argument and the destination.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("leasehold.bash", "usr/share/bash-completion/completions/leasehold"),
     ("leasehold.fish", "usr/share/fish/vendor_completions.d/leasehold.fish"),
     ("_leasehold", "usr/share/zsh/vendor-completions/_leasehold"),
 ];
 
-/// What dpkg runs when the package comes and goes.
+/// The scripts that dpkg runs at installation and removal.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// What is kept of an administrator's changes when another version comes.
+/// The configuration file, which an upgrade does not overwrite.
 const CONFIGURATION: &str = "etc/leasehold/leasehold.toml";
 
-/// Where the package is put together.
+/// The folder in which the package is built.
 const FOLDER: &str = "target/package";
 
-/// How the package is to be made.
+/// The options of the package.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A program that is built already [default: one is built for release].
+    /// A built program [default: a release build].
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Where the package goes.
+    /// The output file.
     #[arg(long, value_name = "FILE", default_value = "target/package/leasehold.deb")]
     out: PathBuf,
 }
@@ -63,7 +63,7 @@ pub(crate) fn build(repository: &Repository, options: &Options) -> Tally {
 struct Package<'r> {
     repository: &'r Repository,
     program: PathBuf,
-    /// What will be the root of a machine.
+    /// The folder that becomes the root of a machine.
     root: PathBuf,
 }
 
@@ -88,7 +88,7 @@ impl<'r> Package<'r> {
         let tree = self.repository.root();
         let program = self.put(&self.program, "usr/bin/leasehold", "755")?;
         self.run(&["strip", "--strip-unneeded", &program])?;
-        // The same program is what mount(8) calls for a file system of its type.
+        // The same program under the name that mount(8) runs for its file system type.
         self.run(&["install", "-d", &self.at("usr/sbin")])?;
         self.run(&["ln", "-s", "../bin/leasehold", &self.at("usr/sbin/mount.leasehold")])?;
         for (from, to) in FILES {
@@ -114,7 +114,7 @@ impl<'r> Package<'r> {
         self.put(&configuration, CONFIGURATION, "644").map(drop)
     }
 
-    /// Describes what was put together, and closes it.
+    /// Writes the control files, and packs the package.
     fn close(&self, out: &Path) -> Result<(), String> {
         let tree = self.repository.root();
         for script in SCRIPTS {
@@ -129,7 +129,7 @@ impl<'r> Package<'r> {
         let sums = "cd \"$1\" && find etc usr -type f | LC_ALL=C sort | xargs md5sum";
         write("md5sums", self.run(&["sh", "-c", sums, "sh", &self.at("")])?)?;
         write("control", self.control()?)?;
-        // The same source makes the same package, byte by byte.
+        // The same source gives the same package, byte for byte.
         let time = self.run(&["git", "-c", "safe.directory=*", "log", "-1", "--format=%ct"])?;
         let time = format!("SOURCE_DATE_EPOCH={}", time.trim());
         let out = tree.join(out).display().to_string();
@@ -154,7 +154,7 @@ impl<'r> Package<'r> {
             .replace("@LIBC@", &self.newest_libc()?))
     }
 
-    /// The version of the C library that the program needs at least.
+    /// Returns the minimum version of the C library for the program.
     fn newest_libc(&self) -> Result<String, String> {
         let symbols = self.run(&["objdump", "-T", &self.at("usr/bin/leasehold")])?;
         let versions = symbols.split("(GLIBC_").skip(1).filter_map(|rest| rest.split(')').next());
@@ -165,7 +165,7 @@ impl<'r> Package<'r> {
         Ok(newest.iter().map(ToString::to_string).collect::<Vec<_>>().join("."))
     }
 
-    /// Puts a file into the package; says where it is there.
+    /// Copies a file into the package; returns its path there.
     fn put(&self, from: &Path, to: &str, mode: &str) -> Result<String, String> {
         let to = self.at(to);
         self.run(&["install", "-D", "-m", mode, &from.display().to_string(), &to])?;

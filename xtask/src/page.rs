@@ -1,4 +1,4 @@
-//! The pages: built into the files that are kept, and tested in a browser.
+//! The pages: built into files in the tree, and tested in a browser.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::test::{BUILD_LIMIT, tool};
 const FOLDER: &str = "page";
 const ASSETS: &str = "crates/lab/page/assets";
 
-/// What is built, and where it is kept.
+/// The built files, and their places in the tree.
 const BUILT: [(&str, &str); 2] = [
     ("dist/index.html", "crates/lab/page/assets/page.html"),
     ("dist/live.html", "crates/operate/view/assets/live.html"),
@@ -21,11 +21,11 @@ const LAB: &str = "target/wasm32-unknown-unknown/page/leasehold_lab_web.wasm";
 
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// What npm brings is written down in its lock file; nothing of it runs while it is installed.
+/// The lock file fixes the packages of npm; the installation runs no script of theirs.
 const INSTALL: &[&str] =
     &["npm", "ci", "--ignore-scripts", "--prefer-offline", "--fetch-retries=5", "--loglevel=error"];
 
-/// Runs the page's tests within a quarter of an hour, beside what they need.
+/// Installs the prerequisites of the page's tests, and runs the tests within a quarter of an hour.
 pub(crate) fn test(repository: &Repository) -> Tally {
     let build = ["cargo", "build", "--quiet", "--package", "leasehold"];
     let folder = repository.root().join(FOLDER);
@@ -40,7 +40,7 @@ pub(crate) fn test(repository: &Repository) -> Tally {
     [Tally::of(types), tool(repository, 15, &[], &prefix)].into_iter().sum()
 }
 
-/// Builds what is kept: the page, and the laboratory behind it where that is wanted.
+/// Builds the page, and on request the laboratory for it.
 pub(crate) fn build(repository: &Repository, lab: bool) -> Tally {
     Tally::of((!lab || build_lab(repository)) && build_page(repository))
 }
@@ -60,12 +60,12 @@ fn build_page(repository: &Repository) -> bool {
         })
 }
 
-/// The compiler's version shows in what it builds, so the test compares answers, not bytes.
+/// The version of the compiler changes the output, so the test compares replies, not bytes.
 fn build_lab(repository: &Repository) -> bool {
     let words = ["cargo", "build", "--quiet", "--profile", "page", "--package"];
     let target = ["leasehold-lab-web", "--target", "wasm32-unknown-unknown"];
     let words = [&words[..], &target].concat();
-    // Where the compiler is another one, it brings its own targets.
+    // A compiler other than the default has its own targets.
     let ready = std::env::var_os("RUSTC").is_some() || ensure(PAGE_LAB);
     let pack = format!("gzip -9 -n -c {LAB} > {ASSETS}/lab.wasm.gz");
     ready

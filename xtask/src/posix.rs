@@ -1,5 +1,4 @@
-//! What programs of others expect of a file system, and what several mounts see of one, for as long
-//! as anybody likes.
+//! Foreign programs that test a file system, and several mounts that share files, for any duration.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,16 +15,16 @@ use crate::setup::{GUEST, MORE_POSIX, MOUNTS, POSIX, ensure};
 /// Longer than all of them take.
 const LIMIT: Duration = Duration::from_hours(3);
 
-/// What keeps the results.
+/// The option that stores the results.
 const KEEP: &str = "--keep";
 
-/// How to read them.
+/// The explanation of the results.
 const HOW: &str = "\
-Each program runs in a folder of the local disk, then in one of a mount as it is by default, of a \
-server that keeps data in memory. Where the disk does not have what a program wants, a mount need \
-not have it either; where the mount alone has not, the last column says why.";
+Each program runs in a folder of the local disk, then in a folder of a mount with default options, \
+whose server keeps data in memory. If the disk lacks a feature that a program needs, the mount \
+need not have it either; if only the mount lacks it, the last column states the reason.";
 
-/// Runs them with options of their own; `--keep` writes to docs/figures how each ended.
+/// Runs the programs with options of their own; `--keep` writes the results to docs/figures.
 pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     if ![MOUNTS, POSIX, MORE_POSIX].into_iter().all(ensure) {
         return Tally::of(false);
@@ -45,7 +44,7 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     Tally::of(outcome.succeeded)
 }
 
-/// How each program ended, as a document.
+/// Returns the results as a document.
 fn document(repository: &Repository, lines: &str) -> Result<String, String> {
     let output = |words: &[&str]| program::output(repository.root(), words);
     let (commit, kernel) =
@@ -60,7 +59,7 @@ fn document(repository: &Repository, lines: &str) -> Result<String, String> {
     let on_disk = trials.iter().filter(|trial| is(trial, "local")).count();
     let on_both = trials.iter().filter(|trial| is(trial, "local") && is(trial, "mount")).count();
     let mut text = format!(
-        "# Programs that try a file system\n\n\
+        "# Programs that test a file system\n\n\
          Run by `cargo xtask posix` on {} at commit {}, {}, {}. {HOW}\n\n\
          Of {} the local disk passes {on_disk}; of these the mount passes {on_both}.\n\n\
          | program | what of it | local disk | mount | seconds on the mount | why not |\n\
@@ -89,7 +88,7 @@ fn document(repository: &Repository, lines: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Has several mounts work on the same files, with options of their own.
+/// Runs several mounts on the same files, with options of their own.
 pub(crate) fn share(repository: &Repository, options: &[String]) -> Tally {
     if ![GUEST, MOUNTS, POSIX].into_iter().all(ensure) {
         return Tally::of(false);

@@ -1,4 +1,4 @@
-//! Running other programs within a time box.
+//! Runs other programs within a time limit.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crate::recap;
 
-/// What a program did.
+/// The result of a program.
 pub(crate) struct Outcome {
-    /// Whether it ended by itself and with status 0.
+    /// True if it ended by itself and with status 0.
     pub(crate) succeeded: bool,
-    /// What it wrote to its standard output, which was shown as it came.
+    /// Its standard output, which was also shown immediately.
     pub(crate) output: String,
 }
 
-/// A program that is run in a folder, and ended with all that it started when its time is over.
+/// Runs a program in a folder, and kills it with all its children after the time limit.
 pub(crate) fn run(folder: &Path, words: &[&str], limit: Duration) -> Outcome {
     println!("$ {}", words.join(" "));
     let mut command = Command::new("timeout");
@@ -49,18 +49,7 @@ pub(crate) fn run(folder: &Path, words: &[&str], limit: Duration) -> Outcome {
     Outcome { succeeded: status.success(), output }
 }
 
-/// The processor time of all programs that this one has run and that have ended, in seconds; zero
-/// where the system does not report it.
-pub(crate) fn processor_s() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain spaces. The times of ended children are fields 16 and 17
-    // of proc(5), in hundredths of a second.
-    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-    let ticks: u32 = fields.skip(13).take(2).filter_map(|field| field.parse::<u32>().ok()).sum();
-    f64::from(ticks) / 100.0
-}
-
-/// What a quick program writes to its standard output, or why it failed.
+/// Returns the standard output of a short program, or the reason of its failure.
 pub(crate) fn output(folder: &Path, words: &[&str]) -> Result<String, String> {
     let (name, arguments) = words.split_first().expect("a program has a name");
     let done = Command::new(name)

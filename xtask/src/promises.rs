@@ -1,4 +1,4 @@
-//! SEMANTICS.md and SECURITY.md name only tests that exist.
+//! SEMANTICS.md and SECURITY.md name only existing tests.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use crate::check::Check;
 use crate::documents::in_code;
 use crate::repository::{Package, Repository};
 
-/// The documents of the promises, and of the attacks that the promises hold under.
+/// The documents with promises, and with attacks against them.
 const DOCUMENTS: [&str; 2] = ["SEMANTICS.md", "SECURITY.md"];
 
-/// Checks every `crate: module::test` that stands behind a promise or an attack.
+/// Checks every `crate: module::test` after a promise or an attack.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
     let (files, packages) = (repository.files(), repository.packages());
     let faults = |document: &&str| faults(repository, &files, &packages, document);
@@ -38,7 +38,7 @@ fn faults(
     faults
 }
 
-/// The folder of one of our crates, which go without our own name in front.
+/// Returns the folder of one of our crates, whose names omit the project's name.
 fn folder(repository: &Repository, packages: &[Package], name: &str) -> Option<String> {
     let is_it = |package: &&Package| {
         package.name.strip_prefix("leasehold-").unwrap_or(&package.name) == name
@@ -47,8 +47,8 @@ fn folder(repository: &Repository, packages: &[Package], name: &str) -> Option<S
     Some(format!("{}/", folder.strip_prefix(repository.root()).ok()?.to_str()?))
 }
 
-/// Whether a folder has a test: a function, a file, or a name in a table, called as the last part
-/// of the test's path.
+/// Returns true if a folder has a test: a function, a file, or a name in a table with the last part
+/// of the test's path as its name.
 fn is_there(repository: &Repository, files: &[String], folder: &str, test: &str) -> bool {
     let name = test.rsplit("::").next().unwrap_or_default();
     let (function, entry) = (format!("fn {name}("), format!("\"{name}\""));

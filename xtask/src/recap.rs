@@ -1,29 +1,29 @@
-//! The failures of a run, which the test prints again before its counts: the end of a long output is
-//! often the only part that a reader gets.
+//! The failures of a run, which the test prints again before its counts: the end of a long output
+//! is often the only part that a reader receives.
 
 use std::sync::Mutex;
 
-/// Lines kept of one failed program.
+/// The number of stored lines for each failed program.
 const LINES: usize = 120;
 
 static FAILURES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Keeps one failure: the program or rule, and the lines that explain it.
+/// Stores a failure: the program or rule, and the lines that explain it.
 pub(crate) fn keep(title: &str, lines: &[&str]) {
     let mut text = format!("{title}\n");
     lines.iter().for_each(|line| text.extend(["    ", line, "\n"]));
     FAILURES.lock().expect("no thread panics while it holds this lock").push(text);
 }
 
-/// Prints all failures that were kept.
+/// Prints all stored failures.
 pub(crate) fn print() {
     for text in FAILURES.lock().expect("no thread panics while it holds this lock").iter() {
         println!("\nFAILED {text}");
     }
 }
 
-/// The lines of a program's output that explain its failure: the sections in which a test runner
-/// lists failed tests, or the last lines of another program.
+/// Returns the lines of a program's output that explain its failure: the sections in which a test
+/// runner lists failed tests, or the last lines of another program.
 pub(crate) fn explanation(output: &str) -> Vec<&str> {
     let mut failures = Vec::new();
     let mut inside = false;

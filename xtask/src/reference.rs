@@ -1,4 +1,4 @@
-//! The reference of commands, as the program writes it from the definition of its options.
+//! The reference of commands, which the program generates from the definition of its options.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::repository::Repository;
 
 const KEPT: &str = "docs/reference/commands.md";
 
-/// Where the program writes it, beside manual pages and completions.
+/// The output folder of the program for the reference, manual pages and completions.
 const FOLDER: &str = "target/documents";
 
 /// Writes the reference into the tree.
@@ -22,7 +22,7 @@ pub(crate) fn write(repository: &Repository) -> Tally {
     Tally::of(written.is_ok())
 }
 
-/// Whether what is kept in the tree is what the program writes.
+/// Checks that the reference in the tree equals the program's output.
 pub(crate) fn check(repository: &Repository) -> Check {
     let faults = match fresh(repository) {
         Err(error) => vec![error],

@@ -1,4 +1,4 @@
-//! The project's files and crates, as git and cargo know them.
+//! The project's files and crates, as listed by git and cargo.
 
 use std::env;
 use std::fs;
@@ -14,8 +14,8 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// The tree that cargo runs this program for, or the tree that it was built from: several trees
-    /// may share one folder of cargo's output.
+    /// Returns the tree for which cargo runs this program, or the tree from which it was built:
+    /// several trees may share one output folder of cargo.
     pub(crate) fn here() -> Self {
         let manifest = env::var("CARGO_MANIFEST_DIR");
         let manifest = manifest.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
@@ -27,9 +27,9 @@ impl Repository {
         &self.root
     }
 
-    /// The paths of all files that are tracked or about to be, in order.
+    /// Returns the paths of all tracked or new files, in order.
     pub(crate) fn files(&self) -> Vec<String> {
-        // Whoever owns the tree, its list of files is safe to read.
+        // The list of files is safe to read, independent of the owner of the tree.
         let git = ["git", "-c", "safe.directory=*", "ls-files"];
         let words = [&git[..], &["--cached", "--others", "--exclude-standard"]].concat();
         let listing = program::output(&self.root, &words).expect("the tree is a git work tree");
@@ -43,12 +43,12 @@ impl Repository {
         self.root.join(path).exists()
     }
 
-    /// A file's text; nothing if it is not text.
+    /// Returns a file's text, or `None` if it is not text.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
     }
 
-    /// Writes a file; false, with a message, if that fails.
+    /// Writes a file; prints a message and returns false on failure.
     pub(crate) fn write(&self, path: &str, text: &str) -> bool {
         let written = fs::write(self.root.join(path), text);
         if let Err(error) = &written {
@@ -57,12 +57,12 @@ impl Repository {
         written.is_ok()
     }
 
-    /// The folder for the output of cargo, which a variable or a setting of cargo may move.
+    /// Returns cargo's output folder, which a variable or a setting of cargo may change.
     pub(crate) fn target(&self) -> PathBuf {
         self.metadata().target_directory
     }
 
-    /// The crates of the workspace.
+    /// Returns the crates of the workspace.
     pub(crate) fn packages(&self) -> Vec<Package> {
         self.metadata().packages
     }
@@ -80,7 +80,7 @@ struct Metadata {
     target_directory: PathBuf,
 }
 
-/// A crate, as `cargo metadata` describes it.
+/// A crate in the output of `cargo metadata`.
 #[derive(Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -88,11 +88,11 @@ pub(crate) struct Package {
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// A dependency, as a manifest declares it.
+/// A dependency in a manifest.
 #[derive(Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// `dev`, `build` or nothing.
+    /// `dev`, `build` or `None`.
     pub(crate) kind: Option<String>,
     /// The folder of a crate of this workspace.
     pub(crate) path: Option<PathBuf>,

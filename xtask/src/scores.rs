@@ -1,4 +1,4 @@
-//! Scores: what servers that others made, and ours, come to under `leasehold conform`.
+//! Scores: the results of foreign servers, and of ours, under `leasehold conform`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,13 +14,13 @@ use crate::program;
 use crate::repository::Repository;
 use crate::setup::{self, GUEST, MORE_SERVERS, SERVERS, ensure};
 
-/// A server, as the script that starts it knows it.
+/// A server, with its name in the start script.
 struct Peer {
     name: &'static str,
     title: &'static str,
-    /// What says its version, as the last word of the first line.
+    /// The command that prints its version, as the last word of the first line.
     version: &'static [&'static str],
-    /// Whether it is a kernel's, and runs in a guest that has that kernel.
+    /// True for a kernel's server, which runs in a guest with that kernel.
     guest: bool,
 }
 
@@ -33,7 +33,7 @@ const PEERS: &[Peer] = &[
     peer("ours-as-user", "leasehold, as an ordinary user", &["git", "describe", "--always"]),
     Peer {
         guest: true,
-        // The guest's kernel says its version itself.
+        // The guest's kernel reports its version itself.
         ..peer("kernel", "Linux's own server, in a guest", &["echo", ""])
     },
     peer(
@@ -49,18 +49,18 @@ const PEERS: &[Peer] = &[
 
 const LIMIT: Duration = Duration::from_mins(8);
 
-/// The groups of cases in their order, and how each ended in one of them.
+/// The groups of cases in their order, with the counts of their results.
 type Groups = Vec<(String, [usize; 3])>;
 
-/// What a run came to.
+/// The result of a run.
 struct Score {
     groups: Groups,
     failed: Vec<String>,
-    /// The version, where the run itself tells it.
+    /// The version, if the run itself reports it.
     version: Option<String>,
 }
 
-/// Puts every server to the tester and writes `docs/conform.md`.
+/// Runs the tester against every server and writes `docs/conform.md`.
 pub(crate) fn run(repository: &Repository) -> Tally {
     let build = ["cargo", "build", "--release", "--quiet", "--package", "leasehold"];
     let tools = [SERVERS, MORE_SERVERS, GUEST].into_iter().all(ensure);
@@ -79,7 +79,7 @@ pub(crate) fn run(repository: &Repository) -> Tally {
     Tally::of(written.is_ok())
 }
 
-/// Puts a server to the tester.
+/// Runs the tester against a server.
 fn score(repository: &Repository, peer: &Peer) -> Result<Score, String> {
     let leasehold = repository.target().join("release/leasehold").display().to_string();
     let output = if peer.guest {
@@ -104,7 +104,7 @@ fn in_guest(repository: &Repository, leasehold: &str) -> String {
     program::run(repository.root(), &[&program[..], &words].concat(), LIMIT).output
 }
 
-/// Runs a server and the tester in namespaces of their own.
+/// Runs a server and the tester in separate namespaces.
 fn in_namespaces(repository: &Repository, peer: &Peer, leasehold: &str) -> Result<String, String> {
     let folder = env::temp_dir().join(format!("leasehold-scores-{}", std::process::id()));
     fs::create_dir(&folder).map_err(|error| error.to_string())?;
@@ -117,7 +117,7 @@ fn in_namespaces(repository: &Repository, peer: &Peer, leasehold: &str) -> Resul
     let command = ["bash", &script, peer.name, &place, leasehold, "--json", "--patience", "3"];
     let words = [&["env", &path, "unshare"], &spaces[..], &command].concat();
     let outcome = program::run(repository.root(), &words, LIMIT);
-    // Nothing in it is needed any more.
+    // The folder is not needed any more.
     let _ = fs::remove_dir_all(&folder);
     Ok(outcome.output)
 }
@@ -170,7 +170,7 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
     add("\nPass / fail / skip, by group:\n\n| group |".to_owned());
     scores.iter().for_each(|(peer, _)| add(format!(" {} |", peer.name)));
     add(format!("\n|{}\n", " --- |".repeat(scores.len() + 1)));
-    // All are put to the same groups, and the first is put to all.
+    // All servers run the same groups, and the first runs all groups.
     for (group, _) in scores.first().map_or(&Vec::new(), |(_, score)| &score.groups) {
         add(format!("| {group} |"));
         for (_, score) in scores {
@@ -190,7 +190,7 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
     Ok(text)
 }
 
-/// What servers are known to get wrong, and the cases for it.
+/// The known mistakes of servers, and the cases for them.
 const MISTAKES: &str = include_str!("scores/mistakes.md");
 
 const NOT_HERE: &str = "\
@@ -220,7 +220,7 @@ fn version(
     Ok(first.rsplit(' ').next().unwrap_or_default().to_owned())
 }
 
-/// Why cases fail, as the list of known failures has it, and which.
+/// Returns the reasons of failed cases from the list of known failures, with the cases.
 fn reasons(repository: &Repository, peer: &Peer, failed: &[String]) -> Vec<(String, Vec<String>)> {
     let path = format!("tests/system/peers/{}.txt", peer.name);
     let list = repository.text(&path).unwrap_or_default();

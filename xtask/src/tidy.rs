@@ -6,14 +6,14 @@ use crate::check::Check;
 use crate::prose;
 use crate::repository::Repository;
 
-/// A file longer than this is two files, in lines.
+/// The largest number of lines of a file.
 const FILE_LINES_MAX: usize = 800;
 
-/// A function that fits a screen, in lines.
+/// The largest number of lines of a function, for one screen.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// The folders whose code does no I/O. What must not be used there stands in the `clippy.toml` of
-/// each, which begins as the first one's does.
+/// The folders whose code does no I/O. The `clippy.toml` of each contains the forbidden items, and
+/// begins like the first one.
 const PURE: &[&str] = &[
     "base",
     "wire",
@@ -29,7 +29,7 @@ const PURE: &[&str] = &[
     "stores/mem",
 ];
 
-/// Marks of unfinished work; in two parts, lest this file breaks its own rule.
+/// Marks of unfinished work; each in two parts, so that this file obeys its own rule.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 /// Folders that exist on one machine only.
@@ -62,7 +62,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
     ]
 }
 
-/// The tests of the whole system that no step of the gate names, as a step names each file that it runs.
+/// Returns the system tests that no step of the gate names; a step names each file that it runs.
 fn without_step(files: &[File]) -> Vec<String> {
     let steps = files.iter().find(|file| file.path == "xtask/src/test.rs");
     let steps = steps.map_or("", |file| file.text.as_str());
@@ -79,7 +79,7 @@ struct File {
     text: String,
 }
 
-/// What is wrong at a line, counted from 1.
+/// A violation at a line, counted from 1.
 type Fault = (usize, String);
 
 fn read(repository: &Repository) -> Vec<File> {

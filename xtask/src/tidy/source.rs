@@ -1,12 +1,12 @@
-//! Rules on Rust source, read as `cargo fmt` leaves it: a body ends with a brace that stands as
-//! deep as its beginning.
+//! Rules on Rust source in the format of `cargo fmt`: a body ends with a brace that has the indent
+//! of its first line.
 
 use super::Fault;
 
-/// What may stand before `fn`.
+/// The keywords that may precede `fn`.
 const QUALIFIERS: &[&str] = &["pub", "const", "async", "unsafe", "extern", "\"C\"", "default"];
 
-/// Functions of more than `limit` lines.
+/// Returns the functions of more than `limit` lines.
 pub(super) fn functions_over(limit: usize, text: &str) -> Vec<Fault> {
     let lines: Vec<&str> = text.lines().collect();
     let starts = (0..lines.len()).filter_map(|at| Some((at, function_name(lines[at])?)));
@@ -15,7 +15,7 @@ pub(super) fn functions_over(limit: usize, text: &str) -> Vec<Fault> {
     long.map(|(at, name, count)| (at + 1, format!("{name} has {count} lines"))).collect()
 }
 
-/// The name of the function that begins on a line.
+/// Returns the name of the function that begins on a line.
 fn function_name(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let before_name = |word: &&str| {
@@ -29,11 +29,11 @@ fn function_name(line: &str) -> Option<&str> {
     words.next()?.split(['(', '<']).next()
 }
 
-/// The length of the function that begins with the first of these lines.
+/// Returns the length of the function that begins with the first of these lines.
 fn function_lines(lines: &[&str]) -> usize {
     let depth = |line: &str| line.len() - line.trim_start().len();
     let start = depth(lines[0]);
-    // A line as deep as the first one ends the function, unless its body only begins there.
+    // A line with the indent of the first one ends the function, unless it only begins the body.
     let ends = |line: &str| {
         let outermost = !line.is_empty() && depth(line) == start;
         outermost && (line.ends_with('}') || line.ends_with(';'))
@@ -41,7 +41,7 @@ fn function_lines(lines: &[&str]) -> usize {
     lines.iter().position(|line| ends(line)).map_or(lines.len(), |last| last + 1)
 }
 
-/// Lines with unsafe code.
+/// Returns the lines with unsafe code.
 pub(super) fn unsafe_code(text: &str) -> Vec<Fault> {
     const KEYWORD: &str = "unsafe";
     let is_unsafe = |line: &str| {
@@ -59,7 +59,7 @@ pub(super) fn unsafe_code(text: &str) -> Vec<Fault> {
         .collect()
 }
 
-/// Tests that are never run.
+/// Returns the tests that are never run.
 pub(super) fn ignored_tests(text: &str) -> Vec<Fault> {
     let is_one = |line: &str| line.trim_start().starts_with("#[ignore");
     code_lines(text)
@@ -68,7 +68,7 @@ pub(super) fn ignored_tests(text: &str) -> Vec<Fault> {
         .collect()
 }
 
-/// Lines with their numbers, without what a comment says.
+/// Returns numbered lines without comments.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..).zip(text.lines().map(|line| line.split("//").next().unwrap_or_default()))
 }
