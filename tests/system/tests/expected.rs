@@ -198,7 +198,7 @@ fn a_detached_mount_ends_on_request() {
     let said = fs::read_to_string(&log).expect("it is there");
     assert!(said.contains("it was unmounted"), "{said}");
     assert!(said.contains("SIGTERM of process"), "{said}");
-    assert!(said.contains("what was written is lost"), "{said}");
+    assert!(said.contains("written data is lost"), "{said}");
     server.restart();
 }
 

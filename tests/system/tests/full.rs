@@ -133,7 +133,7 @@ fn data_that_a_disk_refuses_later_is_kept_and_reported() {
     assert!(kept == content, "all of it");
     let mut show = Command::new(built());
     let shown = output(show.args(["rescue", "show", id, "--directory"]).arg(rescue.path()));
-    assert!(shown.contains("refused: "), "{shown}");
+    assert!(shown.contains("rejected: "), "{shown}");
     let refused = fs::write(mounted.path("second"), &content).map_err(|error| error.kind());
     assert_eq!(refused, Err(ErrorKind::StorageFull), "the next write knows at once");
     fs::remove_file(server.folder().join("filler")).expect("it is there");

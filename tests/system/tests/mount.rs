@@ -551,7 +551,7 @@ fn a_mount_can_be_watched() {
     assert!(lines.iter().all(|told| told["unsaved_bytes"] == 0 && told["cached_bytes"] == 7));
     let mut status = Command::new(built());
     let page = output(status.args(["status", "--mount"]).arg(mounted.folder()));
-    assert!(page.contains("7 bytes kept, 0 of them not yet safe"), "{page}");
+    assert!(page.contains("7 bytes cached, 0 of them not yet stable"), "{page}");
 }
 
 #[test]
@@ -644,7 +644,7 @@ fn the_end_of_a_mount_reports_earlier_failures() {
             told["unsaved_bytes"] == 0 && told["refused_bytes"] == 4096
         });
         let said = what_umount_says(&mounted);
-        assert!(said.is_empty() || said.contains("the server refused written data"), "{said}");
+        assert!(said.is_empty() || said.contains("the server rejected written data"), "{said}");
         !said.is_empty()
     });
 
@@ -720,7 +720,7 @@ fn mount_failures_are_reported() {
         (&below, folder.path(), "", "link is a symbolic link that leads to elsewhere"),
         (&export, folder.path(), on_itself.as_str(), "lies on the mount itself"),
         (&"127.0.0.1:1:/a".to_owned(), folder.path(), "", "127.0.0.1:1"),
-        (&"a".to_owned(), folder.path(), "", "name is not known"),
+        (&"a".to_owned(), folder.path(), "", "cannot resolve the server's name"),
     ] {
         let done = mount(source, folder, options);
         let said = String::from_utf8_lossy(&done.stderr);

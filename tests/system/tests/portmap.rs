@@ -128,11 +128,11 @@ alone! {
     fn who_cannot_tell_clients_says_so() {
         let (status, complaint) = refused("--register");
         assert_eq!(status, Some(4));
-        assert!(complaint.contains("start it, or tell clients without it"), "{complaint}");
+        assert!(complaint.contains("start rpcbind, or use --portmap instead"), "{complaint}");
         let _rpcbind = Rpcbind::start();
         let (status, complaint) = refused("--portmap");
         assert_eq!(status, Some(4));
-        assert!(complaint.contains("127.0.0.1:111 is taken, by rpcbind"), "{complaint}");
+        assert!(complaint.contains("127.0.0.1:111 is in use, perhaps by rpcbind"), "{complaint}");
     }
 }
 
