@@ -22,13 +22,13 @@ pub(crate) const WORD: &str = "direct";
 const PART_BYTES: u32 = 1 << 20;
 
 /// The timeout of an iod, equal to the mount's.
-const PATIENCE: Duration = Duration::from_secs(5);
+const IOD_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Reach(Runtime);
 
 impl Servers for Reach {
     fn at(&self, address: SocketAddr) -> Option<Nfs> {
-        let options = Calling::stream().impatient(PATIENCE);
+        let options = Calling::stream().impatient(IOD_TIMEOUT);
         let session = self.0.session(address, options, SourcePort::default()).ok()?;
         Some(Nfs::new(session, Version::V3))
     }

@@ -66,7 +66,7 @@ const DURABILITY: &str = "memory";
 const NOTES: &str = "replies";
 
 /// A load above this time has failed.
-const PATIENCE: Duration = Duration::from_mins(2);
+const LOAD_TIMEOUT: Duration = Duration::from_mins(2);
 
 struct Case {
     name: &'static str,
@@ -129,7 +129,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
             }
             let server =
                 Server::serve(counting.command(), served.path(), DURABILITY, state.path())?;
-            let load = Load::timed(case.operation, case.in_flight, 1, PATIENCE);
+            let load = Load::timed(case.operation, case.in_flight, 1, LOAD_TIMEOUT);
             let load = Load { calls_max: calls, ..load };
             let sample = run(&setting.at(server.nfs), &load, server.process())?;
             server.stop()?;

@@ -32,6 +32,9 @@ const PURE: &[&str] = &[
 /// Marks of unfinished work; each in two parts, so that this file obeys its own rule.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
+/// Names of constants that do not state the purpose of a duration.
+const VAGUE: &[&str] = &["PATIENCE", "AGAIN"];
+
 /// Folders that exist on one machine only.
 const PLACES: &[&str] = &["work", "home", "root"];
 
@@ -51,6 +54,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
         over("no test is ignored", is_rust, source::ignored_tests),
         over("a crate begins with what it is for", is_crate_root, without_head),
         over("source is ASCII", is_source, not_ascii),
+        over("a name of a duration states its purpose", is_rust, vague_durations),
         over("no work is left unfinished", |_| true, unfinished),
         over("no path belongs to one machine", |_| true, machine_paths),
         Check { rule: "folders without I/O ban it", faults: pure_folders(repository) },
@@ -127,6 +131,11 @@ fn not_ascii(text: &str) -> Vec<Fault> {
     lines_where(text, |line| !line.is_ascii(), "not ASCII")
 }
 
+fn vague_durations(text: &str) -> Vec<Fault> {
+    let is_vague = |line: &str| VAGUE.iter().any(|name| line.contains(&format!("const {name}:")));
+    lines_where(text, is_vague, "name the purpose, and put shared durations into base/limits")
+}
+
 fn unfinished(text: &str) -> Vec<Fault> {
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     lines_where(text, |line| line.split(word).any(|word| UNFINISHED.contains(&word)), "unfinished")
@@ -167,6 +176,12 @@ mod tests {
     fn marks_of_unfinished_work_are_whole_words() {
         assert_eq!(unfinished(&format!("// {}: later", UNFINISHED[0])).len(), 1);
         assert_eq!(unfinished(&format!("mktemp a.{0}{0}", UNFINISHED[2])).len(), 0);
+    }
+
+    #[test]
+    fn durations_need_a_purpose_in_their_names() {
+        assert_eq!(vague_durations(&format!("const {}: Duration = X;", VAGUE[0])).len(), 1);
+        assert_eq!(vague_durations("const RETRY_DELAY: Duration = X;").len(), 0);
     }
 
     #[test]

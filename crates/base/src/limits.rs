@@ -1,5 +1,7 @@
 //! The limits table: every bound on input from outside.
 
+pub mod durations;
+
 use core::time::Duration;
 
 /// The largest READ or WRITE of version 3, in bytes, which FSINFO reports.

@@ -7,10 +7,10 @@
 
 pub mod cache;
 pub mod calls;
+pub mod drc;
 pub mod flow;
 pub mod leases;
 pub mod replica;
-pub mod replies;
 pub mod stripes;
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub enum FsError {
     BadType,
     /// The names of one operation are in different file systems (EXDEV).
     CrossDevice,
+    /// The operation has started and takes long; the client must retry (NFS3ERR_JUKEBOX).
+    Delay,
     /// The operation would exceed the largest file size (EFBIG).
     FileTooBig,
     /// An argument does not fit the object, for example READLINK of a file (EINVAL).
@@ -25,8 +27,6 @@ pub enum FsError {
     Io,
     /// The object is a directory, and the operation needs another kind (EISDIR).
     IsDirectory,
-    /// The operation has started and takes long; the client must retry.
-    Later,
     /// The name is longer than the store permits (ENAMETOOLONG).
     NameTooLong,
     /// The disk is full (ENOSPC).
@@ -79,11 +79,11 @@ impl FsError {
         Self::BadHandle,
         Self::BadType,
         Self::CrossDevice,
+        Self::Delay,
         Self::FileTooBig,
         Self::Invalid,
         Self::Io,
         Self::IsDirectory,
-        Self::Later,
         Self::NameTooLong,
         Self::NoSpace,
         Self::NoSuchDevice,
@@ -105,7 +105,7 @@ impl FsError {
     #[must_use]
     pub const fn retry(self) -> Retry {
         match self {
-            Self::Later => Retry::Later,
+            Self::Delay => Retry::Later,
             Self::Io | Self::NoSpace | Self::QuotaExceeded | Self::ReadOnly | Self::ServerFault => {
                 Retry::AfterRecovery
             }

@@ -8,22 +8,21 @@
 //! All functions are plain `async` functions that never spawn, sleep or time out, so the same
 //! futures run on the shell's event loops and on the simulator's single thread.
 
-mod answer;
 mod blocking;
 mod caller;
 mod error;
 mod export;
+mod maybe_ready;
 mod name;
 mod object;
 pub mod ops;
-mod others_first;
 pub mod permission;
 mod store;
 pub mod suite;
 mod turn;
 pub mod unsettled;
+mod yield_now;
 
-pub use answer::Answer;
 pub use blocking::{Blocking, Inline, Job, offload};
 pub use caller::{Caller, NO_USER, NOBODY, SUPERUSER, shown_owner};
 pub use error::{FsError, Retry};
@@ -31,12 +30,13 @@ pub use export::{Export, ExportId, Request};
 pub use leasehold_base::attributes::{
     Attributes, Before, Device, FileType, Mode, SetAttributes, SetTime, Wcc,
 };
+pub use maybe_ready::MaybeReady;
 pub use name::{Name, Step};
 pub use object::ObjectId;
-pub use others_first::others_first;
 pub use store::{
     Access, Allowance, Alone, Budget, Changed, ClientKey, Committed, Disturbance, Entries, Entry,
     Found, Guard, LaidOut, Layout, Linked, NewFile, NewNode, Owner, Page, Place, Properties,
     Purpose, ReadDone, Renamed, Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
 };
 pub use turn::{NotedTurns, TURN_NOTE, TURN_NOTE_BYTES, noted_turn};
+pub use yield_now::yield_now;

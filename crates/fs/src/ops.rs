@@ -59,7 +59,7 @@ impl Failed {
 /// yields None.
 async fn attributes(export: &Export, object: &ObjectId, error: FsError) -> Option<Attributes> {
     // The caller retries after a delay, so the reply does not wait for attributes.
-    if matches!(error, FsError::Stale | FsError::BadHandle | FsError::Later) {
+    if matches!(error, FsError::Stale | FsError::BadHandle | FsError::Delay) {
         return None;
     }
     export.store.getattr(object).await.ok()

@@ -11,7 +11,7 @@ use core::fmt;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 
-use crate::{Answer, Attributes, Caller, Device, FsError, Name, ObjectId, SetAttributes, Wcc};
+use crate::{Attributes, Caller, Device, FsError, MaybeReady, Name, ObjectId, SetAttributes, Wcc};
 
 /// A file-system back end: a local directory, memory, or stripes on other servers.
 ///
@@ -49,7 +49,7 @@ pub trait Store: Send + Sync {
     /// nothing.
     ///
     /// # Errors
-    /// [`FsError::Later`] if a local program has already opened the object in a mode that conflicts
+    /// [`FsError::Delay`] if a local program has already opened the object in a mode that conflicts
     /// with `guard`.
     fn guard(&self, _object: &ObjectId, _guard: Guard) -> Result<(), FsError> {
         Ok(())
@@ -61,15 +61,15 @@ pub trait Store: Send + Sync {
     /// contacting the home.
     ///
     /// # Errors
-    /// [`FsError::Later`] if the lease is not available soon, [`FsError::NotSupported`] if it never
+    /// [`FsError::Delay`] if the lease is not available soon, [`FsError::NotSupported`] if it never
     /// is.
     fn cover<'a>(
         &'a self,
         _object: &'a ObjectId,
         _guard: Guard,
         _opportune: bool,
-    ) -> Answer<'a, Result<(), FsError>> {
-        Answer::now(Ok(()))
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
     /// Acquires exclusive access to an object: other servers of the same files, and their clients,
@@ -77,9 +77,9 @@ pub trait Store: Send + Sync {
     /// method returns.
     ///
     /// # Errors
-    /// [`FsError::Later`] if exclusive access is not available soon.
-    fn alone<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
-        Answer::now(Ok(Alone::default()))
+    /// [`FsError::Delay`] if exclusive access is not available soon.
+    fn alone<'a>(&'a self, _object: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
+        MaybeReady::now(Ok(Alone::default()))
     }
 
     /// Returns the change times `(before, after)` of the last internal maintenance of an object,
@@ -91,8 +91,11 @@ pub trait Store: Send + Sync {
 
     /// Returns the layout policy that an administrator set for a file, or for new files of a
     /// directory, encoded by a store above this one. Returns None if no policy is set.
-    fn layout<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
-        Answer::now(Ok(None))
+    fn layout<'a>(
+        &'a self,
+        _object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
+        MaybeReady::now(Ok(None))
     }
 
     /// Sets the layout policy of an object.
@@ -100,8 +103,8 @@ pub trait Store: Send + Sync {
         &'a self,
         _object: &'a ObjectId,
         _layout: Bytes,
-    ) -> Answer<'a, Result<(), FsError>> {
-        Answer::now(Err(FsError::NotSupported))
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::now(Err(FsError::NotSupported))
     }
 
     /// Returns the properties of the store as a whole.
@@ -113,21 +116,21 @@ pub trait Store: Send + Sync {
     }
 
     /// Returns the attributes of an object; needs no permission.
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>>;
 
     /// Like [`Store::getattr`], but never waits for an unreachable server. The flag is false if the
     /// size and the bytes used may be out of date.
     fn known<'a>(
         &'a self,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Attributes, bool), FsError>> {
-        Answer::later(async move { Ok((self.getattr(object).await?, true)) })
+    ) -> MaybeReady<'a, Result<(Attributes, bool), FsError>> {
+        MaybeReady::later(async move { Ok((self.getattr(object).await?, true)) })
     }
 
     /// Returns the change time of an object. The time is available even while other attributes need
     /// a wait.
-    fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
-        Answer::later(async move { Ok(self.getattr(object).await?.changed) })
+    fn changed<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
+        MaybeReady::later(async move { Ok(self.getattr(object).await?.changed) })
     }
 
     /// Changes either all the given attributes or none. Changes that need ownership or the
@@ -144,7 +147,7 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>>;
+    ) -> MaybeReady<'a, Changed<()>>;
 
     /// Returns the object that a name identifies.
     fn lookup<'a>(
@@ -152,14 +155,14 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>>;
+    ) -> MaybeReady<'a, Result<Found, FsError>>;
 
     /// Returns the parent of a directory; the parent of the root is the root.
     fn parent<'a>(
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>>;
+    ) -> MaybeReady<'a, Result<Found, FsError>>;
 
     /// Returns the subset of the wanted kinds of access that the caller has.
     fn access<'a>(
@@ -167,7 +170,7 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>>;
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>>;
 
     /// Like [`Store::access`], but without attributes, so that the result does not wait for them.
     fn rights<'a>(
@@ -175,8 +178,8 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<Access, FsError>> {
-        Answer::later(async move { Ok(self.access(caller, object, wanted).await?.0) })
+    ) -> MaybeReady<'a, Result<Access, FsError>> {
+        MaybeReady::later(async move { Ok(self.access(caller, object, wanted).await?.0) })
     }
 
     /// Returns the target of a symbolic link; [`FsError::Invalid`] for any other object.
@@ -184,7 +187,7 @@ pub trait Store: Send + Sync {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>>;
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>>;
 
     /// Reads up to `count` bytes; fewer only at the end of the file. The owner may always read,
     /// because the client checked the permission when it opened the file; a caller with execute
@@ -196,7 +199,7 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>>;
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>>;
 
     /// Writes data, and returns when the data is as stable as `stability` requires. The owner may
     /// always write. Fails on other objects as [`Store::read`] does.
@@ -207,7 +210,7 @@ pub trait Store: Send + Sync {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>>;
+    ) -> MaybeReady<'a, Changed<WriteDone>>;
 
     /// Creates a regular file; `wcc` describes the directory.
     ///
@@ -218,7 +221,7 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>>;
+    ) -> MaybeReady<'a, Changed<Found>>;
 
     /// Creates any object except a regular file; `wcc` describes the directory. The rules of
     /// [`Store::create`] determine the owner.
@@ -231,15 +234,15 @@ pub trait Store: Send + Sync {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>>;
+    ) -> MaybeReady<'a, Changed<Found>>;
 
     /// Removes a name of any object except a directory, which fails with [`FsError::IsDirectory`];
     /// `wcc` describes the directory that contains the name.
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>>;
 
     /// Removes an empty directory; `wcc` describes its parent. Fails with [`FsError::NotEmpty`] if
     /// the directory contains names, and with [`FsError::NotDirectory`] for any other object.
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>>;
 
     /// Renames an object atomically and replaces an object that has the new name. Does nothing if
     /// both names identify one object.
@@ -252,7 +255,7 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed>;
+    ) -> MaybeReady<'a, Renamed>;
 
     /// Adds a name to an object; [`FsError::Invalid`] for a directory.
     fn link<'a>(
@@ -260,7 +263,7 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked>;
+    ) -> MaybeReady<'a, Linked>;
 
     /// Returns the entries of a directory that follow `cookie`, including `.` and `..`. A listing
     /// returns every name that exists throughout the listing exactly once. A page contains as many
@@ -273,14 +276,14 @@ pub trait Store: Send + Sync {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>>;
+    ) -> MaybeReady<'a, Result<Page, FsError>>;
 
     /// Returns the space of the file system that is available to the caller.
     fn space<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>>;
 
     /// Returns the space that the server may promise to a client that sends its data later, without
     /// attributes, so that the result does not wait for them. The result may be less than the
@@ -289,8 +292,8 @@ pub trait Store: Send + Sync {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
-        Answer::later(async move { Ok(self.space(caller, object).await?.0) })
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        MaybeReady::later(async move { Ok(self.space(caller, object).await?.0) })
     }
 
     /// Returns the layout of a file for direct data access by a client, or None if only this server
@@ -301,14 +304,14 @@ pub trait Store: Send + Sync {
         _caller: &'a Caller,
         _object: &'a ObjectId,
         _purpose: Purpose,
-    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
-        Answer::now(Ok(None))
+    ) -> MaybeReady<'a, Result<Option<Layout>, FsError>> {
+        MaybeReady::now(Ok(None))
     }
 
     /// Ends a layout for writing. After the return no write under the layout succeeds, and the
     /// file's attributes show the change.
-    fn recall<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
-        Answer::now(Ok(()))
+    fn recall<'a>(&'a self, _object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
     /// Makes the unstable data within a range stable; a length of zero means to the end of the
@@ -319,7 +322,7 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>>;
+    ) -> MaybeReady<'a, Changed<Committed>>;
 }
 
 /// A name in a directory.

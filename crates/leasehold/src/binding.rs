@@ -28,8 +28,8 @@ use crate::checks;
 use crate::failure::{Failure, Kind};
 use crate::logging;
 use crate::options::{self, LogFormat};
+use crate::output::say;
 use crate::remote::Address;
-use crate::say::say;
 
 /// The variable that names the database for lookups.
 const VARIABLE: &str = "LEASEHOLD_NAMES";

@@ -13,8 +13,8 @@ use crate::control::{self, Request};
 use crate::failure::Failure;
 use crate::mountinfo::{self, Mount};
 use crate::options::Check;
+use crate::output::say;
 use crate::running;
-use crate::say::say;
 
 /// Prints the effect of a configuration.
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {

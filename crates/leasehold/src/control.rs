@@ -20,7 +20,7 @@ use crate::leases;
 use crate::options::Question;
 use crate::reload;
 use crate::restart;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// A request to a running server.
 #[derive(Debug, Serialize, Deserialize)]

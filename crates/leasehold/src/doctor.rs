@@ -14,8 +14,8 @@ use crate::config::Plan;
 use crate::config::options::Server;
 use crate::failure::{Failure, Kind};
 use crate::options::Doctor;
+use crate::output::say;
 use crate::running;
-use crate::say::say;
 
 /// Looks for faults and reports them. A fault that keeps the server from working fails the command.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {

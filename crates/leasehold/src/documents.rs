@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 use crate::failure::{Failure, Kind};
 use crate::options::{Completions, Documents, Options};
-use crate::say::say;
+use crate::output::say;
 
 /// The shells that packages have completions for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use leasehold_base::limits::durations::DISCOVERY_TIMEOUT;
 use leasehold_discovery::{Announcement, Found, Load, browse};
 use leasehold_shell::binding::Binding;
 use leasehold_shell::{Periodic, Report, Reporter};
@@ -15,12 +16,8 @@ use crate::binding::{self, BindAt};
 use crate::config::Plan;
 use crate::failure::{Failure, Kind};
 use crate::options::Find;
+use crate::output::say;
 use crate::ready::Exported;
-use crate::say::say;
-
-/// The timeout for a name: a server replies within a fraction of a second, and the query is
-/// repeated after a second.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The interval at which one of several servers publishes its load.
 const LOAD_EVERY: Duration = Duration::from_secs(10);
@@ -75,7 +72,7 @@ pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
         return (address.ip().to_string(), port.or(Some(address.port())));
     }
     // The later resolution of the same name reports the error.
-    let found = leasehold_discovery::resolve(host, PATIENCE).ok().flatten();
+    let found = leasehold_discovery::resolve(host, DISCOVERY_TIMEOUT).ok().flatten();
     match found.as_ref().and_then(|found| found.addresses.first()) {
         Some(address) => {
             tracing::info!(host, %address, "found by its announcement");

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::IOD_HEALTH_CHECK_INTERVAL;
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
 
 use crate::cluster::words_of;
-use crate::serving::Serving;
-
-/// The interval between probes of all iods while all changes succeed.
-const AGAIN: Duration = Duration::from_secs(30);
+use crate::server_state::Serving;
 
 /// The interval between probes of all iods while changes fail.
 const SOON: Duration = Duration::from_secs(5);
@@ -27,7 +25,7 @@ impl Healths {
     pub(crate) fn run(&mut self, serving: &Serving) {
         let volumes = serving.volumes();
         let is_asked = volumes.iter().any(|(_, volume)| volume.striped.is_probe_due());
-        let pause = if is_asked { SOON } else { AGAIN };
+        let pause = if is_asked { SOON } else { IOD_HEALTH_CHECK_INTERVAL };
         let is_due = self.probed.is_none_or(|at| at.elapsed() >= pause);
         if is_due {
             self.probed = Some(Instant::now());

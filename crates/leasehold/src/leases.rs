@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::{Forget, Leases};
-use crate::say::say;
+use crate::output::say;
 
 /// The maximum number of leases in a report for people.
 const TOLD_MAX: usize = 1000;

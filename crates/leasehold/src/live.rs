@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_serve::Service;
-use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::http::{HTML, JSON, Page, Server};
+use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
 use leasehold_shell::{Running, own};
 use leasehold_store_dir::DirStore;
 use leasehold_store_replica::Metaserver;
@@ -15,7 +15,7 @@ use leasehold_view::{MetaserverView, PAGE, Source, SyncView, metrics};
 
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 use crate::volumes::Volumes;
 
 /// Builds the source of all shown data.
@@ -75,7 +75,7 @@ impl Http {
     pub(crate) fn bind(
         asked: Option<SocketAddr>,
         names: &[String],
-        given: &mut Given,
+        given: &mut InheritedSockets,
     ) -> Result<Option<Self>, Failure> {
         let Some(asked) = asked else { return Ok(None) };
         let server = match given.listener(Purpose::Http, asked) {

@@ -2,15 +2,15 @@
 
 mod background;
 mod caching;
+mod control_socket;
 mod ignored;
-mod least_busy;
-mod left;
+mod load_balance;
+mod mount_options;
 pub(crate) mod options;
 mod remount;
 mod rescue;
+mod silly_cleanup;
 mod source;
-mod told;
-mod words;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,6 +19,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::UNMOUNT_TIMEOUT;
 use leasehold_client::{Client, Options, Servers};
 use leasehold_fuse::{MountOptions, Session, TRANSFER_BYTES_MAX, set_read_ahead, unmount};
 use leasehold_mount::{Files, Judge};
@@ -29,15 +30,13 @@ use leasehold_shell::process::Termination;
 use leasehold_shell::{clock, log, state};
 use leasehold_wire::nfs3::{FileType, Handle, Status};
 
+use self::mount_options::Words;
 use self::options::{Mount, Umount};
 use self::rescue::Keeper;
-use self::words::Words;
 use crate::failure::{Failure, Kind};
 
-pub(crate) use self::told::{ask, page};
+pub(crate) use self::control_socket::{ask, page};
 
-/// The time that running calls may take after the mount has ended.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval at which the process checks if they have ended.
 const GLANCE: Duration = Duration::from_millis(5);
 /// The timeout of an iod, after which the client calls the metaserver instead.
@@ -73,7 +72,7 @@ pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
 /// Ends a mount, and waits until all written data is stable. A lazy unmount does not wait.
 pub(crate) fn end(options: &Umount) -> Result<(), Failure> {
     let place = options.directory.display();
-    let settled = if options.lazy { None } else { told::settle(&options.directory) };
+    let settled = if options.lazy { None } else { control_socket::settle(&options.directory) };
     unmount(&options.directory, options.lazy)
         .map_err(|error| Kind::Running.because(format!("cannot unmount {place}: {error}")))?;
     let Some((mount, is_safe)) = settled else { return Ok(()) };
@@ -110,7 +109,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let source = &options.source.text;
     let no = |text: String| Kind::Running.because(format!("cannot mount {source}: {text}"));
     let found = match words.least_busy {
-        true => least_busy::find_there(&runtime, &target, &who),
+        true => load_balance::find_there(&runtime, &target, &who),
         false => block_on(find(&runtime, &target, &who)),
     };
     let found = found.map_err(|error| no(error.to_string()))?;
@@ -121,7 +120,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let client = Client::new(found.nfs.clone(), root, found.bounds, &who, caching);
     let client = block_on(client).map_err(|error| no(error.to_string()))?;
     client.reach_by(Arc::new(Directly { runtime: runtime.clone(), source: words.source_port }));
-    left::begin(&found, &client, &machine, directory);
+    silly_cleanup::begin(&found, &client, &machine, directory);
     rescue(&client, source, words, directory)?;
 
     let mounted = mount(directory, &words.mount)?;
@@ -138,12 +137,12 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     if let Err(error) = set_read_ahead(directory, TRANSFER_BYTES_MAX) {
         tracing::debug!(%error, "cannot set the kernel's read-ahead");
     }
-    let told = told::begin(directory, options, &found, &session, &files);
+    let told = control_socket::begin(directory, options, &found, &session, &files);
     end_when_asked(termination, directory.to_path_buf(), Arc::clone(&files))?;
     look_again(Arc::downgrade(&files))?;
     background::ready(options)?;
 
-    let why = session.wait(PATIENCE);
+    let why = session.wait(UNMOUNT_TIMEOUT);
     tracing::warn!(%why, "the mount ends");
     drop(told);
     let is_safe = block_on(files.settle());
@@ -239,7 +238,7 @@ fn with_leases(
 /// Waits for background calls, such as the removal of silly names.
 fn end_calls(found: &Mounted) {
     let start = Instant::now();
-    while found.nfs.session().open_calls() > 0 && start.elapsed() < PATIENCE {
+    while found.nfs.session().open_calls() > 0 && start.elapsed() < UNMOUNT_TIMEOUT {
         thread::sleep(GLANCE);
     }
 }
@@ -332,7 +331,7 @@ async fn leads_elsewhere(
 
 /// Ends the mount when a signal ends the process: at once if the mount is unused, otherwise after
 /// all written data is stable. If the directory is no longer the mount, no user can end the mount,
-/// and the process waits for a silent server only for `PATIENCE`.
+/// and the process waits for a silent server only for `UNMOUNT_TIMEOUT`.
 fn end_when_asked(
     termination: Termination,
     directory: std::path::PathBuf,
@@ -365,10 +364,10 @@ fn end_when_asked(
     start(wait)
 }
 
-/// Ends the process after `PATIENCE`, because a server that has not accepted the written data until
+/// Ends the process after `UNMOUNT_TIMEOUT`, because a server that has not accepted the written data until
 /// then is considered gone. Logs the number of lost bytes.
 fn give_up(files: &Files) {
-    thread::sleep(PATIENCE);
+    thread::sleep(UNMOUNT_TIMEOUT);
     let (_, unsaved_bytes) = files.client().cached_bytes();
     tracing::error!(unsaved_bytes, "the server does not reply: written data is lost");
     log::flush();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leasehold_serve::Service;
 use leasehold_shell::state::StateError;
-use leasehold_shell::{Changes, Notebook, clock, own};
+use leasehold_shell::{Changes, ReplyJournal, clock, own};
 use leasehold_store_dir::DirStore;
 
 use crate::failure::{Failure, Kind};
@@ -23,7 +23,7 @@ pub(crate) fn begin(
     state: &Path,
     durability: Durability,
     stores: &[Arc<DirStore>],
-) -> Result<(Service, Option<Arc<Notebook>>), Failure> {
+) -> Result<(Service, Option<Arc<ReplyJournal>>), Failure> {
     let changes = match durability {
         Durability::Disk => Changes::Stable,
         Durability::Memory => Changes::InMemory,
@@ -31,11 +31,12 @@ pub(crate) fn begin(
     let now = clock::now();
     let sync_all = || stores.iter().all(|store| store.sync_earlier_changes().is_ok());
     let sync = || own::aside(sync_all).unwrap_or(false);
-    match Notebook::open(state, changes, now, sync) {
+    match ReplyJournal::open(state, changes, now, sync) {
         Ok((notebook, noted)) => {
             tracing::info!(replies = noted.len(), "loaded recorded replies");
             let notebook = Arc::new(notebook);
-            let pages: Arc<dyn leasehold_serve::Notebook> = Arc::<Notebook>::clone(&notebook);
+            let pages: Arc<dyn leasehold_serve::ReplyJournal> =
+                Arc::<ReplyJournal>::clone(&notebook);
             Ok((service.with_notebook(&pages, &noted, now), Some(notebook)))
         }
         Err(error) if is_other_owners(&error) => Err(Kind::State.because(error.to_string())),
@@ -53,7 +54,7 @@ fn is_other_owners(error: &StateError) -> bool {
 }
 
 /// Syncs the recorded replies at the end of a server.
-pub(crate) fn end(notebook: Option<Arc<Notebook>>) {
+pub(crate) fn end(notebook: Option<Arc<ReplyJournal>>) {
     if let Some(Err(error)) = notebook.map(|notebook| notebook.close()) {
         tracing::warn!(%error, "a crash of this machine may lose recorded replies");
     }

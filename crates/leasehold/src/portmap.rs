@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold_portmap::{Binding, Carrier, PORT, PROGRAM, Portmapper, VERSIONS};
 use leasehold_serve::table::PROGRAMS;
-use leasehold_shell::given::{Given, Purpose};
+use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
 use leasehold_shell::{self as shell, BindError, RegisterError, Registration, Running, Server};
 
 use crate::config;
@@ -52,7 +52,7 @@ impl Telling {
         options: &config::options::Server,
         addresses: &[SocketAddr],
         descriptors: usize,
-        given: &mut Given,
+        given: &mut InheritedSockets,
     ) -> Result<Self, Failure> {
         let mut programs = Vec::new();
         for program in PROGRAMS {

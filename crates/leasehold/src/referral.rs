@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Response, Service};
 use leasehold_store_replica::Metaserver;
 use leasehold_wire::binding::{Bound, Host, Identifier, Name, VERSION, lookup};
 use leasehold_wire::rpc::{Call, Reply, ReplyStatus, Versions, null};
 
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// The metaservers of a volume.
 pub(crate) struct Referral {
@@ -48,16 +48,16 @@ impl Referral {
         mut writer: Writer,
     ) -> Response {
         let mut reader = Reader::new(message);
-        let Ok(call) = Call::decode(&mut reader) else { return Answer::now(None).into() };
+        let Ok(call) = Call::decode(&mut reader) else { return MaybeReady::now(None).into() };
         let xid = call.xid;
         let (status, name) = match wanted(&call, &mut reader) {
             Ok(name) => (ReplyStatus::Success, name),
             Err(status) => (status, None),
         };
         Reply { xid, status }.encode(&mut writer);
-        let Some(Name(name)) = name else { return Answer::now(Some(writer.finish())).into() };
+        let Some(Name(name)) = name else { return MaybeReady::now(Some(writer.finish())).into() };
         let (this, among) = (Arc::clone(self), self.among(service, from, name));
-        Answer::later(async move {
+        MaybeReady::later(async move {
             this.bound(&among, from).await.encode(&mut writer);
             Some(writer.finish())
         })

@@ -4,8 +4,8 @@ use crate::config::Difference;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Reload;
-use crate::say::say;
-use crate::serving::Serving;
+use crate::output::say;
+use crate::server_state::Serving;
 
 /// Makes a running server reload its file, and prints the changes.
 pub(crate) fn run(options: &Reload) -> Result<(), Failure> {

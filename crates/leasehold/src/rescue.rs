@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::failure::{Failure, Kind};
-use crate::say::say;
+use crate::output::say;
 
 /// The names of the files with the rejected data of one file, in a directory of their own.
 pub(crate) const DATA: &str = "data";

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_shell::given::{Purpose, go_on_as};
+use leasehold_base::limits::durations::RESTART_TIMEOUT;
+use leasehold_shell::inherited_sockets::{Purpose, go_on_as};
 use leasehold_shell::log;
 use leasehold_shell::process::{self, Asked, Termination};
 use leasehold_shell::{Ownership, Running};
@@ -20,16 +21,13 @@ use serde_json::json;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Restart;
+use crate::output::say;
 use crate::reload;
 use crate::running;
-use crate::say::say;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// The time that a server may take for received calls when it ends.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// The timeout of `restart`: the server may have much data to write to a slow disk.
-const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The interval between checks.
 const LOOK: Duration = Duration::from_millis(10);
@@ -58,7 +56,7 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
         .and_then(process::request_restart)
         .map_err(|error| refused(format!("cannot signal the server: {error}")))?;
     while !is_back(&state, successor.pid, asked) {
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > RESTART_TIMEOUT {
             let text = "the server does not serve again yet: see its log";
             return Err(refused(text.to_owned()));
         }

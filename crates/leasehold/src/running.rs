@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold_base::limits::durations::STATUS_TIMEOUT;
 use leasehold_shell::control::{Asker, places};
 use leasehold_shell::private;
 use serde::{Deserialize, Serialize};
@@ -18,9 +19,6 @@ use serde::{Deserialize, Serialize};
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::place;
-
-/// The timeout for the description of a server: the thread that replies never waits.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The fault of a directory whose path leads to another directory.
 pub(crate) const REPLACED: &str = "was removed or replaced after the server opened it, and \
@@ -120,7 +118,7 @@ pub(crate) fn servers() -> Vec<Server> {
 fn ask(state: &Path) -> Option<Server> {
     let asked = |request: &Request| {
         let mut asker = Asker::connect(state).ok()?;
-        asker.waits(PATIENCE).ok()?;
+        asker.waits(STATUS_TIMEOUT).ok()?;
         Some(control::ask_again(&mut asker, state, request))
     };
     let state = state.to_path_buf();

@@ -9,7 +9,7 @@ use leasehold_base::units::Time;
 use leasehold_shell::clock;
 use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 
-use crate::serving::Serving;
+use crate::server_state::Serving;
 use crate::stripes::{self, Volume};
 
 /// The time before the first search, in which iods can become reachable.

@@ -10,18 +10,17 @@ use std::time::Duration;
 use leasehold_serve::{HandleKey, Service};
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
-use leasehold_shell::given::{Given, Purpose};
+use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
 use leasehold_shell::log::Target;
 use leasehold_shell::process::{self, Termination};
 use leasehold_shell::systemd::{self, State};
 use leasehold_shell::{
-    self as shell, GivenLock, Notebook, Ownership, Periodic, Policy, Rate, Running, Server, own,
-    users,
+    self as shell, GivenLock, Ownership, Periodic, Policy, Rate, ReplyJournal, Running, Server,
+    own, users,
 };
 use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::answering::Answering;
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
 use crate::config::options::Server as Said;
@@ -38,11 +37,12 @@ use crate::options::Serve;
 use crate::place;
 use crate::portmap::{Telling, Told};
 use crate::ready::{Exported, Ready};
+use crate::rebalancer::Tending;
 use crate::restart::{self, Sockets};
+use crate::router::Answering;
 use crate::running::REPLACED;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 use crate::stable_log::{self, StableLog};
-use crate::tending::Tending;
 use crate::verifier;
 
 /// The interval at which the server closes idle files that are open for writing, so that programs
@@ -177,7 +177,7 @@ struct Live {
     http_socket: Option<OwnedFd>,
     control: Option<Control>,
     known: Arc<Known>,
-    notebook: Option<Arc<Notebook>>,
+    notebook: Option<Arc<ReplyJournal>>,
     tending: Tending,
 }
 
@@ -225,8 +225,9 @@ fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
 }
 
 /// Takes the sockets that the process inherited.
-fn given() -> Result<Given, Failure> {
-    Given::take().map_err(|error| Kind::Address.because(format!("cannot serve: {error}")))
+fn given() -> Result<InheritedSockets, Failure> {
+    InheritedSockets::take()
+        .map_err(|error| Kind::Address.because(format!("cannot serve: {error}")))
 }
 
 /// Reports that clients can mount, unless the server continues one that they have mounted.
@@ -324,7 +325,7 @@ fn tell_replaced(serving: &Serving, told: &mut Vec<PathBuf>) {
 }
 
 /// Returns the options of the server for this limit on descriptors.
-fn server_options(plan: &Plan, given: &Given, descriptors: usize) -> shell::Options {
+fn server_options(plan: &Plan, given: &InheritedSockets, descriptors: usize) -> shell::Options {
     let policy = Policy {
         privileged: process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),

@@ -9,8 +9,8 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::mount;
 use crate::options::Status;
+use crate::output::say;
 use crate::running::{self, REPLACED};
-use crate::say::say;
 
 /// Prints the exports and the activity of a running server.
 pub(crate) fn run(options: &Status) -> Result<(), Failure> {

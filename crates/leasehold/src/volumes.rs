@@ -7,7 +7,7 @@ use leasehold_shell::own;
 use leasehold_view::VolumeView;
 
 use crate::cluster;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// Longer than the timeout of an unreachable iod, and well below the timeout of scrapers.
 const WAIT: Duration = Duration::from_secs(3);

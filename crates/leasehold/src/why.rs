@@ -24,8 +24,8 @@ use crate::control;
 use crate::crossings::Noted;
 use crate::failure::{Failure, Kind};
 use crate::options::{Operation, Question, Why};
+use crate::output::say;
 use crate::running;
-use crate::say::say;
 
 /// The decision, and the steps that led to it.
 #[derive(Debug, Serialize, Deserialize)]

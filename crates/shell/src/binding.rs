@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use leasehold_base::limits::durations::NAME_SERVICE_TIMEOUT;
 use leasehold_wire::binding::{
     Bound, Claim, Identifier, Name, PROGRAM, Status, VERSION, list, lookup, register, withdraw,
 };
@@ -17,9 +18,6 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use crate::caller::{Caller, read};
 use crate::client::SourcePort;
 use crate::periodic::Periodic;
-
-/// The timeout of a connection attempt and of a reply.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The interval of registrations (rule 7).
 const RENEWAL: Duration = Duration::from_secs(20);
@@ -94,7 +92,7 @@ impl Database {
     }
 
     fn ask(&self) -> io::Result<Caller> {
-        self.first(|address| TcpStream::connect_timeout(&address, PATIENCE))
+        self.first(|address| TcpStream::connect_timeout(&address, NAME_SERVICE_TIMEOUT))
     }
 
     /// Connects to the first reachable address of the database.
@@ -103,8 +101,8 @@ impl Database {
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
             match connect(address) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
+                    stream.set_read_timeout(Some(NAME_SERVICE_TIMEOUT))?;
+                    stream.set_write_timeout(Some(NAME_SERVICE_TIMEOUT))?;
                     return Ok(Caller::new(stream, PROGRAM, VERSION));
                 }
                 Err(error) => failed = error,
@@ -235,7 +233,7 @@ fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = SourcePort::PrivilegedIfPossible.open(|port| {
         let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // The send timeout also limits the connection attempt.
-        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(NAME_SERVICE_TIMEOUT))?;
         // A former connection in TIME_WAIT does not block the port.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         net::bind(&socket, &SocketAddr::new(from, port.unwrap_or(0)))?;

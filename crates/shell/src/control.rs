@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use leasehold_base::limits::durations::CONTROL_REPLY_TIMEOUT;
 use rustix::net::Shutdown;
 
 use crate::own;
@@ -35,9 +36,6 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// The maximum number of concurrent peers.
 const ASKERS_MAX: usize = 16;
-
-/// The time after which the server gives up a reply that a peer does not read.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The maximum path length in the address of a Unix socket.
 const ADDRESS_BYTES_MAX: usize = 107;
@@ -142,7 +140,7 @@ fn may_ask(stream: &UnixStream) -> bool {
 }
 
 fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(CONTROL_REPLY_TIMEOUT))?;
     let mut lines = BufReader::new(stream);
     let mut line = String::new();
     loop {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::Writer;
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_names::{self as names, Names};
 use leasehold_portmap::{Asked, Carrier, Portmapper};
 use leasehold_serve::{Arrival, Response, Service, Transport, Trust};
@@ -47,7 +47,7 @@ impl Handler for Portmapper {
             Transport::Datagram => Carrier::Datagram,
         };
         let asked = Asked { from: arrival.from.ip(), to: arrival.to, carrier };
-        Answer::now(Self::answer(self, asked, &message, writer)).into()
+        MaybeReady::now(Self::answer(self, asked, &message, writer)).into()
     }
 
     // The service keeps no state of clients.
@@ -66,7 +66,7 @@ impl Handler for Names {
             is_believed: arrival.trust == Trust::Claimed,
             now: arrival.now,
         };
-        Answer::now(Self::answer(self, asked, &message, writer)).into()
+        MaybeReady::now(Self::answer(self, asked, &message, writer)).into()
     }
 
     // Registered names outlive connections.

@@ -7,6 +7,7 @@
 //! this server (DNS rebinding), so the server answers only requests to an address, or to one of its
 //! own names.
 
+use leasehold_base::limits::durations::HTTP_REQUEST_TIMEOUT;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,9 +21,6 @@ use crate::own;
 
 /// Longer than the request head of any browser.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-
-/// The timeout of a whole request, and of its whole reply: slow readers are disconnected.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The maximum number of concurrent readers. A further reader displaces the one that has been
 /// sending its request for longest.
@@ -232,7 +230,7 @@ fn left(end: Instant) -> io::Result<Duration> {
 
 /// Writes a reply within the timeout.
 fn send(stream: &mut TcpStream, texts: &[&[u8]]) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HTTP_REQUEST_TIMEOUT;
     for part in texts.iter().flat_map(|text| text.chunks(PART_BYTES)) {
         let mut rest = part;
         while !rest.is_empty() {
@@ -248,7 +246,7 @@ fn send(stream: &mut TcpStream, texts: &[&[u8]]) -> io::Result<()> {
 
 /// Reads the head of a request, up to its empty line, within the timeout.
 fn head(stream: &mut TcpStream) -> io::Result<String> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HTTP_REQUEST_TIMEOUT;
     let mut bytes = Vec::new();
     let mut part = [0; 1024];
     while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
@@ -365,7 +363,7 @@ mod tests {
         let answered = || get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200");
         // The threads of disconnected readers take a moment to end.
         while !answered() {
-            assert!(start.elapsed() < PATIENCE / 2, "the page is taken");
+            assert!(start.elapsed() < HTTP_REQUEST_TIMEOUT / 2, "the page is taken");
         }
         drop(slow);
     }

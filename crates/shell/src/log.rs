@@ -24,13 +24,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::LOG_FLUSH_TIMEOUT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::limits::LOG_BYTES_MAX;
 use crate::own;
-
-/// How long the end of a process waits for lines to be written.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The place to which the log writes lines.
 #[derive(Debug)]
@@ -90,7 +88,7 @@ pub fn lost() -> u64 {
 /// its process ends.
 pub fn flush() {
     if let Some(lines) = LOG.get() {
-        lines.flush(PATIENCE);
+        lines.flush(LOG_FLUSH_TIMEOUT);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use core::task::Poll;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Writer};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::account::ClientId;
 use leasehold_serve::{Arrival, Response};
 
@@ -135,8 +135,8 @@ impl LoopContext {
             Err(panic) => return self.answered(Err(panic), metered),
         };
         match reply {
-            Answer::Now(reply) => self.answered(Ok(reply.flatten()), metered),
-            Answer::Later(pending) => {
+            MaybeReady::Now(reply) => self.answered(Ok(reply.flatten()), metered),
+            MaybeReady::Later(pending) => {
                 let parked = Parked { pending, must_end, origin, call_memory, metered };
                 match self.tasks.start(&self.remote, parked) {
                     Poll::Pending => Answered::Parked,

@@ -19,6 +19,7 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::STATE_LOCK_TIMEOUT;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::{Errno, FdFlags};
 
@@ -32,9 +33,6 @@ const NAME: &str = "lock";
 /// The variable that passes the descriptor of the lock to the next program in the process:
 /// `PID:NUMBER`.
 pub(crate) const HANDED_OVER: &str = "LEASEHOLD_STATE_LOCK";
-
-/// The time that a killed server may take to release the lock.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The maximum length of the text in the lock file, above any real one.
 const WORDS_BYTES_MAX: u64 = 16 << 10;
@@ -140,7 +138,7 @@ fn is_same(one: &File, other: &File) -> bool {
 /// # Errors
 /// [`ErrorKind::WouldBlock`] with the text of `refusal` if another process has the lock.
 pub fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + STATE_LOCK_TIMEOUT;
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),

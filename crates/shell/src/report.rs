@@ -4,16 +4,13 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 
+use leasehold_base::limits::durations::LOOP_REPORT_TIMEOUT;
 use leasehold_base::units::Time;
 use leasehold_serve::account::Account;
 
 use crate::clock;
 use crate::counters::Counters;
 use crate::server::Shared;
-
-/// The timeout of a loop's reply. A loop does nothing that takes long, but it may have to wait for
-/// a processor.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of one loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +69,7 @@ impl Reporter {
         let (mut account, mut loops) = (Account::new(), Vec::new());
         // A loop that has ended has dropped its sender.
         while loops.len() < asked
-            && let left = (at + PATIENCE).since(clock::now())
+            && let left = (at + LOOP_REPORT_TIMEOUT).since(clock::now())
             && let Ok(told) = answers.recv_timeout(left)
         {
             account.fold(&told.account);

@@ -2,13 +2,13 @@
 
 use core::fmt;
 use core::net::SocketAddr;
-use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use leasehold_base::limits::durations::RPCBIND_TIMEOUT;
 use leasehold_portmap::Binding;
 use leasehold_wire::portmap::rpcbind::{self, Text, VERSION_4, dump, set, unset};
 use leasehold_wire::portmap::{PORT, PROGRAM};
@@ -19,9 +19,6 @@ use crate::client::SourcePort;
 
 /// The socket of rpcbind for local programs, through which it knows their users.
 const SOCKET: &str = "/run/rpcbind.sock";
-
-/// The timeout of a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Registered programs, which are unregistered when the value is dropped.
 #[derive(Debug)]
@@ -171,7 +168,7 @@ impl Entry {
 
 fn local(socket: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(RPCBIND_TIMEOUT))?;
     Ok(stream)
 }
 
@@ -188,6 +185,6 @@ fn loopback() -> io::Result<TcpStream> {
         Ok(socket)
     })?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(RPCBIND_TIMEOUT))?;
     Ok(stream)
 }

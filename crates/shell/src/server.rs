@@ -19,8 +19,8 @@ use crate::clock;
 use crate::connection_counts::ConnectionCounts;
 use crate::counters::Counters;
 use crate::event_loop::EventLoop;
-use crate::given::{Given, Purpose};
 use crate::handler::Handler;
+use crate::inherited_sockets::{InheritedSockets, Purpose};
 use crate::limits::{CONNECTIONS_MAX, CROWDING_MAX, STALL_MAX};
 use crate::log::end_the_process;
 use crate::peer::{Judge, Policy};
@@ -118,7 +118,7 @@ impl Server {
     /// # Errors
     /// Returns the first address that cannot be bound.
     pub fn bind(options: Options) -> Result<Self, BindError> {
-        Self::bind_given(options, Purpose::Nfs, &mut Given::default())
+        Self::bind_given(options, Purpose::Nfs, &mut InheritedSockets::default())
     }
 
     /// Binds the addresses, or uses inherited sockets for them.
@@ -128,7 +128,7 @@ impl Server {
     pub fn bind_given(
         options: Options,
         purpose: Purpose,
-        given: &mut Given,
+        given: &mut InheritedSockets,
     ) -> Result<Self, BindError> {
         let mut sockets = Vec::new();
         for &address in &options.listen {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::given::{Given, Purpose};
+use crate::inherited_sockets::{InheritedSockets, Purpose};
 use crate::limits::DATAGRAM_BACKLOG_BYTES;
 use crate::sys;
 
@@ -32,7 +32,7 @@ impl Sockets {
         purpose: Purpose,
         address: SocketAddr,
         with_datagrams: bool,
-        given: &mut Given,
+        given: &mut InheritedSockets,
     ) -> io::Result<Self> {
         if let Some(listener) = given.listener(purpose, address) {
             return Self::go_on_with(purpose, listener, with_datagrams, given);
@@ -67,7 +67,7 @@ impl Sockets {
         purpose: Purpose,
         listener: OwnedFd,
         with_datagrams: bool,
-        given: &mut Given,
+        given: &mut InheritedSockets,
     ) -> io::Result<Self> {
         let address: SocketAddr = net::getsockname(&listener)?.try_into()?;
         rustix::io::ioctl_fionbio(&listener, true)?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_base::groups::Groups;
 use leasehold_base::units::Time;
-use leasehold_fs::{Answer, Caller, offload};
+use leasehold_fs::{Caller, MaybeReady, offload};
 use leasehold_serve::Users;
 
 use crate::limits::KNOWN_USERS_MAX;
@@ -60,19 +60,19 @@ pub struct ServerGroups {
 type Known = (Option<(u32, Groups)>, Time);
 
 impl Users for ServerGroups {
-    fn with_groups(&self, caller: Caller) -> Answer<'_, Caller> {
+    fn with_groups(&self, caller: Caller) -> MaybeReady<'_, Caller> {
         let uid = caller.uid;
         let now = clock::now();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&uid) {
             Some((found, since)) if now.since(*since) < GROUPS_VALID => {
-                Answer::now(replaced(&caller, found.as_ref()))
+                MaybeReady::now(replaced(&caller, found.as_ref()))
             }
             Some(_) | None => {
                 drop(known);
                 let known = Arc::clone(&self.known);
                 let found = offload(&self.pool, move || look_up(uid, now, &known));
-                Answer::later(async move { replaced(&caller, found.await.as_ref()) })
+                MaybeReady::later(async move { replaced(&caller, found.await.as_ref()) })
             }
         }
     }

@@ -15,10 +15,10 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Client, ECHO, PARK, PATIENCE};
+use common::{Client, ECHO, PARK, TIMEOUT};
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Arrival, Response};
 use leasehold_session::{Call, Credential, Error, Options as Calling, Procedure, Session, Weight};
 use leasehold_shell::client::{Runtime, SourcePort, block_on};
@@ -48,7 +48,7 @@ impl Back {
     fn wait(&self, until: impl Fn(&BackState) -> bool) {
         let state = self.state.lock().unwrap();
         let over = |state: &mut BackState| !until(state);
-        assert!(!self.changed.wait_timeout_while(state, PATIENCE, over).unwrap().1.timed_out());
+        assert!(!self.changed.wait_timeout_while(state, TIMEOUT, over).unwrap().1.timed_out());
     }
 
     fn open(&self) {
@@ -68,7 +68,7 @@ impl Handler for Behind {
         state.calls += 1;
         drop(state);
         back.changed.notify_all();
-        Answer::later(async move {
+        MaybeReady::later(async move {
             poll_fn(|context| {
                 let mut state = back.state.lock().unwrap();
                 if state.shut {
@@ -141,10 +141,10 @@ impl Handler for InFront {
             assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             *front.left.lock().unwrap() = Some(call);
             front.changed.notify_all();
-            return Answer::now(None).into();
+            return MaybeReady::now(None).into();
         }
         front.note(number);
-        Answer::later(async move {
+        MaybeReady::later(async move {
             let results = poll_fn(|context| {
                 let waker = context.waker().clone();
                 let noted = Arc::new(Noted { front: Arc::clone(&front), number, waker });
@@ -199,7 +199,7 @@ impl Both {
         client.send(PARK, 7);
         let left = self.front.left.lock().unwrap();
         let waited =
-            self.front.changed.wait_timeout_while(left, PATIENCE, |left| left.is_none()).unwrap();
+            self.front.changed.wait_timeout_while(left, TIMEOUT, |left| left.is_none()).unwrap();
         let mut left = waited.0;
         left.take().unwrap()
     }

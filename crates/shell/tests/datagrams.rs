@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use common::{
-    Client, ECHO, Fixture, LARGE, PANIC, PARK, PATIENCE, SILENT, WHO, as_user, message, pattern,
+    Client, ECHO, Fixture, LARGE, PANIC, PARK, SILENT, TIMEOUT, WHO, as_user, message, pattern,
 };
 use rustix::process::geteuid;
 
@@ -20,7 +20,7 @@ impl Caller {
     fn of(server: SocketAddr) -> Self {
         let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket.connect(server).unwrap();
         Self(socket)
     }
@@ -128,7 +128,7 @@ fn stop_answers_received_calls() {
     server.state.wait_for(1);
     let state = Arc::clone(&server.state);
     let opener = std::thread::spawn(move || state.open(1));
-    assert!(server.stop(PATIENCE) < PATIENCE);
+    assert!(server.stop(TIMEOUT) < TIMEOUT);
     opener.join().unwrap();
     assert_eq!(caller.reply(), message(PARK, 1));
 }
@@ -146,7 +146,7 @@ fn local_user_is_trusted_from_reserved_ports_only() {
     if geteuid().is_root() {
         let bind = |port| UdpSocket::bind(("127.0.0.1", port)).ok();
         let root = (512..1024).find_map(bind).unwrap();
-        root.set_read_timeout(Some(PATIENCE)).unwrap();
+        root.set_read_timeout(Some(TIMEOUT)).unwrap();
         root.connect(address).unwrap();
         let root = Caller(root);
         root.send(WHO, 0);

@@ -7,7 +7,7 @@ mod common;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use common::{Client, Fixture, LARGE, PARK, PATIENCE, SILENT, record};
+use common::{Client, Fixture, LARGE, PARK, SILENT, TIMEOUT, record};
 use leasehold_shell::{LoopReport, Report};
 use rustix::net::sockopt;
 
@@ -18,7 +18,7 @@ fn sum(report: &Report, of: fn(&LoopReport) -> usize) -> usize {
 
 /// Waits for a report that satisfies a condition.
 fn report_when(server: &Fixture, is_so: impl Fn(&Report) -> bool) -> Report {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let report = server.report();
         if is_so(&report) {

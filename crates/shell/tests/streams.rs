@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::{
     ALONE, Client, ECHO, End, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PARK_LARGE, PARK_TO_END,
-    PATIENCE, SILENT, WAKE_AFTER, WAKES, WHO, as_user, message, pattern, record,
+    SILENT, TIMEOUT, WAKE_AFTER, WAKES, WHO, as_user, message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use leasehold_base::units::ConnectionId;
@@ -284,7 +284,7 @@ fn are_bounded(replies_in_turn: bool) {
     (0..4 * CALLS).for_each(|number| server.state.open(number));
     server.client().echo(1);
     let closed = || server.counters().connections_crowded_out.load(Ordering::Relaxed);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while closed() < 2 {
         assert!(Instant::now() < end, "{} were closed", closed());
         thread::yield_now();
@@ -300,7 +300,7 @@ fn are_bounded(replies_in_turn: bool) {
 
 /// Waits until the given number of large replies was requested.
 fn wait_for_large(server: &Fixture, calls: usize) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while server.state.large.load(Ordering::Relaxed) < calls {
         assert!(Instant::now() < end, "not all were called");
         thread::yield_now();
@@ -480,7 +480,7 @@ fn free_place_goes_to_the_longest_waiting_connection() {
     for (client, number) in [(&mut young, LIMIT), (&mut old, LIMIT + 1)] {
         let before = lost();
         client.send(PARK, number);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while lost() == before {
             assert!(Instant::now() < end, "call {number} met no limit");
             thread::yield_now();
@@ -642,7 +642,7 @@ fn one_address_cannot_keep_all_connections() {
     all.iter_mut().for_each(|client| client.echo(1));
     all[1..].iter_mut().for_each(|client| client.echo(2));
     connect(other).echo(3);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let is_gone = |client: &mut Client| {
         client.0.set_nonblocking(true).unwrap();
         let closed = client.is_closed();
@@ -684,7 +684,7 @@ fn stop_answers_received_calls() {
     server.state.wait_for(1);
     let state = std::sync::Arc::clone(&server.state);
     let opener = std::thread::spawn(move || state.open(1));
-    assert!(server.stop(PATIENCE) < PATIENCE);
+    assert!(server.stop(TIMEOUT) < TIMEOUT);
     opener.join().unwrap();
     assert_eq!(client.reply(), message(PARK, 1));
     assert!(client.is_closed());
@@ -703,12 +703,12 @@ fn stop_answers_connections_that_wait_for_their_turn() {
     let mut readers: Vec<_> = (0..3).map(|_| server.client()).collect();
     readers.iter_mut().for_each(|reader| reader.send(LARGE, BYTES));
     wait_for_large(&server, 1 + readers.len());
-    let stopped = thread::spawn(move || server.stop(PATIENCE));
+    let stopped = thread::spawn(move || server.stop(TIMEOUT));
     for reader in &mut readers {
         assert!(reader.reply()[12..] == pattern(BYTES), "it has its bytes");
     }
     drop(deaf);
-    assert!(stopped.join().unwrap() < PATIENCE);
+    assert!(stopped.join().unwrap() < TIMEOUT);
     assert!(readers.iter_mut().all(Client::is_closed));
 }
 
@@ -719,6 +719,6 @@ fn stop_waits_at_most_the_grace() {
     client.send(PARK, 1);
     server.state.wait_for(1);
     let took = server.stop(Duration::from_millis(50));
-    assert!(took < PATIENCE, "took {took:?}");
+    assert!(took < TIMEOUT, "took {took:?}");
     assert!(client.is_closed());
 }

@@ -120,8 +120,8 @@ impl Cluster {
     /// # Panics
     /// Panics after a timeout.
     pub fn wait_until_settled(&self) {
-        const PATIENCE: Duration = Duration::from_mins(10);
-        let (until, state) = (Instant::now() + PATIENCE, self.folder.path().join("state-export"));
+        const TIMEOUT: Duration = Duration::from_mins(10);
+        let (until, state) = (Instant::now() + TIMEOUT, self.folder.path().join("state-export"));
         loop {
             let mut status = Command::new(built());
             status.args(["cluster", "status", "--json", "--state"]).arg(&state);

@@ -27,7 +27,7 @@ const PORT: u16 = 2049;
 const LIMIT: Duration = Duration::from_hours(24);
 
 /// Longer than the boot of a machine, or a request to it, takes.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The number of I/O daemons of a metaserver.
 pub const IODS: usize = 3;
@@ -230,7 +230,7 @@ impl Machine {
     /// Panics after a timeout.
     pub fn wait_until_settled(&mut self) {
         const GLANCE: Duration = Duration::from_millis(50);
-        let until = Instant::now() + 3 * PATIENCE;
+        let until = Instant::now() + 3 * TIMEOUT;
         loop {
             let said = self.tell("\"$server\" cluster status --json --state /disk/state");
             let told = said.lines().find_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -270,7 +270,7 @@ impl Machine {
     /// Waits until the guest has served the request.
     fn answer(&mut self, what: &str) -> String {
         const GLANCE: Duration = Duration::from_millis(2);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let guest = self.guest.as_mut().expect("it is on");
         let path = guest.exchange().join("answer");
         let text = loop {

@@ -18,7 +18,7 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 
 /// The time after which a silent server counts as ended: a disk under other load may take half a
 /// minute for a sync.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The pause before a call is retried after JUKEBOX.
 const JUKEBOX_PAUSE: Duration = Duration::from_millis(50);
@@ -58,10 +58,10 @@ impl Client {
     /// # Errors
     /// No server accepts the connection.
     pub fn connect(server: SocketAddr, user: u32) -> Result<Self, Lost> {
-        let stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        let stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         let (received, splitter) = (BytesMut::new(), Splitter::default());
         Ok(Self { stream, user, received, splitter })
     }

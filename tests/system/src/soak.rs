@@ -48,7 +48,7 @@ const IODS: usize = 3;
 const LIMIT: Duration = Duration::from_hours(1);
 
 /// Longer than a step of a program takes, even if it waits for an I/O daemon.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The upper bound of an I/O daemon's downtime: longer than a call waits for it; the downtime may
 /// also be zero.
@@ -374,7 +374,7 @@ impl Load {
             if self.programs.iter_mut().any(|program| program.ended().is_some()) {
                 return Err("a program noticed, and says so above".to_owned());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(format!("the load stands still: {more} steps are not done"));
             }
             sleep(Duration::from_millis(2));
@@ -389,7 +389,7 @@ impl Load {
             let ended = loop {
                 match program.ended() {
                     Some(well) => break well,
-                    None if start.elapsed() > PATIENCE => {
+                    None if start.elapsed() > TIMEOUT => {
                         return Err("a program does not end".to_owned());
                     }
                     None => sleep(Duration::from_millis(2)),

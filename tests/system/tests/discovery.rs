@@ -117,7 +117,7 @@ fn several(folder: &Scratch) -> [Running; 3] {
 
 #[test]
 fn the_least_busy_of_several_is_found() {
-    const PATIENCE: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(3);
     on_own_network("the_least_busy_of_several_is_found", || {
         output(Command::new("ip").args(["link", "set", "lo", "multicast", "on"]));
         let folder = Scratch::new("several");
@@ -128,9 +128,9 @@ fn the_least_busy_of_several_is_found() {
         // The load changes with the machine: the test examines a choice only if the load did not
         // change meanwhile.
         let looked_at = (0..15).any(|_| {
-            let before = browse(PATIENCE).expect("there is a network");
-            let taken = resolve("files", PATIENCE).expect("there is a network");
-            let after = browse(PATIENCE).expect("there is a network");
+            let before = browse(TIMEOUT).expect("there is a network");
+            let taken = resolve("files", TIMEOUT).expect("there is a network");
+            let after = browse(TIMEOUT).expect("there is a network");
             let connections = |one: &Found| one.load.expect("it is one of two").connections;
             let is_told = before.iter().any(|one| port(one) == 2049 && connections(one) >= 20);
             if before.len() < 2 || before != after || !is_told {
@@ -141,7 +141,7 @@ fn the_least_busy_of_several_is_found() {
             assert_eq!(taken.load, least, "{before:?}");
             true
         });
-        assert!(looked_at, "{:?}", browse(PATIENCE));
+        assert!(looked_at, "{:?}", browse(TIMEOUT));
         assert_eq!(said(&["ls", "nfs://files/files/"]), "");
     });
 }

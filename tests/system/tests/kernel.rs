@@ -231,9 +231,9 @@ fn a_metaserver_meets_posix_expectations() {
 
 /// Waits until a file has grown by this number of bytes.
 fn wait_until_grown(file: &Path, bytes: u64) {
-    const PATIENCE: Duration = Duration::from_mins(2);
+    const TIMEOUT: Duration = Duration::from_mins(2);
     let size = || fs::metadata(file).map_or(0, |found| found.len());
-    let (enough, until) = (size() + bytes, Instant::now() + PATIENCE);
+    let (enough, until) = (size() + bytes, Instant::now() + TIMEOUT);
     while size() < enough {
         assert!(Instant::now() < until, "the guest does not go on");
         sleep(Duration::from_millis(5));
@@ -242,8 +242,8 @@ fn wait_until_grown(file: &Path, bytes: u64) {
 
 /// Waits until a new file exists, and then another.
 fn wait_until_more(group: &Group) {
-    const PATIENCE: Duration = Duration::from_mins(2);
-    let until = Instant::now() + PATIENCE;
+    const TIMEOUT: Duration = Duration::from_mins(2);
+    let until = Instant::now() + TIMEOUT;
     for _ in 0..2 {
         let before = group.files();
         while group.files() <= before {

@@ -30,16 +30,13 @@
 //! 14. If two objects are to replace each other, the one with the lower number does: the other
 //!     change gives way while it waits for a yield.
 
-use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use leasehold_base::limits::durations::PEER_RETRY_DELAY;
 use leasehold_base::units::{FileId, Time};
 
 use super::yields::Yield;
 use super::{Bounds, Peer, Place, Stamp, Ticket};
-
-/// The pause before a stored change retries its remaining steps.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// The number of pending replacements of objects of other homes: a home that starts receives all of
 /// them.
@@ -531,12 +528,12 @@ impl Home {
                 return;
             }
             (Step::Yield | Step::Again, Err(Refusal::Later)) => {
-                under.again = Some(now + AGAIN);
+                under.again = Some(now + PEER_RETRY_DELAY);
                 self.put_back(under);
                 return;
             }
             (Step::Note | Step::Replace, Err(_)) => {
-                (under.step, under.again) = (Step::Again, Some(now + AGAIN));
+                (under.step, under.again) = (Step::Again, Some(now + PEER_RETRY_DELAY));
                 self.put_back(under);
                 return;
             }

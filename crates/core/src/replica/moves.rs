@@ -12,17 +12,11 @@
 //! 4. After a restart the stored permission is still valid.
 //! 5. A chain of parents that does not reach the root within a limit is given up.
 
-use core::time::Duration;
 
+use leasehold_base::limits::durations::{ANCESTRY_TIMEOUT, PEER_RETRY_DELAY};
 use leasehold_base::units::{FileId, Time};
 
 use super::{Call, Peer, Ticket};
-
-/// The pause before the home of a permitted move is asked again.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// How long a home may take to reply with the parent of a directory.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The limit on the depth of directories: more than any path can contain.
 pub const DEPTH_MAX: usize = 1 << 11;
@@ -132,7 +126,7 @@ impl Moves {
             Event::Above(call, above) => self.above(now, call, above, effects),
             Event::Noted => {
                 if let State::Noting { ticket, asked } = self.state {
-                    self.state = State::Given { given: asked, ask: now + AGAIN };
+                    self.state = State::Given { given: asked, ask: now + PEER_RETRY_DELAY };
                     effects.push(Effect::Given(ticket));
                 }
             }
@@ -166,7 +160,7 @@ impl Moves {
         }
         match self.state {
             State::Idle => {
-                let until = now + PATIENCE;
+                let until = now + ANCESTRY_TIMEOUT;
                 self.state = State::Looking { ticket, asked, at: asked.parent, depth: 0, until };
                 self.look(effects);
             }
@@ -187,7 +181,7 @@ impl Moves {
             effects.push(Effect::Later(ticket));
             return;
         };
-        let until = now + PATIENCE;
+        let until = now + ANCESTRY_TIMEOUT;
         self.state = State::Looking { ticket, asked, at: above, depth: depth + 1, until };
         self.look(effects);
     }
@@ -214,7 +208,7 @@ impl Moves {
                 effects.push(Effect::Later(ticket));
             }
             State::Given { given, ask } if ask <= now => {
-                self.state = State::Given { given, ask: now + AGAIN };
+                self.state = State::Given { given, ask: now + PEER_RETRY_DELAY };
                 effects.push(Effect::AskEnded(given));
             }
             State::Idle | State::Looking { .. } | State::Noting { .. } | State::Given { .. } => {}

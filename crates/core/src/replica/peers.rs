@@ -15,15 +15,12 @@
 //! 7. A serving peer that learns of a later epoch of its own is superseded, for example by a copy
 //!    on another machine: it stops serving.
 
-use core::time::Duration;
 use std::collections::BTreeMap;
 
+use leasehold_base::limits::durations::PEER_RETRY_DELAY;
 use leasehold_base::units::Time;
 
 use super::{Peer, Stamp};
-
-/// The pause before a peer that has not replied is asked again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// A point in a peer's history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,7 +190,7 @@ impl Peers {
         if self.state == State::Asking {
             for (peer, other) in &mut self.others {
                 if other.ask.is_some_and(|time| time <= now) {
-                    other.ask = Some(now + AGAIN);
+                    other.ask = Some(now + PEER_RETRY_DELAY);
                     effects.push(Effect::Hello(*peer));
                 }
             }

@@ -18,16 +18,13 @@
 //! 6. A home that starts learns its yields, and its recently lost names, from the replies to its
 //!    HELLO, and shows no object before that.
 
-use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
+use leasehold_base::limits::durations::PEER_RETRY_DELAY;
 use leasehold_base::units::{FileId, Time};
 
 use super::names::Stands;
 use super::{Bounds, Call, Place};
-
-/// The pause before the other home is asked about the result of the change.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// A name that an object yields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +118,7 @@ impl Yields {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Yielded(it) => {
-                let again = now + AGAIN;
+                let again = now + PEER_RETRY_DELAY;
                 self.given.insert(it.over, Given { it, again, asks: None });
             }
             Event::Kept(over, number) => {
@@ -142,7 +139,7 @@ impl Yields {
                 let Some((over, given)) = all.find(|(_, given)| given.asks == Some(call)) else {
                     return;
                 };
-                (given.asks, given.again) = (None, now + AGAIN);
+                (given.asks, given.again) = (None, now + PEER_RETRY_DELAY);
                 if stands == Stands::No {
                     let over = *over;
                     self.given.remove(&over);

@@ -41,7 +41,7 @@ mod kind {
     /// Customer: its timeout expires.
     pub(super) const TIMEOUT: u32 = 4;
     /// Message: retries a full centre.
-    pub(super) const AGAIN: u32 = 5;
+    pub(super) const RETRY: u32 = 5;
     /// Class: bursty arrivals change to the next phase.
     pub(super) const PHASE: u32 = 6;
     /// Centre: crashes.
@@ -159,7 +159,7 @@ impl fmt::Display for Runaway {
 
 /// The largest number of events without progress of time in a valid model, in addition to the
 /// events of its own customers.
-const PATIENCE: u64 = 1 << 20;
+const EVENTS_AT_ONE_TIME_MAX: u64 = 1 << 20;
 
 /// The largest number of events of one customer, or for one service, in a valid model.
 const EVENTS_AT_ONCE: u64 = 64;
@@ -231,7 +231,7 @@ impl Engine {
         for class in 0..class_count {
             engine.open_class(class);
         }
-        engine.patience = PATIENCE + EVENTS_AT_ONCE * engine.customers.len() as u64;
+        engine.patience = EVENTS_AT_ONE_TIME_MAX + EVENTS_AT_ONCE * engine.customers.len() as u64;
         for centre in 0..engine.centres.len() {
             engine.plan_crash(centre);
         }
@@ -330,7 +330,7 @@ impl Engine {
             kind::ARRIVAL => self.arrival(index, ticket),
             kind::SHARED => self.shared_served(index as usize, ticket),
             kind::TIMEOUT => self.timeout(index, ticket),
-            kind::AGAIN => self.enter(index),
+            kind::RETRY => self.enter(index),
             kind::PHASE => self.change_phase(index),
             kind::CRASH => self.crash(index as usize),
             _ => self.restart(index as usize),

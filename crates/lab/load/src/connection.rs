@@ -24,7 +24,7 @@ pub(crate) const NFS_2: Program = Program(nfs2::PROGRAM, nfs2::VERSION);
 pub(crate) const MOUNT: Program = Program(mount::PROGRAM, 3);
 
 /// The run fails if the server sends nothing for this time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The largest number of bytes in one read from the socket.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -54,8 +54,8 @@ impl Connection {
     pub(crate) fn open(server: SocketAddr) -> Result<Self, Error> {
         let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
         let mut writer = Writer::new();
         AuthSys { machine_name: b"load", ..AuthSys::default() }.encode(&mut writer);
         let first = RandomState::new().hash_one(stream.local_addr()?);

@@ -10,7 +10,7 @@ use crate::operation::{Operation, Slot};
 use crate::{Error, Setting};
 
 /// The run fails if the server sends no reply on any connection for this time.
-const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+const REPLY_TIMEOUT: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
 /// Returns the number of replies on each connection.
 ///
@@ -39,7 +39,7 @@ pub fn crowd(
     let mut ready = Vec::with_capacity(members.len());
     while start.elapsed() < time {
         ready.clear();
-        epoll::wait(&events, rustix::buffer::spare_capacity(&mut ready), Some(&PATIENCE))
+        epoll::wait(&events, rustix::buffer::spare_capacity(&mut ready), Some(&REPLY_TIMEOUT))
             .map_err(std::io::Error::from)?;
         if ready.is_empty() {
             return Err(Error::Wrong("no reply on any connection".to_owned()));

@@ -7,9 +7,9 @@ use super::options::Believe;
 use crate::checks;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::output::say;
 use crate::running;
-use crate::say::say;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 use crate::stripes;
 
 /// Makes the metaserver of a directory accept an iod.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold_fs::{Answer, ClientKey, FsError, Verifier};
+use leasehold_base::limits::durations::{IOD_RECONNECT_DELAY, JUKEBOX_AFTER};
+use leasehold_fs::{ClientKey, FsError, MaybeReady, Verifier};
 use leasehold_session::nfs::Version;
 use leasehold_session::{Credential, Options as Calling, Session, Traffic};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
@@ -26,12 +27,6 @@ use crate::failure::{Failure, Kind};
 
 /// The time that the start waits for an unreachable iod.
 const AT_START: Duration = Duration::from_secs(5);
-
-/// The time that a call waits before the server replies "retry later"; a Linux client then sleeps.
-const LATER: Duration = Duration::from_secs(2);
-
-/// The interval between attempts to reach an unreachable iod.
-const AGAIN: Duration = Duration::from_millis(200);
 
 /// The properties of a metaserver's names, and its number of event loops.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +92,7 @@ impl Cluster {
             let word = key.of_epochs().member_word();
             Credential::system(&word, who.uid(), who.gid(), &[])
         });
-        let patience = Timeouts { later: LATER, give_up };
+        let patience = Timeouts { later: JUKEBOX_AFTER, give_up };
         let pace = Pace::new(clock(&runtime)?);
         let pace = match group {
             Some(group) => pace.one_of(group.me as usize, group.peers.len()),
@@ -125,9 +120,9 @@ impl Cluster {
         group.join(Place { runtime, key, directory, sync, verifier, give_up, laid_out })
     }
 
-    /// Waits for `AGAIN`.
+    /// Waits for `IOD_RECONNECT_DELAY`.
     pub(crate) async fn pause(&self) -> Result<(), Failure> {
-        clock(&self.runtime)?.sleep(AGAIN).await;
+        clock(&self.runtime)?.sleep(IOD_RECONNECT_DELAY).await;
         Ok(())
     }
 
@@ -296,7 +291,7 @@ impl Distant {
         let who = self.epoch.who.get().unwrap_or(&self.who);
         let mounted = mount(&self.runtime, &self.target, who).await;
         let files = mounted.ok().and_then(|mounted| remote(mounted, who, &self.epoch));
-        let files = files.ok_or(FsError::Later)?;
+        let files = files.ok_or(FsError::Delay)?;
         match Mark::of(&files).await {
             Ok(Some(mark))
                 if mark.volume == self.mark.volume && mark.number == self.mark.number =>
@@ -313,9 +308,9 @@ impl Distant {
 impl Around for Distant {
     fn around<'a, T: Send + 'a>(
         &'a self,
-        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move {
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::later(async move {
             let folder = self.folder().await?;
             call(&*folder).await
         })

@@ -14,9 +14,9 @@ use serde_json::json;
 use super::options::Layout;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::output::say;
 use crate::running;
-use crate::say::say;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// Prints the layout of a file, or requests another one.
 pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
@@ -101,7 +101,8 @@ fn of_directory(directory: &File, in_json: bool) -> String {
 /// The fault and its remedy, as text.
 pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(), String> {
     let shown = path.display();
-    let shape = LayoutPolicy::parse(words.as_bytes()).ok_or("this server does not support that layout")?;
+    let shape =
+        LayoutPolicy::parse(words.as_bytes()).ok_or("this server does not support that layout")?;
     let (directory, volume) = serving
         .volume_of(path)
         .ok_or_else(|| format!("{shown} is not in a directory of names of this server"))?;

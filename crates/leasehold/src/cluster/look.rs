@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold_base::limits::durations::CLUSTER_COMMAND_TIMEOUT;
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
 use leasehold_store_striped::{Files as _, Mark, probe};
@@ -10,15 +11,12 @@ use serde_json::json;
 use super::options::Check;
 use super::{Asker, Cluster, IodAddress, Part};
 use crate::failure::{Failure, Kind};
-use crate::say::say;
-
-/// The timeout of calls: a user stops waiting earlier.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::output::say;
 
 /// Prints the state of each iod; fails unless all are usable.
 pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     let (iods, key) = options.iods.found(None)?;
-    let cluster = Cluster::start(key.as_deref(), PATIENCE, Asker::Command)?;
+    let cluster = Cluster::start(key.as_deref(), CLUSTER_COMMAND_TIMEOUT, Asker::Command)?;
     let mut away = 0;
     for address in &iods {
         let found = block_on(look(&cluster, address));

@@ -22,7 +22,7 @@ use super::group::{COMING, MOVED, NAME};
 use super::options::MoveHome;
 use crate::checks;
 use crate::failure::{Failure, Kind};
-use crate::say::say;
+use crate::output::say;
 use crate::stripes::names::others;
 
 /// Moves a home from one directory to another.

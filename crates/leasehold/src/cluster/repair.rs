@@ -10,6 +10,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold_base::limits::durations::CLUSTER_COMMAND_TIMEOUT;
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Asker as Conversation;
 use leasehold_store_striped::{
@@ -24,13 +25,10 @@ use super::{Asker, Cluster, IodAddress};
 use crate::checks;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::output::say;
 use crate::running;
-use crate::say::say;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 use crate::stripes;
-
-/// The timeout of calls to an iod.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The result for an iod.
 #[derive(Debug, Serialize, Deserialize)]
@@ -125,7 +123,7 @@ pub(crate) fn repair_served(
 /// Searches a directory that no metaserver serves.
 fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
     let (iods, key) = options.iods.found(Some(&options.directory))?;
-    let cluster = Cluster::start(key.as_deref(), PATIENCE, Asker::Command)?;
+    let cluster = Cluster::start(key.as_deref(), CLUSTER_COMMAND_TIMEOUT, Asker::Command)?;
     let mut iods: Vec<_> = iods
         .iter()
         .map(|address| block_on(Held::by(&cluster, address)))

@@ -12,8 +12,8 @@ use super::IodAddress;
 use super::options::Status;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
-use crate::say::say;
-use crate::serving::Serving;
+use crate::output::say;
+use crate::server_state::Serving;
 use crate::stripes::Volume;
 
 /// Prints the state of the volumes of a running server.

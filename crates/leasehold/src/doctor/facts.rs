@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use leasehold_base::limits::durations::PORTMAPPER_CONNECT_TIMEOUT;
 use leasehold_shell::clock::{self, Discipline};
 use leasehold_shell::{BindError, process};
 
@@ -88,9 +89,6 @@ pub(super) struct Place {
     pub(super) crosses: bool,
 }
 
-/// The timeout for a connection to the portmapper.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 impl Facts {
     /// Collects the facts of this machine, for the planned server.
     pub(super) fn gather(plan: Option<&Plan>, state: Option<&Path>) -> Self {
@@ -113,7 +111,8 @@ impl Facts {
                 Some((None, true)) => Telling::Rpcbind,
                 Some((None, false)) | None => Telling::Nobody,
             },
-            has_portmapper: TcpStream::connect_timeout(&portmapper, PATIENCE).is_ok(),
+            has_portmapper: TcpStream::connect_timeout(&portmapper, PORTMAPPER_CONNECT_TIMEOUT)
+                .is_ok(),
             firewall: firewall(),
             clock: clock::discipline().ok(),
             powers: Powers {

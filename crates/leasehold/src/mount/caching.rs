@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_client::{Asking, Options, Variant};
 
-use super::words::{number, size};
+use super::mount_options::{number, size};
 
 /// The help text on caching.
 pub(crate) const HELP: &str = "\

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::LevelFilter;
 
+use super::mount_options::help;
 use super::source::Source;
-use super::words::help;
 
 /// Mount a directory of an NFS server, versions 3 and 2, by FUSE
 ///

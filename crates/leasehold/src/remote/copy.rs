@@ -27,7 +27,7 @@ use super::progress::Progress;
 use super::server::{Follow, Remote, Servers, is_there_already};
 use super::url::{Address, Place};
 use crate::failure::{Failure, Kind};
-use crate::say::say;
+use crate::output::say;
 
 /// The number of files that are copied in parallel: enough to hide a round trip, within the limit
 /// on open files.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError};
+use leasehold_fs::{FsError, MaybeReady};
 use leasehold_shell::client::block_on;
 use leasehold_shell::records::Records;
 use leasehold_shell::state as shell_state;
@@ -28,11 +28,11 @@ const REPAIRED: &[u8] = b"repaired";
 struct File(Records);
 
 impl Ledger for File {
-    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> Answer<'_, Result<(), FsError>> {
+    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> MaybeReady<'_, Result<(), FsError>> {
         let stored = self.0.append(records, stable);
         match stable {
-            true => Answer::later(async move { stored.await.map_err(|_| FsError::Io) }),
-            false => Answer::now(Ok(())),
+            true => MaybeReady::later(async move { stored.await.map_err(|_| FsError::Io) }),
+            false => MaybeReady::now(Ok(())),
         }
     }
 }

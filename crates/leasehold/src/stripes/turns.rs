@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
-use leasehold_fs::{Answer, FsError};
+use leasehold_fs::{FsError, MaybeReady};
 use leasehold_shell::client::block_on;
 use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::{own, state as shell_state};
@@ -18,7 +18,7 @@ use leasehold_store_striped::{RollbackReport, SearchError, TurnKeeper, TurnNotic
 
 use super::Volume;
 use crate::failure::{Failure, Kind};
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// The prefix of the file of a volume's counters; the number of the volume follows.
 const NAME: &str = "turns-";
@@ -64,12 +64,12 @@ impl Drop for Keeper {
 }
 
 impl TurnKeeper for Keeper {
-    fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>> {
+    fn keep(&self, turns: &BTreeMap<u16, u64>) -> MaybeReady<'_, Result<(), FsError>> {
         let (done, stored) = oneshot::channel();
         if let Some(sender) = &self.sender {
             drop(sender.send((text(turns), done)));
         }
-        Answer::later(async move { stored.await.ok().and_then(Result::ok).ok_or(FsError::Io) })
+        MaybeReady::later(async move { stored.await.ok().and_then(Result::ok).ok_or(FsError::Io) })
     }
 
     fn notice(&self, notice: &TurnNotice) {

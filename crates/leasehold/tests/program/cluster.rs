@@ -13,8 +13,8 @@ use leasehold_shell::client::{Mounted, NotFound, Runtime, SourcePort, Target, bl
 use rustix::process::Signal;
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over, over_stream, port,
-    put, run, send, who,
+    Home, Serving, TIMEOUT, address, call_of_user, leasehold, opaque, over, over_stream, port, put,
+    run, send, who,
 };
 
 /// Starts an iod with a directory and a key of these names, at port `at`, or at a free port if `at`
@@ -72,14 +72,14 @@ fn start(home: &Home, ports: &[u16]) -> (Serving, serde_json::Value) {
 }
 
 pub(crate) fn try_mount(runtime: &Runtime, port: u16, path: &str) -> Result<Mounted, NotFound> {
-    let options = Options::stream().impatient(PATIENCE);
+    let options = Options::stream().impatient(TIMEOUT);
     let target = Target { port: Some(port), ..Target::new("127.0.0.1", path.as_bytes(), options) };
     block_on(mount(runtime, &target, &who()))
 }
 
 /// Reads the file from its start, and retries until the read succeeds.
 fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
-    let (length, end) = (u32::try_from(length).unwrap(), Instant::now() + PATIENCE);
+    let (length, end) = (u32::try_from(length).unwrap(), Instant::now() + TIMEOUT);
     loop {
         let read = block_on(server.nfs.read(&who(), file, 0, length));
         match read.unwrap().done() {
@@ -353,7 +353,7 @@ fn put_again(server: &Mounted, name: &[u8], data: &Bytes) {
 
 /// Waits until all files have their intended layout.
 pub(crate) fn wait_until_settled(home: &Home) -> serde_json::Value {
-    let end = Instant::now() + 3 * PATIENCE;
+    let end = Instant::now() + 3 * TIMEOUT;
     loop {
         let status = ["cluster", "status", "--json", "--state", &home.path("state")];
         let (code, said, error) = run(leasehold(&status));
@@ -537,7 +537,7 @@ fn unreachable_iod_is_reported_in_time() {
     loop {
         match read_status(at, &file) {
             told if told == jukebox => {
-                assert!(begun.elapsed() < PATIENCE, "the retries do not end")
+                assert!(begun.elapsed() < TIMEOUT, "the retries do not end")
             }
             told => break assert_eq!(told, io),
         }
@@ -572,7 +572,7 @@ fn iod_rejects_foreign_handles() {
     let at = SocketAddr::from(([127, 0, 0, 1], first));
     // The caller uses a number that a client may have.
     let read_status = |at, handle: &Handle| {
-        let options = Options::stream().impatient(PATIENCE);
+        let options = Options::stream().impatient(TIMEOUT);
         let session = runtime.session(at, options, SourcePort::Any).unwrap();
         let caller = Credential::system("client", 0x7800_0002, 0x7800_0002, &[]);
         let nfs = Nfs::new(session, Version::V3);

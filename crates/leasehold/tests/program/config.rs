@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::support::{
-    Home, MOUNT, NFS, PATIENCE, Serving, address, call, call_of_user, leasehold, opaque,
+    Home, MOUNT, NFS, Serving, TIMEOUT, address, call, call_of_user, leasehold, opaque,
     over_stream, run,
 };
 
@@ -128,7 +128,7 @@ fn root_is_squashed_unless_disabled() {
 /// A client that sends calls without a pause on one connection, and counts the replies.
 fn work(address: SocketAddr, handle: &[u8], ends: &AtomicBool, answered: &AtomicU64) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let call = call_of_user(5, 1, handle);
     let mark = 0x8000_0000 | u32::try_from(call.len()).unwrap();
     while !ends.load(Ordering::Relaxed) {
@@ -161,7 +161,7 @@ fn reload_is_atomic_and_clients_do_not_notice() {
     let data = handle(address, "/data").unwrap();
     let (ends, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let goes_on = || {
-        let (before, end) = (answered.load(Ordering::Relaxed), Instant::now() + PATIENCE);
+        let (before, end) = (answered.load(Ordering::Relaxed), Instant::now() + TIMEOUT);
         while answered.load(Ordering::Relaxed) < before + 100 {
             assert!(Instant::now() < end, "the client makes no progress");
             thread::yield_now();
@@ -193,7 +193,7 @@ fn reload_is_atomic_and_clients_do_not_notice() {
         // The signal has the same effect, which the exports show.
         home.write(&format!("{DATA}{LOCAL}"));
         kill_process(Pid::from_child(&serving.child), Signal::HUP).unwrap();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while getattr(address, &more) != STALE {
             assert!(Instant::now() < end, "the signal has no effect");
             thread::yield_now();

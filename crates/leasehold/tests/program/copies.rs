@@ -18,7 +18,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::cluster::{iod, meta, try_mount, wait_until_settled};
 use crate::direct::Reach;
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
+use crate::support::{Home, Serving, TIMEOUT, address, leasehold, put, run, who};
 
 /// A metaserver over three iods.
 struct Cluster {
@@ -140,7 +140,7 @@ impl Called {
     fn wait_for(&self, port: u16) {
         let at = SocketAddr::from(([127, 0, 0, 1], port));
         let nfs = self.1.lock().unwrap()[&at].clone();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while block_on(nfs.null(&who())).is_err() {
             assert!(Instant::now() < end);
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
 
-use crate::support::{Home, PATIENCE, Serving, address, call_of_user, opaque, over, root, run};
+use crate::support::{Home, Serving, TIMEOUT, address, call_of_user, opaque, over, root, run};
 
 const LOOKUP: u32 = 3;
 const READ: u32 = 6;
@@ -78,7 +78,7 @@ fn server_without_descriptors_logs_the_limit() {
     };
     let before = limit(1).current.unwrap();
     assert_eq!(read(&second), JUKEBOX);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !fs::read_to_string(home.path("log")).unwrap().contains("raise its limit") {
         assert!(Instant::now() < end, "the log has no message");
         thread::sleep(Duration::from_millis(50));

@@ -25,7 +25,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::cluster::{iod, iod_command, meta, started, try_mount};
 use crate::over::{go_on, stop};
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
+use crate::support::{Home, Serving, TIMEOUT, address, leasehold, port, put, run, who};
 
 const MODE: Mode = Mode::from_bits(0o644);
 
@@ -386,7 +386,7 @@ impl Silent {
         let caller = Credential::system("client", self.layout.user, self.layout.group, &[]);
         let port = u16::try_from(object.port).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let nfs = Reach(runtime.clone()).nfs(address, PATIENCE);
+        let nfs = Reach(runtime.clone()).nfs(address, TIMEOUT);
         let what = (Bytes::copy_from_slice(bytes), write::Stability::Unstable);
         block_on(nfs.write(&caller, &object.object, 0, what)).unwrap().done().map(drop)
     }
@@ -571,7 +571,7 @@ fn lost_data_is_rewritten_once() {
         });
         ended.send(()).unwrap();
     });
-    end.recv_timeout(PATIENCE).expect("the data is stable without repeated writes");
+    end.recv_timeout(TIMEOUT).expect("the data is stable without repeated writes");
     let mut expected = data(2 << 20).to_vec();
     for at in rows.map(|at| usize::try_from(at).unwrap()) {
         expected[at..at + 4096].fill(7);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Home, NFS, PATIENCE, Serving, address, call, over_stream, root, success};
+use crate::support::{Home, NFS, Serving, TIMEOUT, address, call, over_stream, root, success};
 
 const GETATTR: u32 = 1;
 const LOOKUP: u32 = 3;
@@ -71,8 +71,8 @@ impl Attacked {
         // Thousands of ports must not stay in use for a minute after the test.
         sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(stream)
     }
 
@@ -107,7 +107,7 @@ impl Attacked {
         let end = Arc::clone(&over);
         let thread = thread::spawn(move || {
             let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             let (mut count, mut longest) = (0, Duration::ZERO);
             while !end.load(Ordering::Relaxed) || count < 10 {
                 let start = Instant::now();

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use crate::cluster::iod;
 use crate::direct::{Cluster, data};
 use crate::older::{back_up, restore_in_place};
-use crate::support::{PATIENCE, put, who};
+use crate::support::{TIMEOUT, put, who};
 
 const LENGTH: u32 = 60_000;
 
@@ -55,7 +55,7 @@ fn caller_of(layout: &Layout) -> Credential {
 
 fn session(cluster: &Cluster, object: &Object, calling: Calling, port: SourcePort) -> Nfs {
     let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(object.port).unwrap()));
-    let session = cluster.runtime.session(address, calling.impatient(PATIENCE), port);
+    let session = cluster.runtime.session(address, calling.impatient(TIMEOUT), port);
     Nfs::new(session.unwrap(), Version::V3)
 }
 
@@ -246,7 +246,7 @@ fn iod_from_backup_admits_no_client() {
         let nfs = Nfs::new(session, Version::V3);
         block_on(nfs.read(&caller, &object.object, 0, 8)).is_ok_and(|it| it.done().is_ok())
     };
-    assert!(read(&cluster, PATIENCE), "the iod is current");
+    assert!(read(&cluster, TIMEOUT), "the iod is current");
     // The test restores the backup in place, so that the handle and the owner of the object stay
     // valid.
     start_again(&mut cluster, &|cluster| restore_in_place(&cluster.home, name));

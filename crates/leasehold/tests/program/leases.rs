@@ -23,8 +23,8 @@ use leasehold_wire::rpc;
 use rustix::process::{Signal, getegid, geteuid};
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_as, leasehold, opaque, ordinary, over, over_stream,
-    root, run,
+    Home, Serving, TIMEOUT, address, call_as, leasehold, opaque, ordinary, over, over_stream, root,
+    run,
 };
 
 const CLIENT: [u8; 16] = *b"a client's name.";
@@ -44,7 +44,7 @@ fn bytes(value: &impl Encode) -> Bytes {
 impl Holder {
     fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, epoch: 0 }
     }
 
@@ -74,7 +74,7 @@ impl Holder {
 
     /// Requests a lease until the server grants it; earlier calls may delay the grant.
     fn granted(&mut self, object: Handle, kind: Kind) -> lease::Grant {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let answer = self.wanted(object, kind);
             if let Answer::Done(done) = &answer
@@ -90,7 +90,7 @@ impl Holder {
     /// Requests a lease until the client may cache: while another test starts a program, the kernel
     /// briefly counts the file as open in the forked process.
     fn cachable(&mut self, object: Handle, kind: Kind) -> lease::Grant {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let grant = self.granted(object, kind);
             if grant.cachable {
@@ -255,7 +255,7 @@ fn plain_client_reads_data_that_a_holder_writes_back() {
     holder.hello();
     holder.granted(file, Kind::Write);
     let reader = thread::spawn(move || {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         // The server may reply "retry later" if the recall takes long.
         loop {
             match read_all(address, file) {
@@ -323,7 +323,7 @@ fn waiting_requests_and_holders_are_shown() {
     let state = home.path("state");
     let who = ": \"laptop\", recalled\n    1 call of clients without leases waits \
                for it\n";
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let (_, page, _) = run(leasehold(&["leases", "--state", &state]));
         if page.contains("data/file\" for ") && page.contains(who) {

@@ -13,7 +13,7 @@ use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::{nfs2, nfs3};
 use rustix::process::{getegid, geteuid};
 
-use crate::support::{Home, NFS, PATIENCE, Serving, address, mount, success};
+use crate::support::{Home, NFS, Serving, TIMEOUT, address, mount, success};
 
 /// The way of listing a directory: the procedure, and the requested size of a reply in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ impl Client {
     fn new(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, root: mount(address)[32..64].to_vec(), xid: 0 }
     }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::cluster::iod_command;
 use crate::support::{
-    Home, MOUNT, PATIENCE, Serving, address, call, leasehold, mount, over_stream, port, root, run,
+    Home, MOUNT, Serving, TIMEOUT, address, call, leasehold, mount, over_stream, port, root, run,
     success,
 };
 
@@ -36,7 +36,7 @@ fn lost(ready: &Value) -> u64 {
 }
 
 fn until(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "the condition is not reached");
         thread::sleep(Duration::from_millis(20));

@@ -18,7 +18,7 @@ use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over_stream, port, put, run,
+    Home, Serving, TIMEOUT, address, call_of_user, leasehold, opaque, over_stream, port, put, run,
     who,
 };
 
@@ -113,7 +113,7 @@ impl Cluster {
     }
 
     pub(crate) fn mount(&self, number: usize) -> Mounted {
-        let options = Options::stream().impatient(PATIENCE);
+        let options = Options::stream().impatient(TIMEOUT);
         let port = Some(self.ports[number]);
         let target = Target { port, ..Target::new("127.0.0.1", b"/cluster", options) };
         block_on(mount(&self.runtime, &target, &who())).unwrap()
@@ -127,7 +127,7 @@ fn with_key(mut command: Command, home: &Home) -> Command {
 
 /// Looks a name up, and retries until the server replies.
 pub(crate) fn look(server: &Mounted, name: &str) -> Option<Handle> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let found = block_on(server.nfs.lookup(&who(), &server.root, name.as_bytes()));
         match found.unwrap().done() {
@@ -277,7 +277,7 @@ fn shows_in_time(cluster: &Cluster, set_bound: Duration, write_bound: Duration) 
         if Instant::now() >= end && is_enough {
             break;
         }
-        assert!(Instant::now() < end + PATIENCE && !reading.is_finished(), "they make no progress");
+        assert!(Instant::now() < end + TIMEOUT && !reading.is_finished(), "they make no progress");
         let begun = Instant::now();
         let modified = SetTime::To(Time { seconds: step, nanoseconds: 0 });
         let set = SetAttributes { modified, ..Default::default() };
@@ -323,12 +323,12 @@ fn status_shows_reachable_metaservers() {
         all.iter().map(|one| one["away"].as_bool().unwrap()).collect()
     };
     // A metaserver that waits for the replies of the others does not serve yet.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while away(&told()) != [false; 3] {
         assert!(Instant::now() < end, "{}", told());
     }
     // A metaserver that has just started has no load report yet.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !told()[0]["metaservers"][1]["connections"].is_u64() {
         assert!(Instant::now() < end, "{}", told());
     }
@@ -338,7 +338,7 @@ fn status_shows_reachable_metaservers() {
     assert!(text.contains(&format!("metaserver 1, 127.0.0.1:{port}: {this}")), "{text}");
     cluster.kill(2);
     let state = cluster.home.path("state-names1");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let (_, told, _) = run(leasehold(&["cluster", "status", "--json", "--state", &state]));
         // A metaserver that replies slowly counts as unreachable for a moment.
@@ -353,7 +353,7 @@ fn status_shows_reachable_metaservers() {
 #[test]
 fn client_is_referred_to_a_metaserver() {
     let mut cluster = Cluster::start(3);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let asked = |port: u16, name: &str| loop {
         let database = Database { host: "127.0.0.1".into(), port };
         match database.lookup(name) {
@@ -416,13 +416,13 @@ fn unreachable_home_is_reported_in_time() {
         if status == io {
             break begun.elapsed();
         }
-        assert!(begun.elapsed() < PATIENCE, "the retries do not end: {told:?}");
+        assert!(begun.elapsed() < TIMEOUT, "the retries do not end: {told:?}");
     };
     assert!(told.ends_with(&[jukebox, io]) && after >= give_up, "{told:?} after {after:?}");
     assert_eq!((getattr(&here), look(&first, "here")), (ok, Some(here)));
     // The home returns, and is used without intervention.
     cluster.begin(1);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while getattr(&there) != ok {
         assert!(Instant::now() < end, "it stays unreachable");
     }
@@ -486,7 +486,7 @@ fn home_can_be_moved() {
     let written = fs::File::create(&log).unwrap();
     let serving = Serving::logging(cluster.command(1), written.into());
     serving.line();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !fs::read_to_string(&log)
         .unwrap()
         .contains("older than the version that another metaserver knows")
@@ -507,7 +507,7 @@ fn metaservers_must_agree_on_strict() {
     let written = fs::File::create(&log).unwrap();
     let serving = Serving::logging(cluster.command(1), written.into());
     serving.line();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let said = || fs::read_to_string(&log).unwrap();
     while !said().contains("was started without --strict, and another with") {
         assert!(Instant::now() < end, "{}", said());

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cluster::{iod, meta, try_mount};
 use crate::nearest::metaserver;
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over_datagram, over_stream,
+    Home, Serving, TIMEOUT, address, call_of_user, leasehold, opaque, over_datagram, over_stream,
     port, put, root, run,
 };
 
@@ -112,7 +112,7 @@ fn group(home: &Home) -> (Serving, [(Serving, Value); 2]) {
 
 /// Returns the first scrape that satisfies a condition.
 fn scraped(ready: &Value, is_so: impl Fn(&str) -> bool) -> String {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let scrape = read(ready, "/metrics");
         if is_so(&scrape) {

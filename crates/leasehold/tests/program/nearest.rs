@@ -14,7 +14,7 @@ use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 use serde_json::Value;
 
 use crate::cluster::iod;
-use crate::support::{Home, PATIENCE, Serving, leasehold, port, who};
+use crate::support::{Home, Serving, TIMEOUT, leasehold, port, who};
 
 /// The additional delay to the distant metaserver, below the timeout of calls between metaservers.
 const FAR: Duration = Duration::from_millis(500);
@@ -97,13 +97,13 @@ fn distant_metaserver_is_queried_last() {
         .collect();
     let runtime = Runtime::start().unwrap();
     let mounted = |number: usize| -> Mounted {
-        let options = Options::stream().impatient(PATIENCE);
+        let options = Options::stream().impatient(TIMEOUT);
         let port = Some(listen[number]);
         let target = Target { port, ..Target::new("127.0.0.1", b"/files", options) };
         block_on(mount(&runtime, &target, &who())).unwrap()
     };
     let (maker, seeker) = (mounted(3), mounted(1));
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     // The searches themselves reveal the distances; a random delay affects only one search.
     for number in 0.. {
         assert!(Instant::now() < end, "the distant metaserver is queried first");

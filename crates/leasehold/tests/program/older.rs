@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::cluster::{iod, meta, try_mount};
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
+use crate::support::{Home, Serving, TIMEOUT, address, leasehold, put, run, who};
 
 const IODS: [&str; 3] = ["one", "two", "three"];
 
@@ -133,7 +133,7 @@ impl World {
     }
 
     fn wait(&self, is_there: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let told = self.status();
             if is_there(&told) {

@@ -10,7 +10,7 @@ use leasehold_session::Options;
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 use rustix::process::{Signal, geteuid};
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
+use crate::support::{Home, Serving, TIMEOUT, address, leasehold, port, put, run, who};
 
 /// The addresses of iods and metaservers.
 const IODS: [&str; 2] = ["127.0.0.11", "127.0.0.12"];
@@ -80,7 +80,7 @@ fn one_file_describes_a_cluster() {
     }
     let runtime = Runtime::start().unwrap();
     let servers = METAS.map(|host| {
-        let options = Options::stream().impatient(PATIENCE);
+        let options = Options::stream().impatient(TIMEOUT);
         let target = Target { port: Some(port), ..Target::new(host, b"/cluster", options) };
         block_on(mount(&runtime, &target, &who())).unwrap()
     });

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use crate::cluster::{iod, iod_command, meta, try_mount};
 use crate::metaservers::{Cluster, look};
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over, port, put, read_reply,
+    Home, Serving, TIMEOUT, address, call_of_user, leasehold, opaque, over, port, put, read_reply,
     run, send, who,
 };
 
@@ -58,7 +58,7 @@ fn copy(from: &str, to: &str) {
 
 /// Overwrites a file, and retries until the write succeeds.
 fn overwrite(server: &Mounted, file: &Handle, byte: u8) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let what = (data(byte), write::Stability::FileSync);
         match block_on(server.nfs.write(&who(), file, 0, what)).unwrap().done() {
@@ -70,7 +70,7 @@ fn overwrite(server: &Mounted, file: &Handle, byte: u8) {
 
 /// Reads a file, and retries until the read succeeds.
 fn content(server: &Mounted, file: &Handle) -> Bytes {
-    let (length, end) = (u32::try_from(LENGTH).unwrap(), Instant::now() + PATIENCE);
+    let (length, end) = (u32::try_from(LENGTH).unwrap(), Instant::now() + TIMEOUT);
     loop {
         match block_on(server.nfs.read(&who(), file, 0, length)).unwrap().done() {
             Ok(read) => return read.data,
@@ -118,7 +118,7 @@ fn suspended_home_writes_to_no_object() {
 
 /// Waits until a log contains a text.
 fn says(log: &str, what: &str) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !fs::read_to_string(log).unwrap().contains(what) {
         assert!(Instant::now() < end, "no {what} in {log}");
         thread::sleep(Duration::from_millis(20));

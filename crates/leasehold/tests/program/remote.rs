@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use leasehold_rig::{Cable, Cut, EXPORT, Faults, Manners, MemServer};
 use tempfile::TempDir;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, run};
+use crate::support::{Home, Serving, TIMEOUT, address, leasehold, run};
 
 fn url(server: SocketAddr, path: &str) -> String {
     format!("nfs://{server}/{EXPORT}{path}")
@@ -161,7 +161,7 @@ fn data_lost_by_a_restart_is_rewritten() {
     let there = url(cable.address(), "/file");
     let mut copying = leasehold(&["cp", "--json", "--in-flight", "1", text(&here), &there]);
     let copying = copying.stdout(Stdio::piped()).spawn().unwrap();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while cable.counters().bytes < 4 << 20 {
         assert!(Instant::now() < end, "nothing is copied");
         std::thread::sleep(Duration::from_millis(1));

@@ -17,7 +17,7 @@ use crate::support::{Home, Serving, SmallDisk, address, leasehold, put, run, who
 const IODS: [&str; 3] = ["one", "two", "three"];
 
 /// A bound for each wait. Each wait ends as soon as its condition holds.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 struct World {
     home: Home,
@@ -78,7 +78,7 @@ impl World {
 
     /// Waits until the status meets a condition.
     fn wait(&self, is_there: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let told = self.status();
             if is_there(&told) {

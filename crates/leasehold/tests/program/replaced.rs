@@ -9,7 +9,7 @@ use leasehold_session::nfs::messages::{Handle, Status};
 use leasehold_shell::client::{Mounted, block_on};
 
 use crate::metaservers::{Cluster, look, read};
-use crate::support::{PATIENCE, put, who};
+use crate::support::{TIMEOUT, put, who};
 
 /// The number of replacements.
 const ROUNDS: u32 = 24;
@@ -21,7 +21,7 @@ fn data(round: u32) -> Bytes {
 
 /// Renames the object, if it still has its name: a killed metaserver may lose the reply.
 fn rename(server: &Mounted) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let (from, to) = ((&server.root, &b"new"[..]), (&server.root, &b"file"[..]));
         let renamed = block_on(server.nfs.rename(&who(), from, to));
@@ -33,7 +33,7 @@ fn rename(server: &Mounted) {
 }
 
 fn until(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "the object is not replaced");
     }

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use leasehold_fs::{Export, ExportId, Verifier};
 use leasehold_serve::{Deaf, HandleKey, Service};
-use leasehold_shell::{Changes, Notebook, Options, Policy, Pool, Running, Server};
+use leasehold_shell::{Changes, Options, Policy, Pool, ReplyJournal, Running, Server};
 use leasehold_store_dir::{DirStore, Durability, Extent, HandleSource, Syncer};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, answered_to, call_of_user, opaque, over, over_stream,
+    Home, Serving, TIMEOUT, address, answered_to, call_of_user, opaque, over, over_stream,
     read_reply, root, send, success,
 };
 
@@ -95,7 +95,7 @@ fn completed_datagram_call_receives_its_reply_after_a_restart() {
     let (mut serving, address) = start(&home);
     let mkdir = call(1, MKDIR, &root(address), "folder");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let first = answered_to(&socket, address, &mkdir);
     assert!(done(&first));
     serving.end(Signal::KILL);
@@ -225,9 +225,9 @@ fn in_process(home: &Home, state: &str, disk: Held) -> (Running, SocketAddr, usi
     let export = Export { id: ExportId(1), name, path, read_only: false, store };
     let now = leasehold_shell::clock::now();
     let sync = || syncs.sync_earlier_changes().is_ok();
-    let opened = Notebook::open(home.path(state).as_ref(), Changes::Stable, now, sync);
+    let opened = ReplyJournal::open(home.path(state).as_ref(), Changes::Stable, now, sync);
     let (notebook, noted) = opened.unwrap();
-    let notebook: Arc<dyn leasehold_serve::Notebook> = Arc::new(notebook);
+    let notebook: Arc<dyn leasehold_serve::ReplyJournal> = Arc::new(notebook);
     let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
     let service = Arc::new(service.with_notebook(&notebook, &noted, now));
     let policy = Policy {
@@ -272,25 +272,25 @@ fn call_killed_before_its_sync_does_not_run_twice() {
     drop(release);
     let reply = read_reply(&mut stream);
     assert!(done(&reply));
-    running.stop(PATIENCE);
+    running.stop(TIMEOUT);
 
     let (release, disk) = held(false);
     drop(release);
     let (running, address, known) = in_process(&home, "after", disk);
     assert_eq!(known, 1);
     assert_eq!(over_stream(address, &mkdir), reply, "the call does not run again");
-    running.stop(PATIENCE);
+    running.stop(TIMEOUT);
     // A start whose sync fails ignores the record, and so does the next start.
     let (release, disk) = held(true);
     drop(release);
     let (running, _, known) = in_process(&home, "broken", disk);
     assert_eq!(known, 0);
-    running.stop(PATIENCE);
+    running.stop(TIMEOUT);
     let (release, disk) = held(false);
     drop(release);
     let (running, _, known) = in_process(&home, "broken", disk);
     assert_eq!(known, 0);
-    running.stop(PATIENCE);
+    running.stop(TIMEOUT);
 }
 
 /// The server returns an error for such a call, also for a retransmission.
@@ -311,7 +311,7 @@ fn change_that_fails_on_disk_is_not_recorded_as_done() {
     // The reply has a status, and no attributes of the directory before and after.
     assert_eq!(reply.len(), 24 + 12);
     assert_eq!(over(&mut stream, &mkdir), reply);
-    running.stop(PATIENCE);
+    running.stop(TIMEOUT);
     // The next server recognizes the call as failed.
     let (release, until) = mpsc::channel();
     drop(release);
@@ -319,11 +319,11 @@ fn change_that_fails_on_disk_is_not_recorded_as_done() {
     let (running, address, known) = in_process(&home, "state", disk);
     assert_eq!(known, 1);
     assert_eq!(over_stream(address, &mkdir), reply);
-    running.stop(PATIENCE);
+    running.stop(TIMEOUT);
 }
 
 fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "the condition is not met in time");
         thread::sleep(Duration::from_millis(5));

@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use crate::support::{
-    Home, MOUNT, NFS, PATIENCE, Serving, address, call, call_of_user, leasehold, mount, opaque,
+    Home, MOUNT, NFS, Serving, TIMEOUT, address, call, call_of_user, leasehold, mount, opaque,
     over_datagram, over_stream, port, root, run, success,
 };
 
@@ -50,7 +50,7 @@ fn restart_keeps_process_sockets_and_replies() {
     assert_eq!(first[24..28], [0; 4], "{first:?}");
     for round in 0..3 {
         let mut open = TcpStream::connect(address).unwrap();
-        open.set_read_timeout(Some(PATIENCE)).unwrap();
+        open.set_read_timeout(Some(TIMEOUT)).unwrap();
         let told = restart(&home);
         assert_eq!(told["pid"], ready["pid"]);
         assert!(told["program"].as_str().unwrap().starts_with("leasehold "), "{told}");
@@ -85,7 +85,7 @@ fn signal_restarts_as_the_command_does() {
         assert!(over_datagram(address, &call(NFS, 0, b"")).starts_with(&success()));
     }
     // The last restart may still be in progress.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while run(leasehold(&["restart", "--state", &home.path("state")])).0 != 0 {
         assert!(Instant::now() < end, "the server does not serve again");
     }
@@ -156,11 +156,11 @@ fn sockets_of_systemd_are_used() {
     let address = listener.local_addr().unwrap();
     let datagrams = UdpSocket::bind(address).unwrap();
     let told = UnixDatagram::bind(home.path("notify")).unwrap();
-    told.set_read_timeout(Some(PATIENCE)).unwrap();
+    told.set_read_timeout(Some(TIMEOUT)).unwrap();
     let (one, two) = (inherited(&listener, 20), inherited(&datagrams, 21));
     // The requests arrive before the server serves: both wait.
     let early = UdpSocket::bind("127.0.0.1:0").unwrap();
-    early.set_read_timeout(Some(PATIENCE)).unwrap();
+    early.set_read_timeout(Some(TIMEOUT)).unwrap();
     early.send_to(&call(NFS, 0, b""), address).unwrap();
     let mut command = leasehold(&["serve", &home.path("data"), "--state"]);
     command.arg(home.path("state")).arg("--json");
@@ -186,7 +186,7 @@ fn sockets_of_systemd_are_used() {
         }
     });
     let hears = |wanted: &str| loop {
-        let text = heard.recv_timeout(PATIENCE).unwrap();
+        let text = heard.recv_timeout(TIMEOUT).unwrap();
         if text.starts_with(wanted) {
             return text;
         }

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::{Signal, geteuid};
 
 use crate::support::{
-    Home, NFS, PATIENCE, Serving, address, call, leasehold, mount, over_datagram, over_stream, run,
+    Home, NFS, Serving, TIMEOUT, address, call, leasehold, mount, over_datagram, over_stream, run,
     success, with_mounted,
 };
 
@@ -47,7 +47,7 @@ fn ready_message_can_be_one_line_of_json() {
     assert_eq!(ready["addresses"][0]["transports"], serde_json::json!(["tcp", "udp"]));
     mount(address(&ready));
     assert_eq!(serving.end(Signal::INT).code(), Some(0));
-    assert!(serving.lines.recv_timeout(PATIENCE).is_err(), "the server prints nothing more");
+    assert!(serving.lines.recv_timeout(TIMEOUT).is_err(), "the server prints nothing more");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn open_connection_does_not_delay_the_end() {
     let home = Home::new();
     let (mut serving, ready) = Serving::with_json(&home, &[]);
     let mut idle = TcpStream::connect(address(&ready)).unwrap();
-    idle.set_read_timeout(Some(PATIENCE)).unwrap();
+    idle.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(over_stream(address(&ready), &call(NFS, 0, &[])), success());
     assert_eq!(serving.end(Signal::TERM).code(), Some(0));
     assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);

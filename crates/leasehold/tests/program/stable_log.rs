@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, geteuid, prlimit};
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_as, call_of_user, opaque, ordinary, over_stream, root,
+    Home, Serving, TIMEOUT, address, call_as, call_of_user, opaque, ordinary, over_stream, root,
     run, with_mounted,
 };
 
@@ -73,7 +73,7 @@ fn disk_soon_has_all_changes_of_the_log() {
     let reply =
         over_stream(address(&ready), &call_of_user(7, MKDIR, &[&place[..], &[0; 24]].concat()));
     assert_eq!(reply[24..28], [0; 4], "{reply:?}");
-    let end = Instant::now() + Duration::from_secs(5) + PATIENCE;
+    let end = Instant::now() + Duration::from_secs(5) + TIMEOUT;
     while head() == before {
         assert!(Instant::now() < end, "the disk lags behind");
         thread::sleep(Duration::from_millis(50));

@@ -7,7 +7,7 @@ use leasehold_session::Options;
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
+use crate::support::{Home, Serving, TIMEOUT, address, leasehold, put, run, who};
 
 fn stripes(home: &Home, names: &[&str]) -> Vec<String> {
     names.iter().flat_map(|name| ["--stripe".to_owned(), home.path(name)]).collect()
@@ -51,7 +51,7 @@ fn held(directory: &str) -> (usize, u64) {
 
 fn mounted(runtime: &Runtime, ready: &serde_json::Value) -> Mounted {
     let at = address(ready);
-    let options = Options::stream().impatient(PATIENCE);
+    let options = Options::stream().impatient(TIMEOUT);
     let target =
         Target { port: Some(at.port()), ..Target::new(&at.ip().to_string(), b"/data", options) };
     block_on(mount(runtime, &target, &who())).unwrap()

@@ -17,7 +17,7 @@ use leasehold_shell::client::Mounted;
 use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
 use tempfile::TempDir;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A directory to serve, with a place for the state beside it.
 pub(crate) struct Home(pub(crate) TempDir);
@@ -156,7 +156,7 @@ impl Serving {
 
     /// Returns the next line of its output.
     pub(crate) fn line(&self) -> String {
-        self.lines.recv_timeout(PATIENCE).unwrap()
+        self.lines.recv_timeout(TIMEOUT).unwrap()
     }
 
     /// Starts a server with `--json`; returns its ready message.
@@ -168,7 +168,7 @@ impl Serving {
 
     pub(crate) fn end(&mut self, signal: Signal) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -249,7 +249,7 @@ pub(crate) fn over(stream: &mut TcpStream, call: &[u8]) -> Vec<u8> {
 
 /// Reads the next reply on a stream.
 pub(crate) fn read_reply(stream: &mut TcpStream) -> Vec<u8> {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).unwrap();
     let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
@@ -265,7 +265,7 @@ pub(crate) fn send(stream: &mut TcpStream, call: &[u8]) {
 
 pub(crate) fn over_datagram(address: SocketAddr, call: &[u8]) -> Vec<u8> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     answered_to(&socket, address, call)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Decode, Encode, Message, Reader, Writer, decode_all};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Arrival, Response, Service};
 use leasehold_shell::Handler;
 use leasehold_wire::nfs3::{
@@ -54,7 +54,7 @@ impl Handler for Mannered {
             let high = low;
             let status = ReplyStatus::ProgramMismatch(Versions { low, high });
             Reply { xid: call.xid, status }.encode(&mut writer);
-            return Answer::now(Some(writer.finish())).into();
+            return MaybeReady::now(Some(writer.finish())).into();
         }
         let is_nfs3 = call.program == nfs3::PROGRAM && is_version_3;
         if self.manners != Manners::Stingy || !is_nfs3 {

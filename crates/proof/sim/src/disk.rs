@@ -10,9 +10,9 @@ use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime, Time};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
-    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
-    Stability, Store, Target, Verifier, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, MaybeReady,
+    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
+    Space, Stability, Store, Target, Verifier, Wanted, WriteDone,
 };
 use leasehold_store_mem::MemStore;
 
@@ -115,7 +115,7 @@ impl Disk {
     }
 
     /// Applies the effect of an operation, and passes the point after it.
-    async fn around<T>(&self, operation: &str, effect: Answer<'_, T>) -> T {
+    async fn around<T>(&self, operation: &str, effect: MaybeReady<'_, T>) -> T {
         let result = effect.await;
         self.pass(operation, Step::After).await;
         result
@@ -133,7 +133,7 @@ impl Disk {
 /// An operation of the store, with crash points before and after the effect.
 macro_rules! pass_through {
     ($self:ident, $operation:ident($($argument:expr),*)) => {
-        Answer::later(async move {
+        MaybeReady::later(async move {
             $self.pass(stringify!($operation), Step::Before).await;
             $self.around(stringify!($operation), $self.store.$operation($($argument),*)).await
         })
@@ -149,7 +149,7 @@ impl Store for Disk {
         self.store.properties()
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         pass_through!(self, getattr(object))
     }
 
@@ -159,7 +159,7 @@ impl Store for Disk {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         pass_through!(self, setattr(caller, object, changes, guard))
     }
 
@@ -168,7 +168,7 @@ impl Store for Disk {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         pass_through!(self, lookup(caller, directory, name))
     }
 
@@ -176,7 +176,7 @@ impl Store for Disk {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         pass_through!(self, parent(caller, directory))
     }
 
@@ -185,7 +185,7 @@ impl Store for Disk {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         pass_through!(self, access(caller, object, wanted))
     }
 
@@ -193,7 +193,7 @@ impl Store for Disk {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         pass_through!(self, readlink(caller, object))
     }
 
@@ -203,11 +203,11 @@ impl Store for Disk {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         if !self.is(Mutant::ReadsStale) {
             return pass_through!(self, read(caller, object, offset, count));
         }
-        Answer::later(async move {
+        MaybeReady::later(async move {
             let fresh = self.store.read(caller, object, offset, count).await?;
             let before = self.state().read_before.insert((*object, offset), fresh.clone());
             Ok(before.unwrap_or(fresh))
@@ -221,10 +221,10 @@ impl Store for Disk {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         let lies = self.is(Mutant::LiesAboutWrites);
         let really = if lies { Stability::Unstable } else { stability };
-        Answer::later(async move {
+        MaybeReady::later(async move {
             self.pass("write", Step::Before).await;
             let effect = self.store.write(caller, object, offset, data, really);
             let mut changed = self.around("write", effect).await;
@@ -241,7 +241,7 @@ impl Store for Disk {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         pass_through!(self, create(caller, place, file))
     }
 
@@ -251,12 +251,12 @@ impl Store for Disk {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         pass_through!(self, make(caller, place, node, attributes))
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::later(async move {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(async move {
             self.pass("remove", Step::Before).await;
             let mut changed = self.around("remove", self.store.remove(caller, place)).await;
             if self.is(Mutant::RemovesNothing) && changed.result == Err(FsError::NotFound) {
@@ -266,7 +266,7 @@ impl Store for Disk {
         })
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         pass_through!(self, rmdir(caller, place))
     }
 
@@ -275,7 +275,7 @@ impl Store for Disk {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         pass_through!(self, rename(caller, from, to))
     }
 
@@ -284,7 +284,7 @@ impl Store for Disk {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         pass_through!(self, link(caller, object, place))
     }
 
@@ -295,7 +295,7 @@ impl Store for Disk {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         pass_through!(self, readdir(caller, directory, cookie, budget, wanted))
     }
 
@@ -303,7 +303,7 @@ impl Store for Disk {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         pass_through!(self, space(caller, object))
     }
 
@@ -313,8 +313,8 @@ impl Store for Disk {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<Committed>> {
+        MaybeReady::later(async move {
             if self.is(Mutant::HangsInCommits) {
                 core::future::pending::<()>().await;
             }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::Time;
-use leasehold_serve::{Notebook, Noted};
+use leasehold_serve::{Noted, ReplyJournal};
 
 #[derive(Default)]
 pub(crate) struct Notes(Mutex<BTreeMap<u32, Slot>>);
@@ -52,7 +52,7 @@ impl Notes {
     }
 }
 
-impl Notebook for Notes {
+impl ReplyJournal for Notes {
     fn write(&self, slot: u32, given: Time, note: &[u8]) {
         self.slots().entry(slot).or_default().now = Some((given, note.to_vec()));
     }

@@ -13,9 +13,9 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{ConnectionId, FileTime, Time, Xid};
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::{
-    Answer, Caller, Export, ExportId, Mode, NewFile, NewNode, SetAttributes, Step, Store,
+    Caller, Export, ExportId, MaybeReady, Mode, NewFile, NewNode, SetAttributes, Step, Store,
 };
-use leasehold_serve::{Arrival, Deaf, HandleKey, Notebook, Response, Service, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, ReplyJournal, Response, Service, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::nfs3::{self, write};
 use leasehold_wire::rpc::Call;
@@ -99,7 +99,7 @@ impl Server {
             Some(Mutant::ForgetsNotes) => Vec::new(),
             _ => self.notes.found(),
         };
-        let notebook: Arc<dyn Notebook> = Arc::<Notes>::clone(&self.notes);
+        let notebook: Arc<dyn ReplyJournal> = Arc::<Notes>::clone(&self.notes);
         let service = Service::new(vec![export], HandleKey([9; 16]), Box::new(Deaf));
         let service = service.with_notebook(&notebook, &found, self.clock.local(now));
         self.service = Some(Arc::new(service));
@@ -203,7 +203,7 @@ impl Server {
     }
 }
 
-fn poll<T>(answer: &mut Answer<'static, T>) -> Poll<T> {
+fn poll<T>(answer: &mut MaybeReady<'static, T>) -> Poll<T> {
     Future::poll(Pin::new(answer), &mut Context::from_waker(Waker::noop()))
 }
 
@@ -255,9 +255,9 @@ fn prepare(store: &MemStore, places: &[Place]) {
     }
 }
 
-fn poll_now<T>(answer: Answer<'_, T>) -> T {
+fn poll_now<T>(answer: MaybeReady<'_, T>) -> T {
     match answer {
-        Answer::Now(value) => value.expect("the name is free"),
-        Answer::Later(_) => panic!("a store in memory answers at once"),
+        MaybeReady::Now(value) => value.expect("the name is free"),
+        MaybeReady::Later(_) => panic!("a store in memory answers at once"),
     }
 }

@@ -5,7 +5,7 @@
 //! 1. The client accesses iods only while it holds a cachable lease, and only by the layout that it
 //!    received under that lease. The data of a read is valid only if the client still holds the
 //!    same lease when the data arrives.
-//! 2. After any irregularity the client uses its own server, which is always correct, for [`AGAIN`]
+//! 2. After any irregularity the client uses its own server, which is always correct, for [`LAYOUT_RETRY_DELAY`]
 //!    or until it holds another lease. If a single iod does not answer a READ in time, this applies
 //!    only to the ranges at that iod: where many iods share a link, one of them may be slow. Before
 //!    the client writes data elsewhere that may still be in transit to an iod, it returns the
@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
+use leasehold_base::limits::durations::LAYOUT_RETRY_DELAY;
 use leasehold_base::units::Time;
 use leasehold_core::cache::{Event, Fetched, Stored};
 use leasehold_core::leases::{Kind, Serial};
@@ -49,10 +50,6 @@ use crate::round_robin::{Part, Turns};
 
 /// The minimum size of a file for which the client requests a layout.
 const LEAST_BYTES: u64 = 256 << 10;
-
-/// The pause before the client requests a layout again after a failure. An iod may be back by then,
-/// and the cost of one request is negligible against the transfers in that time.
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// The maximum pause for an iod that never answers this client, for example behind a firewall.
 const AGAIN_MAX: Duration = Duration::from_secs(600);
@@ -280,7 +277,7 @@ impl Client {
         let data = match laid_out.read(offset, length).await {
             Ok(data) => data,
             Err(odd) => {
-                let until = self.with(|_, now, _| now) + AGAIN;
+                let until = self.with(|_, now, _| now) + LAYOUT_RETRY_DELAY;
                 if !laid_out.can_spare(odd, until) {
                     self.avoid(node, question);
                 }
@@ -393,7 +390,7 @@ impl Client {
         laid_out: Option<Arc<LaidOut>>,
     ) -> bool {
         self.with(|state, now, doings| {
-            let what = laid_out.map_or_else(|| What::Nowhere(now + AGAIN), What::Lies);
+            let what = laid_out.map_or_else(|| What::Nowhere(now + LAYOUT_RETRY_DELAY), What::Lies);
             state.layouts.learn(node, question, what, doings)
         })
     }
@@ -518,7 +515,8 @@ impl Client {
             let asked = server.nfs.access(&other, object, modify).await;
             server.answers = asked.is_ok();
             server.away = asked.is_err().then(|| {
-                let pause = server.away.map_or(AGAIN, |(_, pause)| (pause * 2).min(AGAIN_MAX));
+                let pause =
+                    server.away.map_or(LAYOUT_RETRY_DELAY, |(_, pause)| (pause * 2).min(AGAIN_MAX));
                 (now + pause, pause)
             });
             let access = asked.ok().and_then(|asked| asked.done().ok());

@@ -22,6 +22,7 @@ use core::time::Duration;
 
 use futures_util::future::select;
 use leasehold_base::attributes::FileType;
+use leasehold_base::limits::durations::GOODBYE_TIMEOUT;
 use leasehold_base::units::{FileId, FileSystemId, Time};
 use leasehold_core::cache::{self, Asked, Ticket};
 use leasehold_core::leases::holder::{self, Holder, Request};
@@ -46,9 +47,6 @@ const SPACE_AHEAD: u64 = 256 << 10;
 
 /// The interval of checks whether WRITEs of a file have completed, after the refusal of a late one.
 const GLANCE: Duration = Duration::from_millis(10);
-
-/// The timeout of the messages at the end of a client.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mode in which an operation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -673,9 +671,9 @@ impl Client {
         }
     }
 
-    /// Runs work whose success is optional, with a timeout of [`PATIENCE`].
+    /// Runs work whose success is optional, with a timeout of [`GOODBYE_TIMEOUT`].
     pub(crate) async fn patiently(&self, work: impl Future) {
-        let patience = pin!(self.shared.nfs.session().sleep(PATIENCE));
+        let patience = pin!(self.shared.nfs.session().sleep(GOODBYE_TIMEOUT));
         drop(select(pin!(work), patience).await);
     }
 

@@ -113,12 +113,12 @@ impl Context {
                 let (guesses, now) = (&self.service.guesses, self.arrival.now);
                 // Rule 8 of `iods`: the address is held.
                 if guesses.are_held(now, from.ip()) {
-                    return Err(FsError::Later);
+                    return Err(FsError::Delay);
                 }
                 // Rule 7 of `iods`: no metaserver has verified the iod yet, so the iod checks no
                 // numbers and counts no miss.
                 if !is_open {
-                    return Err(FsError::Later);
+                    return Err(FsError::Delay);
                 }
                 let object = (&*offer.export.store, &object);
                 let found = iods::client(key, self.claimed.as_ref(), object).await;

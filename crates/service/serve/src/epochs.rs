@@ -18,7 +18,7 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
 use leasehold_core::replica::Ticket;
 use leasehold_core::replica::epochs::{Effect, Epochs, Event as Step, Seat};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_wire::rpc::{AuthStatus, Call, Reply, ReplyStatus, flavor};
 use siphasher::sip::SipHasher24;
 
@@ -201,7 +201,7 @@ impl Fence {
                 let from = arrival.from.ip();
                 let answered = service.answer_any(arrival, message, writer, false);
                 let service = Arc::clone(service);
-                let reply = Answer::later(async move {
+                let reply = MaybeReady::later(async move {
                     service.heard_turn(from, turn).await;
                     answered.reply.await
                 });
@@ -217,7 +217,7 @@ impl Fence {
             }
             Admitted::Waits(call, goes) => {
                 let (service, fence) = (Arc::clone(service), Arc::clone(self));
-                let reply = Answer::later(async move {
+                let reply = MaybeReady::later(async move {
                     if goes.await.is_err() {
                         return Some(fence.refuse(&service, (arrival.from, epoch), xid, writer));
                     }
@@ -228,7 +228,7 @@ impl Fence {
             }
             Admitted::Refused => {
                 let reply = self.refuse(service, (arrival.from, epoch), xid, writer);
-                Answer::now(Some(reply)).into()
+                MaybeReady::now(Some(reply)).into()
             }
         }
     }

@@ -90,7 +90,7 @@ pub(crate) const fn nearest(error: FsError) -> &'static [FsError] {
         | FsError::AlreadyExists
         | FsError::CrossDevice
         | FsError::Io
-        | FsError::Later
+        | FsError::Delay
         | FsError::NameTooLong
         | FsError::NoSpace
         | FsError::NoSuchDevice

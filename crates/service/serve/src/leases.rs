@@ -24,12 +24,12 @@ mod room;
 mod unacknowledged;
 
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use futures_channel::oneshot;
+use leasehold_base::limits::durations::JUKEBOX_AFTER;
 use leasehold_base::units::{ConnectionId, FileSystemId, Time, Xid};
 use leasehold_base::xdr::Message;
 use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
@@ -54,11 +54,6 @@ const LEASES_MAX: usize = 1 << 20;
 /// The largest number of waiting calls. The server asks the client of a further call to retry
 /// later.
 const WAITING_MAX: usize = 1 << 14;
-
-/// The longest wait of a call of a client without leases, or of a client with leases over
-/// datagrams; then the client must retry (RFC 1813 2.6, NFS3ERR_JUKEBOX). Also the longest wait of
-/// a lease request until its client is on the stable list; then the call continues without a lease.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The largest number of calls to clients that await a reply.
 const ASKED_MAX: usize = 1 << 14;
@@ -441,7 +436,7 @@ impl State {
     /// Assigns a ticket to a waiting call; fails if too many calls wait.
     fn keep_waiting(&mut self, waiting: Waiting) -> Result<Ticket, FsError> {
         if self.waiting.len() >= WAITING_MAX {
-            return Err(FsError::Later);
+            return Err(FsError::Delay);
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -462,7 +457,7 @@ impl State {
     /// Limits the wait of a call that still waits.
     fn be_patient(&mut self, ticket: Ticket) {
         if self.waiting.contains_key(&ticket) {
-            self.patience.insert((self.now + PATIENCE, ticket));
+            self.patience.insert((self.now + JUKEBOX_AFTER, ticket));
         }
     }
 

@@ -11,6 +11,7 @@ pub mod account;
 mod arrival;
 mod context;
 mod credential;
+mod drc;
 mod epochs;
 mod errors;
 mod events;
@@ -22,17 +23,17 @@ mod leases;
 mod mount;
 mod nfs2;
 mod nfs3;
-mod notebook;
 mod procedure;
 #[cfg(test)]
 mod reference;
-mod replies;
+mod reply_journal;
 mod response;
 mod service;
 pub mod table;
 mod users;
 
 pub use arrival::{Arrival, Transport, Trust};
+pub use drc::ReplyCache;
 pub use epochs::{Epoch, EpochKey};
 pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
@@ -42,8 +43,7 @@ pub use leases::{
     HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger, Post,
     Remembered,
 };
-pub use notebook::{Notebook, Noted};
-pub use replies::ReplyCache;
+pub use reply_journal::{Noted, ReplyJournal};
 pub use response::Response;
 pub use service::Service;
 pub use users::{Unknown, Users};

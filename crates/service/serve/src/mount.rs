@@ -27,11 +27,11 @@ const OLD_MNT: Row =
         .fails(MOUNT)
         .by_client(Use::Refused);
 
-/// The errors of MNT according to RFC 1813 5.2.1. For [`FsError::Later`] the server sends no reply.
+/// The errors of MNT according to RFC 1813 5.2.1. For [`FsError::Delay`] the server sends no reply.
 const MOUNT: Errors = Errors::of(&[
     FsError::Access,
     FsError::Io,
-    FsError::Later,
+    FsError::Delay,
     FsError::NameTooLong,
     FsError::NotDirectory,
     FsError::NotFound,
@@ -76,7 +76,7 @@ const fn status(error: FsError) -> mnt::Status {
         | FsError::FileTooBig
         | FsError::Io
         | FsError::IsDirectory
-        | FsError::Later
+        | FsError::Delay
         | FsError::NoSpace
         | FsError::NoSuchDevice
         | FsError::NotEmpty

@@ -32,7 +32,7 @@ pub(crate) trait Procedure: 'static {
 
 /// The encoding of success and failure in a program's version.
 pub(crate) trait Dialect {
-    /// True if the version has a status for [`FsError::Later`]. Otherwise the server sends no
+    /// True if the version has a status for [`FsError::Delay`]. Otherwise the server sends no
     /// reply, and the caller retransmits.
     const SAYS_LATER: bool = true;
 
@@ -93,7 +93,7 @@ pub(crate) fn handler<P: Procedure>(
         if !P::Dialect::IS_ANSWERED {
             return None;
         }
-        if !P::Dialect::SAYS_LATER && matches!(&results, Err(r) if r.error == FsError::Later) {
+        if !P::Dialect::SAYS_LATER && matches!(&results, Err(r) if r.error == FsError::Delay) {
             return None;
         }
         Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
@@ -120,7 +120,7 @@ pub(crate) fn garbage(xid: Xid, mut writer: Writer) -> Message {
 /// Encodes the reply that requests the caller of a procedure to retry later.
 pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
     Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
-    P::Dialect::failed(FsError::Later, &mut writer);
+    P::Dialect::failed(FsError::Delay, &mut writer);
     P::Failed::default().encode(&mut writer);
     writer.finish()
 }

@@ -58,7 +58,7 @@ fn words(words: impl Iterator<Item = String>) -> String {
 
 /// Returns the errors of a procedure; the retry status has a column of its own.
 fn errors_of(row: &Row) -> String {
-    let said = |error: &&FsError| row.errors.contains(**error) && **error != FsError::Later;
+    let said = |error: &&FsError| row.errors.contains(**error) && **error != FsError::Delay;
     words(FsError::ALL.iter().filter(said).map(|&error| {
         if row.errors.goes_beyond_with(error) { format!("**{error}**") } else { error.to_string() }
     }))

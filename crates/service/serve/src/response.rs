@@ -1,20 +1,20 @@
 //! The response of the service to a message.
 
 use leasehold_base::xdr::Message;
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 
 /// The response of the service to a message.
 pub struct Response {
     /// The reply; None if there must be none.
-    pub reply: Answer<'static, Option<Message>>,
+    pub reply: MaybeReady<'static, Option<Message>>,
     /// True if the future must run to its end even after the caller is gone: the call may have had
     /// its effect, and a retransmission must receive its reply.
     pub must_end: bool,
 }
 
-impl From<Answer<'static, Option<Message>>> for Response {
+impl From<MaybeReady<'static, Option<Message>>> for Response {
     /// Returns a response that may be dropped if the caller is gone.
-    fn from(reply: Answer<'static, Option<Message>>) -> Self {
+    fn from(reply: MaybeReady<'static, Option<Message>>) -> Self {
         Self { reply, must_end: false }
     }
 }

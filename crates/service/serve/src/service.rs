@@ -9,11 +9,12 @@ use bytes::{Buf as _, Bytes};
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
-use leasehold_fs::{Answer, Caller, ClientKey, Disturbance, Export, ExportId, ObjectId};
+use leasehold_fs::{Caller, ClientKey, Disturbance, Export, ExportId, MaybeReady, ObjectId};
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::access::{Because, Decided};
 use crate::context::Context;
+use crate::drc::{Admitted, KeptReplies, ReplyCache};
 use crate::epochs::{Epoch, EpochKey, Fence};
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
@@ -25,8 +26,7 @@ use crate::leases::{
 };
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
-use crate::notebook::{Notebook, Noted};
-use crate::replies::{Admitted, KeptReplies, ReplyCache};
+use crate::reply_journal::{Noted, ReplyJournal};
 use crate::table::{Later, Use};
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
@@ -235,7 +235,12 @@ impl Service {
 
     /// Restores replies from a persistent journal, and records new replies in it.
     #[must_use]
-    pub fn with_notebook(self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) -> Self {
+    pub fn with_notebook(
+        self,
+        notebook: &Arc<dyn ReplyJournal>,
+        noted: &[Noted],
+        now: Time,
+    ) -> Self {
         self.replies.note_in(notebook, noted, now);
         self
     }
@@ -312,7 +317,7 @@ impl Service {
             (row.handler)(row.errors, context, xid, message, writer)
         };
         let (Some(harm), Some(sender)) = (harm, sender) else {
-            return Answer::Later(run(message, writer)).into();
+            return MaybeReady::Later(run(message, writer)).into();
         };
         match self.replies.admit(&arrival, &call, &sender, harm, (&message, head_bytes)) {
             Admitted::Runs(started) => {
@@ -321,9 +326,9 @@ impl Service {
             Admitted::Answered(response) => response,
             // On a stream the client would wait for a long time before it retransmits.
             Admitted::Refused if row.later() == Later::Said && arrival.connection.is_some() => {
-                Answer::now(Some((row.ask_again)(xid, writer))).into()
+                MaybeReady::now(Some((row.ask_again)(xid, writer))).into()
             }
-            Admitted::Refused => Answer::now(None).into(),
+            Admitted::Refused => MaybeReady::now(None).into(),
         }
     }
 
@@ -391,7 +396,7 @@ impl Service {
         }
         match error.reply() {
             Some(reply) => refuse(&reply, writer),
-            None => Answer::now(None).into(),
+            None => MaybeReady::now(None).into(),
         }
     }
 
@@ -466,5 +471,5 @@ fn is_heard(arrival: &Arrival, exports: &Exports) -> bool {
 /// Encodes the reply to a call that reaches no procedure.
 fn refuse(reply: &Reply, mut writer: Writer) -> Response {
     reply.encode(&mut writer);
-    Answer::now(Some(writer.finish())).into()
+    MaybeReady::now(Some(writer.finish())).into()
 }

@@ -2,7 +2,7 @@
 
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Message, Writer};
-use leasehold_core::replies::Harm;
+use leasehold_core::drc::Harm;
 use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
@@ -51,7 +51,7 @@ pub struct Row {
     pub counterpart: Option<u32>,
     /// The use that a client of an iod has for the procedure.
     pub by_client: Use,
-    /// True if its version has a status for [`FsError::Later`].
+    /// True if its version has a status for [`FsError::Delay`].
     says_later: bool,
     /// True if it has a reply.
     pub is_answered: bool,
@@ -201,7 +201,7 @@ impl Row {
     /// Returns the outcome when it would have to wait for too long.
     #[must_use]
     pub const fn later(&self) -> Later {
-        match (self.errors.contains(FsError::Later), self.says_later) {
+        match (self.errors.contains(FsError::Delay), self.says_later) {
             (false, _) => Later::Never,
             (true, false) => Later::Unanswered,
             (true, true) => Later::Said,

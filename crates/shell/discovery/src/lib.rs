@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::WITHDRAWAL_TIMEOUT;
 use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 
 const SERVICE: &str = "_nfs._tcp.local.";
@@ -39,9 +40,6 @@ const LABEL_BYTES_MAX: usize = 63;
 /// The time to wait for other instances after the first of several: by RFC 6762 responders delay
 /// each of two answers by up to 120 ms.
 const OTHERS: Duration = Duration::from_millis(500);
-
-/// The timeout of the withdrawal of an announcement.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The reason why a query or an announcement failed.
 #[derive(Debug)]
@@ -200,7 +198,7 @@ impl Announcement {
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WITHDRAWAL_TIMEOUT;
         let left = || end.saturating_duration_since(Instant::now());
         // Other hosts that miss the goodbye forget the instance at the end of its lifetime.
         let told: Vec<_> =
@@ -276,7 +274,7 @@ fn listen(
         }
     }
     if let Ok(ended) = daemon.shutdown() {
-        drop(ended.recv_timeout(PATIENCE));
+        drop(ended.recv_timeout(WITHDRAWAL_TIMEOUT));
     }
     Ok(())
 }

@@ -13,9 +13,9 @@
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
 use std::net::ToSocketAddrs as _;
 
+use leasehold_base::limits::durations::MOUNT_STEP_TIMEOUT;
 use leasehold_session::nfs::{Bounds, Nfs, Version};
 use leasehold_session::{Carrier, Credential, Error, Options, mount as mount_calls, portmap};
 use leasehold_wire::mount::mnt::Status;
@@ -28,9 +28,6 @@ use super::sockets::SourcePort;
 
 /// The default NFS port.
 const NFS_PORT: u16 = 2049;
-
-/// The timeout of each step.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The directory to mount, and the options.
 #[derive(Clone, Debug)]
@@ -323,7 +320,7 @@ impl Search<'_> {
             Carrier::Stream => Options::stream(),
             Carrier::Datagram => Options::datagram(),
         };
-        let options = options.impatient(PATIENCE);
+        let options = options.impatient(MOUNT_STEP_TIMEOUT);
         self.runtime.session(at, options, self.target.source).map_err(|error| system(&error))
     }
 

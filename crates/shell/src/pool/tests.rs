@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::sys;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn pool_runs_one_job_per_thread_up_to_the_limit() {
@@ -23,7 +23,7 @@ fn pool_runs_one_job_per_thread_up_to_the_limit() {
         }));
     }
     for _ in 0..POOL_THREADS_MAX * 3 {
-        receiver.recv_timeout(PATIENCE).expect("all jobs ran");
+        receiver.recv_timeout(TIMEOUT).expect("all jobs ran");
     }
     assert_eq!(pool.shared.lock().threads, POOL_THREADS_MAX);
 }
@@ -40,7 +40,7 @@ fn panic_ends_one_job_and_drop_completes_all() {
         }));
     }
     drop((pool, sender));
-    let mut seen: Vec<u32> = core::iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok()).collect();
+    let mut seen: Vec<u32> = core::iter::from_fn(|| receiver.recv_timeout(TIMEOUT).ok()).collect();
     seen.sort_unstable();
     assert!(seen.into_iter().eq((0..100).filter(|number| number % 10 != 3)));
 }
@@ -62,7 +62,7 @@ fn nested_job_starts_after_its_parent_on_the_same_thread() {
         sender.send((9, true)).expect("the test waits");
     }));
     let mut seen: Vec<(u32, bool)> =
-        (0..4).map(|_| receiver.recv_timeout(PATIENCE).expect("all ran")).collect();
+        (0..4).map(|_| receiver.recv_timeout(TIMEOUT).expect("all ran")).collect();
     assert_eq!(seen[0], (9, true), "the job itself ends first");
     seen.sort_unstable();
     assert_eq!(seen.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 9]);
@@ -74,7 +74,7 @@ fn nested_job_starts_after_its_parent_on_the_same_thread() {
             sender.send(here == thread::current().id()).expect("the test waits");
         }));
     }));
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true), "one alone stays where it is");
+    assert_eq!(receiver.recv_timeout(TIMEOUT), Ok(true), "one alone stays where it is");
 }
 
 /// Occupies each thread of a pool with a job that ends at the next wait on the barrier.
@@ -104,10 +104,10 @@ fn full_queue_runs_the_job_on_the_caller() {
             sender.send(here == thread::current().id()).expect("the test waits");
         }));
     }
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true));
+    assert_eq!(receiver.recv_timeout(TIMEOUT), Ok(true));
     gate.wait();
     drop(sender);
-    let rest = core::iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok());
+    let rest = core::iter::from_fn(|| receiver.recv_timeout(TIMEOUT).ok());
     assert_eq!(rest.count(), POOL_JOBS_MAX);
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Reader, Writer};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Arrival, Response};
 use leasehold_shell::{Counters, Handler, Options, Policy, Report, Running, Server};
 use leasehold_wire::record::mark;
@@ -24,7 +24,7 @@ use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 
 /// The timeout of every wait in a test.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Replies with the message itself.
 pub const ECHO: u32 = 0;
@@ -112,14 +112,14 @@ impl State {
         let gates = self.gates.lock().unwrap();
         let waited = self
             .changed
-            .wait_timeout_while(gates, PATIENCE, |gates| !gates.contains_key(&number))
+            .wait_timeout_while(gates, TIMEOUT, |gates| !gates.contains_key(&number))
             .unwrap();
         assert!(!waited.1.timed_out(), "no call came to gate {number}");
     }
 
     /// Waits until the service learns of the end of a connection; returns the connection id.
     pub fn wait_for_end(&self, from: SocketAddr) -> ConnectionId {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let closed = self.closed.lock().unwrap();
             if let Some((_, connection)) = closed.iter().find(|(other, _)| *other == from) {
@@ -139,7 +139,7 @@ impl State {
 
     /// Waits for the end of the call at a gate.
     pub fn end_of(&self, number: u32) -> End {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(end) = self.ends.lock().unwrap().get(&number) {
                 return *end;
@@ -151,7 +151,7 @@ impl State {
 
     /// Waits for all wake-ups of the service; returns their times.
     pub fn wait_for_wakes(&self) -> Vec<Time> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let woken = self.woken.lock().unwrap().clone();
             if woken.len() >= WAKES {
@@ -195,13 +195,14 @@ struct Tiny(Arc<State>);
 impl Handler for Tiny {
     fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         if message.starts_with(&WHO.to_be_bytes()) {
-            return Answer::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into())).into();
+            return MaybeReady::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into()))
+                .into();
         }
         if message.starts_with(&WHICH.to_be_bytes()) {
             let connection = arrival.connection.expect("it is asked on a stream");
             let ConnectionId { event_loop, slot, generation } = connection;
             let words = [event_loop, slot, generation].map(u32::to_be_bytes);
-            return Answer::now(Some(Bytes::from(words.concat()).into())).into();
+            return MaybeReady::now(Some(Bytes::from(words.concat()).into())).into();
         }
         let must_end = message.starts_with(&PARK_TO_END.to_be_bytes());
         Response { reply: answer(&self.0, &message, writer), must_end }
@@ -222,7 +223,7 @@ fn answer(
     state: &Arc<State>,
     message: &Bytes,
     mut writer: Writer,
-) -> Answer<'static, Option<Message>> {
+) -> MaybeReady<'static, Option<Message>> {
     let mut words = Reader::new(message);
     let (what, number) = (words.u32().unwrap_or(ECHO), words.u32().unwrap_or(0));
     match what {
@@ -230,11 +231,11 @@ fn answer(
             state.large.fetch_add(1, Ordering::SeqCst);
             writer.fixed(&message[..8]);
             writer.payload(pattern(number).into());
-            Answer::now(Some(writer.finish()))
+            MaybeReady::now(Some(writer.finish()))
         }
         PARK_LARGE => {
             let state = Arc::clone(state);
-            Answer::later(async move {
+            MaybeReady::later(async move {
                 poll_fn(|context| state.pass(number, context.waker())).await;
                 writer.payload(state.mebibyte.clone());
                 Some(writer.finish())
@@ -243,17 +244,17 @@ fn answer(
         PARK | PARK_AND_PANIC | PARK_TO_END => {
             let (state, message) = (Arc::clone(state), message.clone());
             let waiting = Waiting(Arc::clone(&state), number);
-            Answer::later(async move {
+            MaybeReady::later(async move {
                 poll_fn(|context| state.pass(number, context.waker())).await;
                 assert_ne!(what, PARK_AND_PANIC, "a planted panic");
                 drop(waiting);
                 Some(message.into())
             })
         }
-        SILENT => Answer::now(None),
-        ALONE => Answer::now(Some(Bytes::from(vec![u8::from(message.is_unique())]).into())),
+        SILENT => MaybeReady::now(None),
+        ALONE => MaybeReady::now(Some(Bytes::from(vec![u8::from(message.is_unique())]).into())),
         PANIC => panic!("a planted panic"),
-        _ => Answer::now(Some(message.clone().into())),
+        _ => MaybeReady::now(Some(message.clone().into())),
     }
 }
 
@@ -333,8 +334,8 @@ impl Client {
 
     pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Self(stream)
     }
 

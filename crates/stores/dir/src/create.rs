@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, Device, FileType, Found, FsError, Mode, NewFile, NewNode,
-    SetAttributes,
+    Attributes, Caller, Changed, Device, FileType, Found, FsError, MaybeReady, Mode, NewFile,
+    NewNode, SetAttributes,
 };
 use rustix::fs::{
     AtFlags, FileType as Kind, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr, futimens,
@@ -55,7 +55,7 @@ impl Volume {
         caller: &Caller,
         spot: Spot<'_>,
         file: &NewFile,
-    ) -> Answer<'static, Changed<Found>> {
+    ) -> MaybeReady<'static, Changed<Found>> {
         let trace = Trace::Comes(spot.name.as_bytes());
         let (Changed { result, mut wcc }, change) =
             self.change_names(caller, spot, trace, |directory, change| {
@@ -69,7 +69,7 @@ impl Volume {
                 // The creator of the name may not have synced it.
                 let named = change.settle(Changed { result: Ok(()), wcc });
                 let cut = self.cut(caller, found, *size);
-                Answer::later(async move {
+                MaybeReady::later(async move {
                     let Changed { result: named, wcc } = named.await;
                     let cut = cut.await;
                     Changed { result: named.and(cut), wcc }
@@ -78,7 +78,7 @@ impl Volume {
             (Ok(Made::New(found) | Made::Old(found)), _) => {
                 change.settle(Changed { result: Ok(found), wcc })
             }
-            (Err(error), _) => Answer::now(Changed { result: Err(error), wcc }),
+            (Err(error), _) => MaybeReady::now(Changed { result: Err(error), wcc }),
         }
     }
 
@@ -88,11 +88,11 @@ impl Volume {
         caller: &Caller,
         found: Found,
         size: u64,
-    ) -> Answer<'static, Result<Found, FsError>> {
+    ) -> MaybeReady<'static, Result<Found, FsError>> {
         let changes = SetAttributes { size: Some(size), ..SetAttributes::default() };
         let changed = match self.object(&found.object) {
             Ok(object) => self.setattr(caller, &object, &changes, None),
-            Err(_) => Answer::now(Changed::failed(FsError::Stale)),
+            Err(_) => MaybeReady::now(Changed::failed(FsError::Stale)),
         };
         changed.map(move |Changed { result, wcc }| {
             let attributes = wcc.after.unwrap_or(found.attributes);
@@ -143,7 +143,7 @@ impl Volume {
                 Err(errno) => return Err(meaning(errno)),
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Creates a file with a verifier. If possible, the file gets the verifier before its name, so
@@ -215,7 +215,7 @@ impl Volume {
         spot: Spot<'_>,
         node: &NewNode<'_>,
         attributes: &SetAttributes,
-    ) -> Answer<'static, Changed<Found>> {
+    ) -> MaybeReady<'static, Changed<Found>> {
         let name = spot.name.as_bytes();
         let trace = Trace::Comes(name);
         let (changed, change) = self.change_names(caller, spot, trace, |directory, change| {
@@ -223,7 +223,7 @@ impl Volume {
             let opened = openat(directory, name, NAME, rustix::fs::Mode::empty());
             let opened = opened.map_err(|errno| match errno {
                 // A local program removed the object; the client may retry.
-                Errno::NOENT => FsError::Later,
+                Errno::NOENT => FsError::Delay,
                 other => meaning(other),
             })?;
             let rest = SetAttributes { mode: made, size: None, ..*attributes };

@@ -307,7 +307,7 @@ impl Crossing {
         let tag = tag_of(id).ok_or(FsError::Stale)?;
         let number = u16::from_be_bytes(tag);
         let path = self.shared.below.numbers.path(number).ok_or(FsError::Stale)?;
-        let may_come_back = |error| matches!(error, FsError::Later | FsError::Io);
+        let may_come_back = |error| matches!(error, FsError::Delay | FsError::Io);
         let gone = |error| if may_come_back(error) { error } else { FsError::Stale };
         match self.walk(&path).await.map_err(gone)? {
             Some(child) if child.number == number => Ok(Side::Below(child)),

@@ -29,10 +29,10 @@ pub(crate) fn meaning(errno: Errno) -> FsError {
         Errno::IO | Errno::NOTRECOVERABLE => FsError::Io,
         Errno::ISDIR => FsError::IsDirectory,
         // The server lacks a resource, or another program holds a lease on the file.
-        Errno::AGAIN | Errno::INTR | Errno::NOMEM | Errno::NOBUFS => FsError::Later,
+        Errno::AGAIN | Errno::INTR | Errno::NOMEM | Errno::NOBUFS => FsError::Delay,
         Errno::MFILE | Errno::NFILE => {
             DESCRIPTORS_LACKED.fetch_add(1, Ordering::Relaxed);
-            FsError::Later
+            FsError::Delay
         }
         Errno::NAMETOOLONG => FsError::NameTooLong,
         Errno::NOSPC => FsError::NoSpace,

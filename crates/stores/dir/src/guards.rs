@@ -142,7 +142,7 @@ impl Guards {
         if !self.is_short.swap(true, Ordering::SeqCst) {
             self.ring();
         }
-        FsError::Later
+        FsError::Delay
     }
 
     /// Returns the interval until the thread looks for unneeded guards again.
@@ -174,7 +174,7 @@ impl Guards {
                 Ok(())
             }
             // A program has the file open in conflict with the lease.
-            Err(Errno::AGAIN) => Err(FsError::Later),
+            Err(Errno::AGAIN) => Err(FsError::Delay),
             // The kernel lacks a resource.
             Err(Errno::NOLCK | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOBUFS) => {
                 Err(self.refuse())
@@ -244,7 +244,7 @@ impl Volume {
         let reach = if kind == sys::WRITE_LEASE { Reach::Write } else { Reach::Read };
         let descriptor = match self.opened(object, reach) {
             Ok(descriptor) => descriptor,
-            Err(FsError::Later) => return Err(FsError::Later),
+            Err(FsError::Delay) => return Err(FsError::Delay),
             // A file that the server may not open has no guard.
             Err(_) => return Ok(()),
         };

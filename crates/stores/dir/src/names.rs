@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, FileType, Found, FsError, Linked, Name, ObjectId, Renamed,
-    Wcc,
+    Attributes, Caller, Changed, FileType, Found, FsError, Linked, MaybeReady, Name, ObjectId,
+    Renamed, Wcc,
 };
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -113,12 +113,20 @@ impl Volume {
     }
 
     /// Removes a name of any object other than a directory.
-    pub(crate) fn remove(&self, caller: &Caller, spot: Spot<'_>) -> Answer<'static, Changed<()>> {
+    pub(crate) fn remove(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+    ) -> MaybeReady<'static, Changed<()>> {
         self.unlink(caller, spot, AtFlags::empty())
     }
 
     /// Removes an empty directory.
-    pub(crate) fn rmdir(&self, caller: &Caller, spot: Spot<'_>) -> Answer<'static, Changed<()>> {
+    pub(crate) fn rmdir(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+    ) -> MaybeReady<'static, Changed<()>> {
         self.unlink(caller, spot, AtFlags::REMOVEDIR)
     }
 
@@ -127,7 +135,7 @@ impl Volume {
         caller: &Caller,
         spot: Spot<'_>,
         flags: AtFlags,
-    ) -> Answer<'static, Changed<()>> {
+    ) -> MaybeReady<'static, Changed<()>> {
         let name = spot.name.as_bytes();
         let (changed, change) =
             self.change_names(caller, spot, Trace::Goes(name), |directory, _| {
@@ -227,7 +235,7 @@ impl Volume {
         caller: &Caller,
         from: Spot<'_>,
         to: Spot<'_>,
-    ) -> Answer<'static, Renamed> {
+    ) -> MaybeReady<'static, Renamed> {
         let opened = self
             .for_names(from.directory)
             .and_then(|source| Ok((source, self.for_names(to.directory)?)));
@@ -236,7 +244,7 @@ impl Volume {
             Err(error) => {
                 let from = self.unchanged(from.directory);
                 let to = self.unchanged(to.directory);
-                return Answer::now(Renamed { result: Err(error), from, to });
+                return MaybeReady::now(Renamed { result: Err(error), from, to });
             }
         };
         let mut change = self.syncs.begin();
@@ -323,7 +331,7 @@ impl Volume {
         caller: &Caller,
         object: &Arc<Object>,
         spot: Spot<'_>,
-    ) -> Answer<'static, Linked> {
+    ) -> MaybeReady<'static, Linked> {
         let name = spot.name.as_bytes();
         let (changed, change) =
             self.change_names(caller, spot, Trace::Comes(name), |directory, change| {

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use leasehold_fs::permission::must_be_file;
-use leasehold_fs::{Answer, Attributes, Caller, FileType, FsError, ReadDone, Target, offload};
+use leasehold_fs::{Attributes, Caller, FileType, FsError, MaybeReady, ReadDone, Target, offload};
 use rustix::fs::readlinkat;
 use rustix::io::{Errno, retry_on_intr};
 
@@ -36,21 +36,21 @@ impl Volume {
         object: &Object,
         offset: u64,
         count: u32,
-    ) -> Answer<'static, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'static, Result<ReadDone, FsError>> {
         let mut reading = match self.begin_read(caller, object, offset, count) {
             Ok(reading) => reading,
-            Err(error) => return Answer::now(Err(error)),
+            Err(error) => return MaybeReady::now(Err(error)),
         };
         match reading.go_on(true) {
-            Ok(()) => Answer::now(Ok(reading.finish())),
+            Ok(()) => MaybeReady::now(Ok(reading.finish())),
             Err(Errno::AGAIN | Errno::OPNOTSUPP) => {
                 let done = offload(&*self.blocking, move || {
                     reading.go_on(false).map_err(meaning)?;
                     Ok(reading.finish())
                 });
-                Answer::later(done)
+                MaybeReady::later(done)
             }
-            Err(errno) => Answer::now(Err(meaning(errno))),
+            Err(errno) => MaybeReady::now(Err(meaning(errno))),
         }
     }
 

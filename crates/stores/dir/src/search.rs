@@ -69,10 +69,10 @@ impl Volume {
                         Err(Missing::Busy | Missing::Lost) => {}
                     }
                 }
-                Err(Missing::Lost) => self.search_for(id)?.await.unwrap_or(Err(FsError::Later))?,
+                Err(Missing::Lost) => self.search_for(id)?.await.unwrap_or(Err(FsError::Delay))?,
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Joins the next search.
@@ -83,7 +83,7 @@ impl Volume {
         let (sender, receiver) = oneshot::channel();
         let mut queue = lock(&self.searches.queue);
         if queue.waiting.len() == WAITING_MAX && !queue.waiting.contains_key(&id) {
-            return Err(FsError::Later);
+            return Err(FsError::Delay);
         }
         queue.waiting.entry(id).or_default().push(sender);
         let starts = !core::mem::replace(&mut queue.is_running, true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_base::units::FileTime;
 use leasehold_fs::permission::must_be_file;
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, NO_USER, SUPERUSER,
+    Attributes, Caller, Changed, FileType, FsError, MaybeReady, Mode, NO_USER, SUPERUSER,
     SetAttributes, SetTime, offload,
 };
 use rustix::fs::{AtFlags, Gid, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
@@ -26,7 +26,7 @@ impl Volume {
         object: &Arc<Object>,
         changes: &SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'static, Changed<()>> {
+    ) -> MaybeReady<'static, Changed<()>> {
         let frees_much = changes.size.is_some_and(|size| {
             let now = self.attributes(object).map_or(0, |now| now.size);
             now.saturating_sub(size) >= LARGE_BYTES
@@ -37,7 +37,7 @@ impl Volume {
         let (volume, caller, object) = (Arc::clone(self), caller.clone(), Arc::clone(object));
         let changes = *changes;
         let set = offload(&*self.blocking, move || volume.set(&caller, &object, &changes, guard));
-        Answer::later(async move { set.await.await })
+        MaybeReady::later(async move { set.await.await })
     }
 
     fn set(
@@ -46,13 +46,13 @@ impl Volume {
         object: &Object,
         changes: &SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'static, Changed<()>> {
+    ) -> MaybeReady<'static, Changed<()>> {
         let prepared = self.prepare(object, changes);
         let mut change = self.syncs.begin();
         let held = self.locks.one(&object.id);
         let before = match self.attributes(object) {
             Ok(before) => before,
-            Err(error) => return Answer::now(Changed::failed(error)),
+            Err(error) => return MaybeReady::now(Changed::failed(error)),
         };
         let result = prepared.and_then(|descriptor| {
             if guard.is_some_and(|guard| guard != before.changed) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
-    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
-    Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
 use crate::DirStore;
@@ -51,8 +51,8 @@ impl DirStore {
     fn on<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
-        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+        operation: impl FnOnce(Arc<Object>) -> MaybeReady<'a, T> + Send + 'a,
+    ) -> MaybeReady<'a, T> {
         self.on_each(id, operation, |_| T::failed(FsError::ReadOnly))
     }
 
@@ -60,8 +60,8 @@ impl DirStore {
     fn on_file<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
-        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+        operation: impl FnOnce(Arc<Object>) -> MaybeReady<'a, T> + Send + 'a,
+    ) -> MaybeReady<'a, T> {
         self.on_each(id, operation, |_| T::failed(FsError::IsDirectory))
     }
 
@@ -69,14 +69,14 @@ impl DirStore {
     fn on_each<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
-        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
+        operation: impl FnOnce(Arc<Object>) -> MaybeReady<'a, T> + Send + 'a,
         made_up: impl FnOnce(Placeholder) -> T + Send + 'a,
-    ) -> Answer<'a, T> {
+    ) -> MaybeReady<'a, T> {
         match self.volume.handles.placed(&id) {
             None => self.on_object(id, operation),
             Some((directory, listed)) => self.on_object(directory, move |directory| {
                 let found = self.volume.placeholder(&id, directory, listed);
-                Answer::now(found.map_or_else(T::failed, made_up))
+                MaybeReady::now(found.map_or_else(T::failed, made_up))
             }),
         }
     }
@@ -84,12 +84,12 @@ impl DirStore {
     fn on_object<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
-        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+        operation: impl FnOnce(Arc<Object>) -> MaybeReady<'a, T> + Send + 'a,
+    ) -> MaybeReady<'a, T> {
         match self.volume.object(&id) {
             Ok(object) => operation(object),
-            Err(Missing::Failed(error)) => Answer::now(T::failed(error)),
-            Err(Missing::Busy | Missing::Lost) => Answer::later(async move {
+            Err(Missing::Failed(error)) => MaybeReady::now(T::failed(error)),
+            Err(Missing::Busy | Missing::Lost) => MaybeReady::later(async move {
                 match self.volume.find(id).await {
                     Ok(object) => operation(object).await,
                     Err(error) => T::failed(error),
@@ -111,7 +111,7 @@ impl Store for DirStore {
     fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
         // The kernel sends no notification of the end of a mount.
         if self.volume.handles.placed(object).is_some() {
-            return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Later) };
+            return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Delay) };
         }
         // An object that needs a search has no guard.
         match self.volume.object(object) {
@@ -133,8 +133,11 @@ impl Store for DirStore {
         self.volume.placeholder(object, directory, listed).ok()?.path(&self.volume)
     }
 
-    fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
-        let layout = |object: Arc<Object>| Answer::now(self.volume.layout(&object));
+    fn layout<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
+        let layout = |object: Arc<Object>| MaybeReady::now(self.volume.layout(&object));
         self.on_each(*object, layout, |_| Ok(None))
     }
 
@@ -142,12 +145,12 @@ impl Store for DirStore {
         &'a self,
         object: &'a ObjectId,
         layout: Bytes,
-    ) -> Answer<'a, Result<(), FsError>> {
-        self.on(*object, move |object| Answer::now(self.volume.set_layout(&object, &layout)))
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        self.on(*object, move |object| MaybeReady::now(self.volume.set_layout(&object, &layout)))
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
-        let getattr = |object| Answer::now(self.volume.getattr(&object));
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
+        let getattr = |object| MaybeReady::now(self.volume.getattr(&object));
         self.on_each(*object, getattr, |made_up| Ok(made_up.attributes))
     }
 
@@ -157,7 +160,7 @@ impl Store for DirStore {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         self.on(*object, move |object| self.volume.setattr(caller, &object, changes, guard))
     }
 
@@ -166,10 +169,10 @@ impl Store for DirStore {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         let lookup = move |directory| {
             let spot = Spot { directory: &directory, name };
-            Answer::now(self.volume.lookup(caller, spot))
+            MaybeReady::now(self.volume.lookup(caller, spot))
         };
         self.on_each(*directory, lookup, |_| Err(FsError::NotFound))
     }
@@ -178,8 +181,8 @@ impl Store for DirStore {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        let parent = move |directory| Answer::now(self.volume.parent(caller, &directory));
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        let parent = move |directory| MaybeReady::now(self.volume.parent(caller, &directory));
         self.on_each(*directory, parent, |made_up| made_up.parent(&self.volume))
     }
 
@@ -188,9 +191,9 @@ impl Store for DirStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         let access =
-            move |object: Arc<Object>| Answer::now(self.volume.access(caller, &object, wanted));
+            move |object: Arc<Object>| MaybeReady::now(self.volume.access(caller, &object, wanted));
         self.on_each(*object, access, move |made_up| Ok(made_up.access(wanted)))
     }
 
@@ -198,8 +201,8 @@ impl Store for DirStore {
         &'a self,
         _caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
-        let readlink = |object: Arc<Object>| Answer::now(self.volume.readlink(&object));
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
+        let readlink = |object: Arc<Object>| MaybeReady::now(self.volume.readlink(&object));
         self.on_each(*object, readlink, |_| Err(FsError::Invalid))
     }
 
@@ -209,7 +212,7 @@ impl Store for DirStore {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         self.on_file(*object, move |object| self.volume.read(caller, &object, offset, count))
     }
 
@@ -220,7 +223,7 @@ impl Store for DirStore {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         self.on_file(*object, move |object| {
             self.volume.write(caller, &object, offset, &data, stability)
         })
@@ -231,7 +234,7 @@ impl Store for DirStore {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         self.on(place.directory, move |directory| {
             let spot = Spot { directory: &directory, name: place.name };
             self.volume.create(caller, spot, file)
@@ -244,21 +247,21 @@ impl Store for DirStore {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         self.on(place.directory, move |directory| {
             let spot = Spot { directory: &directory, name: place.name };
             self.volume.make(caller, spot, node, attributes)
         })
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.on(place.directory, move |directory| {
             let spot = Spot { directory: &directory, name: place.name };
             self.volume.remove(caller, spot)
         })
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.on(place.directory, move |directory| {
             let spot = Spot { directory: &directory, name: place.name };
             self.volume.rmdir(caller, spot)
@@ -270,7 +273,7 @@ impl Store for DirStore {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         self.on(from.directory, move |source| {
             self.on(to.directory, move |target| {
                 let from = Spot { directory: &source, name: from.name };
@@ -285,7 +288,7 @@ impl Store for DirStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         self.on(*object, move |object| {
             self.on(place.directory, move |directory| {
                 let spot = Spot { directory: &directory, name: place.name };
@@ -301,9 +304,9 @@ impl Store for DirStore {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         let readdir = move |directory| {
-            Answer::now(self.volume.readdir(caller, &directory, cookie, budget, wanted))
+            MaybeReady::now(self.volume.readdir(caller, &directory, cookie, budget, wanted))
         };
         self.on_each(*directory, readdir, move |made_up| {
             made_up.readdir(&self.volume, cookie, budget, wanted)
@@ -314,8 +317,8 @@ impl Store for DirStore {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
-        let space = move |object: Arc<Object>| Answer::now(self.volume.space(caller, &object));
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
+        let space = move |object: Arc<Object>| MaybeReady::now(self.volume.space(caller, &object));
         self.on_each(*object, space, move |made_up| {
             let (space, _) = self.volume.space(caller, &made_up.directory)?;
             Ok((space, made_up.attributes))
@@ -326,8 +329,8 @@ impl Store for DirStore {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
-        let room = move |object: Arc<Object>| Answer::now(self.volume.room(caller, &object));
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        let room = move |object: Arc<Object>| MaybeReady::now(self.volume.room(caller, &object));
         self.on_each(*object, room, move |made_up| self.volume.room(caller, &made_up.directory))
     }
 
@@ -337,7 +340,7 @@ impl Store for DirStore {
         object: &'a ObjectId,
         _offset: u64,
         _length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         self.on_file(*object, |object| self.volume.commit(&object))
     }
 }

@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 use futures_channel::oneshot;
 use leasehold_fs::unsettled::{Wait, hand_over};
 use leasehold_fs::{
-    Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc, others_first,
+    Blocking, Changed, Committed, FsError, MaybeReady, ObjectId, Verifier, Wcc, yield_now,
 };
 use rustix::fs::{Advice, StatVfs, StatVfsMountFlags, fstatvfs, statvfs};
 use rustix::io::{Errno, retry_on_intr};
@@ -574,11 +574,11 @@ impl Change {
     pub(crate) fn settle<T: Send + 'static>(
         self,
         changed: Changed<T>,
-    ) -> Answer<'static, Changed<T>> {
+    ) -> MaybeReady<'static, Changed<T>> {
         if self.joined.is_empty() {
-            return Answer::now(changed);
+            return MaybeReady::now(changed);
         }
-        Answer::later(async move {
+        MaybeReady::later(async move {
             let Changed { result, wcc } = changed;
             // The kernel reports a loss once, so a later start could not learn of a loss that this
             // server detected: from the first loss on, the store waits itself.
@@ -598,7 +598,7 @@ impl Change {
     /// Waits until the change is on stable storage.
     async fn settled(self) -> Result<(), FsError> {
         // Changes that arrived at the same time join the same sync.
-        others_first().await;
+        yield_now().await;
         // All syncs start before the store waits for the first sync.
         let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
         let mut settled = Ok(());
@@ -610,7 +610,7 @@ impl Change {
 
     /// Returns the result of a COMMIT, with the verifier from after the sync, so that it reveals an
     /// earlier loss.
-    pub(crate) fn settle_commit(self, wcc: Wcc) -> Answer<'static, Changed<Committed>> {
+    pub(crate) fn settle_commit(self, wcc: Wcc) -> MaybeReady<'static, Changed<Committed>> {
         let syncs = Arc::clone(&self.syncs);
         self.settle(Changed { result: Ok(()), wcc }).map(move |Changed { result, wcc }| {
             let verifier = syncs.verifier(syncs.losses.load(Ordering::SeqCst));

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use leasehold_fs::permission::must_be_file;
-use leasehold_fs::{Answer, Attributes, Caller, Changed, Committed, FsError, Stability, WriteDone};
+use leasehold_fs::{
+    Attributes, Caller, Changed, Committed, FsError, MaybeReady, Stability, WriteDone,
+};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::errors::meaning;
@@ -24,13 +26,16 @@ impl Volume {
         offset: u64,
         data: &[u8],
         stability: Stability,
-    ) -> Answer<'static, Changed<WriteDone>> {
+    ) -> MaybeReady<'static, Changed<WriteDone>> {
         let opened =
             must_be_file(object.file_type).and_then(|()| self.opened(object, Reach::Write));
         let descriptor = match opened {
             Ok(descriptor) => descriptor,
             Err(error) => {
-                return Answer::now(Changed { result: Err(error), wcc: self.unchanged(object) });
+                return MaybeReady::now(Changed {
+                    result: Err(error),
+                    wcc: self.unchanged(object),
+                });
             }
         };
         let mut change = self.syncs.begin();
@@ -38,7 +43,7 @@ impl Volume {
         let held = self.locks.one(&object.id);
         let before = match self.attributes_of(&*descriptor) {
             Ok(before) => before,
-            Err(error) => return Answer::now(Changed::failed(error)),
+            Err(error) => return MaybeReady::now(Changed::failed(error)),
         };
         let result = self
             .write_as(caller, object, &before, &descriptor, offset, data)
@@ -82,7 +87,7 @@ impl Volume {
     }
 
     /// Syncs the written data.
-    pub(crate) fn commit(&self, object: &Object) -> Answer<'static, Changed<Committed>> {
+    pub(crate) fn commit(&self, object: &Object) -> MaybeReady<'static, Changed<Committed>> {
         let opened = must_be_file(object.file_type).and_then(|()| self.opened(object, Reach::Read));
         let wcc = self.unchanged(object);
         match opened {
@@ -91,7 +96,7 @@ impl Volume {
                 change.join_commit(&object.id, &descriptor);
                 change.settle_commit(wcc)
             }
-            Err(error) => Answer::now(Changed { result: Err(error), wcc }),
+            Err(error) => MaybeReady::now(Changed { result: Err(error), wcc }),
         }
     }
 }

@@ -7,11 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::LOG_LOCK_TIMEOUT;
 use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, flock, open, seek};
 use rustix::io::Errno;
-
-/// The longest time that a killed server may take to release the log.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The storage of a log. Written bytes are stable once a later sync has succeeded.
 pub trait Media: Send + Sync {
@@ -134,7 +132,7 @@ fn is_device(path: &Path) -> bool {
 
 /// Acquires exclusive use, which ends with the process in every case. Retries until the timeout.
 fn patiently<T>(taken: Errno, take: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LOG_LOCK_TIMEOUT;
     loop {
         match take() {
             Err(Errno::INTR) => {}

@@ -13,8 +13,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Found, FsError, Guard,
-    Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    Access, Attributes, Budget, Caller, Changed, Committed, Entries, Found, FsError, Guard, Linked,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
     SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
@@ -164,8 +164,8 @@ impl Table {
     }
 }
 
-fn later<'a, T>(future: impl Future<Output = T> + Send + 'a) -> Answer<'a, T> {
-    Answer::later(future)
+fn later<'a, T>(future: impl Future<Output = T> + Send + 'a) -> MaybeReady<'a, T> {
+    MaybeReady::later(future)
 }
 
 impl Store for StandIns {
@@ -190,7 +190,7 @@ impl Store for StandIns {
         self.store.guard(&self.inward(object), guard)
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         if self.are_none() {
             return self.store.getattr(object);
         }
@@ -206,7 +206,7 @@ impl Store for StandIns {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         if self.are_none() {
             return self.store.setattr(caller, object, changes, guard);
         }
@@ -221,7 +221,7 @@ impl Store for StandIns {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         if self.are_none() {
             return self.store.lookup(caller, directory, name);
         }
@@ -236,7 +236,7 @@ impl Store for StandIns {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         if self.are_none() {
             return self.store.parent(caller, directory);
         }
@@ -252,7 +252,7 @@ impl Store for StandIns {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         if self.are_none() {
             return self.store.access(caller, object, wanted);
         }
@@ -267,7 +267,7 @@ impl Store for StandIns {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         if self.are_none() {
             return self.store.readlink(caller, object);
         }
@@ -284,7 +284,7 @@ impl Store for StandIns {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         if self.are_none() {
             return self.store.read(caller, object, offset, count);
         }
@@ -302,7 +302,7 @@ impl Store for StandIns {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         if self.are_none() {
             return self.store.write(caller, object, offset, data, stability);
         }
@@ -318,7 +318,7 @@ impl Store for StandIns {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         if self.are_none() {
             return self.store.create(caller, place, file);
         }
@@ -335,7 +335,7 @@ impl Store for StandIns {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         if self.are_none() {
             return self.store.make(caller, place, node, attributes);
         }
@@ -346,7 +346,7 @@ impl Store for StandIns {
         })
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         if self.are_none() {
             return self.store.remove(caller, place);
         }
@@ -356,7 +356,7 @@ impl Store for StandIns {
         })
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         if self.are_none() {
             return self.store.rmdir(caller, place);
         }
@@ -371,7 +371,7 @@ impl Store for StandIns {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         if self.are_none() {
             return self.store.rename(caller, from, to);
         }
@@ -391,7 +391,7 @@ impl Store for StandIns {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         if self.are_none() {
             return self.store.link(caller, object, place);
         }
@@ -413,7 +413,7 @@ impl Store for StandIns {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         if self.are_none() {
             return self.store.readdir(caller, directory, cookie, budget, wanted);
         }
@@ -428,7 +428,7 @@ impl Store for StandIns {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         if self.are_none() {
             return self.store.space(caller, object);
         }
@@ -443,7 +443,7 @@ impl Store for StandIns {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
         if self.are_none() {
             return self.store.room(caller, object);
         }
@@ -456,7 +456,7 @@ impl Store for StandIns {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         if self.are_none() {
             return self.store.commit(caller, object, offset, length);
         }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Device, FileType, Found,
-    FsError, Guard, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Device, FileType, Found, FsError,
+    Guard, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
     Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone, offload,
 };
 
@@ -58,7 +58,7 @@ impl Logged {
         &'a self,
         caller: &'a Caller,
         place: Place<'a>,
-        unlink: impl FnOnce() -> Answer<'a, Changed<()>>,
+        unlink: impl FnOnce() -> MaybeReady<'a, Changed<()>>,
     ) -> Changed<()> {
         self.at_hand(&place.directory).await;
         let turn = self.turns.take().await;
@@ -147,7 +147,7 @@ impl Store for Logged {
         self.below.guard(object, guard)
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         self.below.getattr(object)
     }
 
@@ -157,8 +157,8 @@ impl Store for Logged {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(async move {
             self.at_hand(object).await;
             let turn = self.turns.take().await;
             let changed = self.below.setattr(caller, object, changes, guard).await;
@@ -186,7 +186,7 @@ impl Store for Logged {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.below.lookup(caller, directory, name)
     }
 
@@ -194,7 +194,7 @@ impl Store for Logged {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.below.parent(caller, directory)
     }
 
@@ -203,7 +203,7 @@ impl Store for Logged {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         self.below.access(caller, object, wanted)
     }
 
@@ -211,7 +211,7 @@ impl Store for Logged {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         self.below.readlink(caller, object)
     }
 
@@ -221,7 +221,7 @@ impl Store for Logged {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         self.below.read(caller, object, offset, count)
     }
 
@@ -232,11 +232,11 @@ impl Store for Logged {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         if stability == Stability::Unstable {
             return self.below.write(caller, object, offset, data, stability);
         }
-        Answer::later(async move {
+        MaybeReady::later(async move {
             self.at_hand(object).await;
             let turn = self.turns.take().await;
             let kept = data.clone();
@@ -256,8 +256,8 @@ impl Store for Logged {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::later(async move {
             self.at_hand(&place.directory).await;
             let turn = self.turns.take().await;
             let old = self.look(caller, place).await;
@@ -275,8 +275,8 @@ impl Store for Logged {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::later(async move {
             self.at_hand(&place.directory).await;
             let turn = self.turns.take().await;
             let changed = self.below.make(caller, place, node, attributes).await;
@@ -288,12 +288,12 @@ impl Store for Logged {
         })
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::later(self.unlink(caller, place, move || self.below.remove(caller, place)))
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(self.unlink(caller, place, move || self.below.remove(caller, place)))
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::later(self.unlink(caller, place, move || self.below.rmdir(caller, place)))
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(self.unlink(caller, place, move || self.below.rmdir(caller, place)))
     }
 
     fn rename<'a>(
@@ -301,8 +301,8 @@ impl Store for Logged {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Renamed> {
+        MaybeReady::later(async move {
             self.at_hand(&from.directory).await;
             self.at_hand(&to.directory).await;
             let turn = self.turns.take().await;
@@ -333,8 +333,8 @@ impl Store for Logged {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Linked> {
+        MaybeReady::later(async move {
             self.at_hand(object).await;
             self.at_hand(&place.directory).await;
             let turn = self.turns.take().await;
@@ -359,7 +359,7 @@ impl Store for Logged {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         self.below.readdir(caller, directory, cookie, budget, wanted)
     }
 
@@ -367,7 +367,7 @@ impl Store for Logged {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         self.below.space(caller, object)
     }
 
@@ -375,7 +375,7 @@ impl Store for Logged {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
         self.below.room(caller, object)
     }
 
@@ -385,11 +385,11 @@ impl Store for Logged {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         let Some(upto) = self.journal.mark(object) else {
             return self.below.commit(caller, object, offset, length);
         };
-        Answer::later(async move {
+        MaybeReady::later(async move {
             if !self.commits_names {
                 let journal = Arc::clone(&self.journal);
                 let synced = offload(&*self.blocking, move || journal.sync_all()).await;

@@ -22,9 +22,9 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileSystemId, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
-    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
-    Space, Stability, Store, Target, Wanted, WriteDone, permission,
+    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone, permission,
 };
 
 use crate::node::Body;
@@ -123,27 +123,30 @@ impl Store for MemStore {
         object: &'a ObjectId,
         guard: Guard,
         _opportune: bool,
-    ) -> Answer<'a, Result<(), FsError>> {
+    ) -> MaybeReady<'a, Result<(), FsError>> {
         let tree = self.tree();
-        Answer::now(tree.resolve(object).and_then(|id| {
+        MaybeReady::now(tree.resolve(object).and_then(|id| {
             let is_file = matches!(tree.node(id).body, Body::Regular { .. });
             let may = is_file || guard == Guard::Nothing || tree.config.leases_names;
             may.then_some(()).ok_or(FsError::NotSupported)
         }))
     }
 
-    fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
+    fn layout<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
         let tree = self.tree();
-        Answer::now(tree.resolve(object).map(|id| tree.node(id).layout.clone()))
+        MaybeReady::now(tree.resolve(object).map(|id| tree.node(id).layout.clone()))
     }
 
     fn set_layout<'a>(
         &'a self,
         object: &'a ObjectId,
         layout: Bytes,
-    ) -> Answer<'a, Result<(), FsError>> {
+    ) -> MaybeReady<'a, Result<(), FsError>> {
         let mut tree = self.tree();
-        Answer::now(tree.resolve(object).map(|id| tree.node_mut(id).layout = Some(layout)))
+        MaybeReady::now(tree.resolve(object).map(|id| tree.node_mut(id).layout = Some(layout)))
     }
 
     fn properties(&self) -> Properties {
@@ -161,9 +164,9 @@ impl Store for MemStore {
         }
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         let tree = self.tree();
-        Answer::now(tree.resolve(object).map(|id| tree.attributes(id)))
+        MaybeReady::now(tree.resolve(object).map(|id| tree.attributes(id)))
     }
 
     fn setattr<'a>(
@@ -172,8 +175,8 @@ impl Store for MemStore {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
-        Answer::now(self.tree().setattr(caller, object, changes, guard))
+    ) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::now(self.tree().setattr(caller, object, changes, guard))
     }
 
     fn lookup<'a>(
@@ -181,16 +184,16 @@ impl Store for MemStore {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::now(self.tree().lookup(caller, Place { directory: *directory, name }))
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::now(self.tree().lookup(caller, Place { directory: *directory, name }))
     }
 
     fn parent<'a>(
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::now(self.tree().parent(caller, directory))
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::now(self.tree().parent(caller, directory))
     }
 
     fn access<'a>(
@@ -198,9 +201,9 @@ impl Store for MemStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         let tree = self.tree();
-        Answer::now(tree.resolve(object).map(|id| {
+        MaybeReady::now(tree.resolve(object).map(|id| {
             let attributes = tree.attributes(id);
             let has = permission::access(&attributes, permission::rights(&attributes, caller));
             (has.and(wanted), attributes)
@@ -211,9 +214,9 @@ impl Store for MemStore {
         &'a self,
         _caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         let tree = self.tree();
-        Answer::now(tree.resolve(object).and_then(|id| match &tree.node(id).body {
+        MaybeReady::now(tree.resolve(object).and_then(|id| match &tree.node(id).body {
             Body::Symlink(target) => Ok((target.clone(), tree.attributes(id))),
             Body::Regular { .. } | Body::Directory(_) | Body::Special { .. } => {
                 Err(FsError::Invalid)
@@ -227,8 +230,8 @@ impl Store for MemStore {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
-        Answer::now(self.tree().read(caller, object, offset, count))
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
+        MaybeReady::now(self.tree().read(caller, object, offset, count))
     }
 
     fn write<'a>(
@@ -238,8 +241,8 @@ impl Store for MemStore {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
-        Answer::now(self.tree().write(caller, object, offset, &data, stability))
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
+        MaybeReady::now(self.tree().write(caller, object, offset, &data, stability))
     }
 
     fn create<'a>(
@@ -247,8 +250,8 @@ impl Store for MemStore {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::now(self.tree().create(caller, place, file))
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::now(self.tree().create(caller, place, file))
     }
 
     fn make<'a>(
@@ -257,16 +260,16 @@ impl Store for MemStore {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::now(self.tree().make(caller, place, node, attributes))
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::now(self.tree().make(caller, place, node, attributes))
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::now(self.tree().remove(caller, place))
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::now(self.tree().remove(caller, place))
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::now(self.tree().rmdir(caller, place))
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::now(self.tree().rmdir(caller, place))
     }
 
     fn rename<'a>(
@@ -274,8 +277,8 @@ impl Store for MemStore {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
-        Answer::now(self.tree().rename(caller, from, to))
+    ) -> MaybeReady<'a, Renamed> {
+        MaybeReady::now(self.tree().rename(caller, from, to))
     }
 
     fn link<'a>(
@@ -283,8 +286,8 @@ impl Store for MemStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
-        Answer::now(self.tree().link(caller, object, place))
+    ) -> MaybeReady<'a, Linked> {
+        MaybeReady::now(self.tree().link(caller, object, place))
     }
 
     fn readdir<'a>(
@@ -294,17 +297,17 @@ impl Store for MemStore {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
-        Answer::now(self.tree().readdir(caller, directory, cookie, budget, wanted))
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
+        MaybeReady::now(self.tree().readdir(caller, directory, cookie, budget, wanted))
     }
 
     fn space<'a>(
         &'a self,
         _caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         let tree = self.tree();
-        Answer::now(tree.resolve(object).map(|id| (tree.space(), tree.attributes(id))))
+        MaybeReady::now(tree.resolve(object).map(|id| (tree.space(), tree.attributes(id))))
     }
 
     fn commit<'a>(
@@ -313,7 +316,7 @@ impl Store for MemStore {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
-        Answer::now(self.tree().commit(object, offset, length))
+    ) -> MaybeReady<'a, Changed<Committed>> {
+        MaybeReady::now(self.tree().commit(object, offset, length))
     }
 }

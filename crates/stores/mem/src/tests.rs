@@ -5,14 +5,14 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, Found, FsError, Name, NewFile, NewNode, ObjectId, Place,
-    SetAttributes, Stability, Step, Store, Verifier, WriteDone,
+    Attributes, Caller, Changed, Found, FsError, MaybeReady, Name, NewFile, NewNode, ObjectId,
+    Place, SetAttributes, Stability, Step, Store, Verifier, WriteDone,
 };
 
 use crate::{Config, MemStore};
 
 /// Returns the result of an operation of this store, which never waits.
-fn now<T>(answer: Answer<'_, T>) -> T {
+fn now<T>(answer: MaybeReady<'_, T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("a store in memory does not wait"),

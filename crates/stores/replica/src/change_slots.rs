@@ -10,12 +10,13 @@ use core::pin::pin;
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::{Either, select};
+use leasehold_base::limits::durations::JUKEBOX_AFTER;
 use leasehold_base::units::FileId;
 use leasehold_core::replica::Peer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::Metaserver;
 use crate::node::Node;
-use crate::{Metaserver, PATIENCE};
 
 /// The number of changes that one other home is asked for at one time: a fourth of the calls that a
 /// home runs at once, and half of the calls that a session sends at once.
@@ -87,7 +88,7 @@ impl Metaserver {
             return Some(Placed { number: self.with(Node::number), _slot: None });
         };
         let slot = pin!(self.shared.placing.slot(home));
-        match select(slot, self.shared.outside.sleep(PATIENCE)).await {
+        match select(slot, self.shared.outside.sleep(JUKEBOX_AFTER)).await {
             Either::Left((slot, _)) => {
                 let slot = slot?;
                 let number = self.with(|node| node.number_in(slot.slot));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
+use leasehold_base::limits::durations::{JUKEBOX_AFTER, METASERVER_RETRY_DELAY};
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::replica::covers::{self, Need, Purpose};
@@ -16,13 +17,12 @@ use leasehold_core::replica::{Call, Peer, Ticket, home};
 use leasehold_fs::{Alone, FileType, FsError, Guard, ObjectId};
 use leasehold_session::spawn;
 
+use crate::Metaserver;
 use crate::lease_server::waited;
 use crate::lookup::{id, object};
 use crate::message::{Answer, Ask};
 use crate::node::{Asker, Node, Out, Waiter, Why};
 use crate::outside::Later;
-use crate::store::AGAIN;
-use crate::{Metaserver, PATIENCE};
 
 /// The delay before a recovering peer is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -109,7 +109,7 @@ impl Metaserver {
         if let Ok(Some(answer)) = receiver.try_recv() {
             return answer;
         }
-        let sleep = self.shared.outside.sleep(PATIENCE);
+        let sleep = self.shared.outside.sleep(JUKEBOX_AFTER);
         match select(receiver, sleep).await {
             Either::Left((answer, _)) => answer.unwrap_or(Answer::Later),
             Either::Right(_) => Answer::Later,
@@ -149,7 +149,7 @@ impl Metaserver {
         }
         let object = object(of)?;
         if opportune && !self.with(|node| node.can_lend(object, kind)) {
-            return Err(FsError::Later);
+            return Err(FsError::Delay);
         }
         let is_leased = match self.good(object).await?.seen().file_type {
             FileType::Regular => true,
@@ -171,9 +171,9 @@ impl Metaserver {
                 return Ok(());
             }
             if self.shared.outside.now() >= until {
-                return Err(FsError::Later);
+                return Err(FsError::Delay);
             }
-            self.shared.outside.sleep(AGAIN).await;
+            self.shared.outside.sleep(METASERVER_RETRY_DELAY).await;
         }
     }
 
@@ -185,7 +185,7 @@ impl Metaserver {
         }
         self.serves()?;
         let object = object(of)?;
-        let until = self.shared.outside.now() + PATIENCE;
+        let until = self.shared.outside.now() + JUKEBOX_AFTER;
         loop {
             let (used, receiver) = self.need(object, Kind::Write, Purpose::Use);
             if self.soon(receiver).await == Answer::Done {
@@ -203,7 +203,7 @@ impl Metaserver {
             if self.shared.outside.now() >= until {
                 return Err(self.not_yet(&[object]));
             }
-            self.shared.outside.sleep(AGAIN).await;
+            self.shared.outside.sleep(METASERVER_RETRY_DELAY).await;
         }
     }
 

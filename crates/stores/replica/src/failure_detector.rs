@@ -15,9 +15,9 @@
 //!    that it needs has been silent for [`Options::give_up`](crate::Options::give_up) at the last
 //!    check.
 
-use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use leasehold_base::limits::durations::PEER_PROBE_INTERVAL;
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::search::Order;
 use leasehold_core::replica::{Peer, Place};
@@ -27,9 +27,6 @@ use crate::disk::ROOT;
 use crate::message::{Answer, Ask};
 use crate::node::{Node, Why};
 use crate::{Load, Metaserver, NoResults, Traffic};
-
-/// The interval between health checks of a peer.
-pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// The health of the peers.
 #[derive(Default)]
@@ -61,7 +58,7 @@ struct Silent {
 impl Looked {
     /// Returns the time of the next check of a silent peer, even if no operation needs the peer.
     fn next_wake(&self) -> Option<Time> {
-        (self.silent.is_some() && !self.is_under_way).then(|| self.asked + AGAIN)
+        (self.silent.is_some() && !self.is_under_way).then(|| self.asked + PEER_PROBE_INTERVAL)
     }
 }
 
@@ -74,7 +71,7 @@ impl Silence {
     /// second.
     pub(crate) fn load_of(&self, peer: Peer, now: Time) -> Option<Load> {
         let looked = self.peers.get(&peer)?;
-        looked.load.filter(|_| !looked.is_under_way || now < looked.asked + AGAIN)
+        looked.load.filter(|_| !looked.is_under_way || now < looked.asked + PEER_PROBE_INTERVAL)
     }
 
     /// Returns true if a check of a peer that is not silent is pending.
@@ -91,7 +88,7 @@ impl Node {
         }
         let (asked, is_under_way) = (self.now, true);
         if let Some(looked) = self.silence.peers.get_mut(&peer) {
-            if looked.is_under_way || asked < looked.asked + AGAIN {
+            if looked.is_under_way || asked < looked.asked + PEER_PROBE_INTERVAL {
                 return;
             }
             if looked.silent.is_none() {
@@ -145,7 +142,7 @@ impl Node {
     fn not_done(&mut self, needed: BTreeSet<Peer>) -> FsError {
         let is_any_gone = needed.iter().any(|peer| self.is_gone(*peer));
         needed.into_iter().for_each(|peer| self.ask_load(peer));
-        if is_any_gone { FsError::Io } else { FsError::Later }
+        if is_any_gone { FsError::Io } else { FsError::Delay }
     }
 
     /// Returns the homes of some objects.

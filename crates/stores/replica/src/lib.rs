@@ -40,6 +40,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use leasehold_base::limits::durations::JUKEBOX_AFTER;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Writer;
 use leasehold_core::replica::{Bounds, Peer};
@@ -62,11 +63,6 @@ pub use outside::{Later, NoResults, Outside, Urgency};
 
 /// The largest size of a file: the largest signed 64-bit offset, as on disks.
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
-
-/// The longest time for which an operation waits before its client receives NFS3ERR_JUKEBOX, on
-/// which a Linux client sleeps. An operation waits longer while a home may still be executing its
-/// request.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The owner of the root of a new file system, and the number of the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

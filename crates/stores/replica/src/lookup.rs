@@ -6,6 +6,7 @@
 )]
 
 use futures_channel::oneshot;
+use leasehold_base::limits::durations::METASERVER_RETRY_DELAY;
 use leasehold_base::units::FileId;
 use leasehold_core::replica::search::Order;
 use leasehold_core::replica::{Peer, Place, Ticket, copies};
@@ -15,7 +16,6 @@ use crate::Metaserver;
 use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
 use crate::node::{Node, Waiter, Why};
-use crate::store::AGAIN;
 
 /// The number of lookups of a name before its client receives NFS3ERR_JUKEBOX.
 const ROUNDS_MAX: usize = 5;
@@ -38,7 +38,7 @@ pub(crate) trait ComesAgain {
 
 impl<T> ComesAgain for Result<T, FsError> {
     fn comes_again(&self) -> bool {
-        matches!(self, Err(FsError::Later))
+        matches!(self, Err(FsError::Delay))
     }
 }
 
@@ -87,7 +87,7 @@ impl Metaserver {
             } else if node.peers.is_open() {
                 Ok(())
             } else {
-                Err(FsError::Later)
+                Err(FsError::Delay)
             }
         })
     }
@@ -148,7 +148,7 @@ impl Metaserver {
         match self.soon(receiver).await {
             Answer::Metafile(metafile) => Ok(metafile),
             Answer::Gone => Err(FsError::Stale),
-            _ => Err(FsError::Later),
+            _ => Err(FsError::Delay),
         }
     }
 
@@ -184,7 +184,7 @@ impl Metaserver {
                 }
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns the same, from the homes and not from cached copies.
@@ -209,7 +209,7 @@ impl Metaserver {
             // An announcement may overtake the answer; only the copies record announcements.
             Answer::Metafile(found) => match self.fresh(found.object).await {
                 Ok(found) if found.stands_at(place) => Ok(Some(found)),
-                Ok(_) | Err(FsError::Stale) => Err(FsError::Later),
+                Ok(_) | Err(FsError::Stale) => Err(FsError::Delay),
                 Err(error) => Err(error),
             },
             Answer::Nowhere | Answer::Gone => Ok(None),
@@ -256,10 +256,10 @@ impl Metaserver {
                 Answer::Loop => return Err(FsError::Invalid),
                 answer => {
                     let error = self.not_placed_yet(object, (from.as_ref(), to.as_ref()), over);
-                    if answer != Answer::Silence || error != FsError::Later {
+                    if answer != Answer::Silence || error != FsError::Delay {
                         return Err(error);
                     }
-                    self.shared.outside.sleep(AGAIN).await;
+                    self.shared.outside.sleep(METASERVER_RETRY_DELAY).await;
                 }
             }
         };

@@ -136,7 +136,7 @@ impl Metaserver {
                 made => return made,
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns the object that has the name according to local state, without a call.
@@ -233,7 +233,7 @@ impl Metaserver {
         let gid = if inherited != 0 { above.gid } else { caller.gid };
         let is_directory = new.file_type == FileType::Directory;
         let now = self.shared.outside.wall();
-        let Some(object) = self.with(Node::new_id) else { return Err(FsError::Later) };
+        let Some(object) = self.with(Node::new_id) else { return Err(FsError::Delay) };
         let attributes = nfs3::Attributes {
             file_type: wire_type(new.file_type),
             mode: new.mode,
@@ -375,7 +375,7 @@ impl Metaserver {
                 done => return done,
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns true if one home has both objects and can replace one by the other in one change.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
 use leasehold_core::replica::Stamp;
-use leasehold_fs::Answer as Response;
+use leasehold_fs::MaybeReady;
 use leasehold_session::spawn;
 use leasehold_wire::replica::{Caller, PROGRAM, VERSION};
 use leasehold_wire::rpc::{AuthStatus, AuthSys, Call, Reply, ReplyStatus, Versions, flavor, null};
@@ -139,26 +139,27 @@ impl Seen {
 impl Metaserver {
     /// Answers one RPC message of a stream. The response is `None` if the message is not a call or
     /// must not be answered.
-    pub fn answer(&self, message: &Bytes, writer: Writer) -> Response<'static, Option<Message>> {
+    pub fn answer(&self, message: &Bytes, writer: Writer) -> MaybeReady<'static, Option<Message>> {
         let mut reader = Reader::new(message);
         let call = match Call::decode(&mut reader) {
             Ok(call) => call,
             Err(error) => {
-                return Response::now(error.reply().map(|reply| written(&reply, writer)));
+                return MaybeReady::now(error.reply().map(|reply| written(&reply, writer)));
             }
         };
         let xid = call.xid;
-        let refused = |status| Response::now(Some(written(&Reply { xid, status }, Writer::new())));
+        let refused =
+            |status| MaybeReady::now(Some(written(&Reply { xid, status }, Writer::new())));
         let (caller, ask) = match self.call(&call, &mut reader) {
             Ok(Some(asked)) => asked,
             Ok(None) => {
                 let status = ReplyStatus::Success;
-                return Response::now(Some(written(&Reply { xid, status }, writer)));
+                return MaybeReady::now(Some(written(&Reply { xid, status }, writer)));
             }
             Err(status) => return refused(status),
         };
         let answering = self.answering(caller, xid.0, ask);
-        Response::later(async move {
+        MaybeReady::later(async move {
             // A later transmission of the call receives the answer, or the result is unknown.
             let Ok((stamp, answer)) = answering.await else { return None };
             let mut writer = writer;

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_channel::oneshot;
 use futures_util::future::select;
+use leasehold_base::limits::durations::PEER_PROBE_INTERVAL;
 use leasehold_core::replica::{Peer, Ticket};
 
-use crate::failure_detector::AGAIN;
 use crate::message::Answer;
 use crate::node::{Node, Waiter};
 use crate::{Load, Metaserver};
@@ -64,7 +64,7 @@ impl Metaserver {
         let (sender, receiver) = oneshot::channel();
         if self.with(|node| node.ask_all(among, sender)) {
             // A client waits to mount.
-            select(receiver, self.shared.outside.sleep(AGAIN)).await;
+            select(receiver, self.shared.outside.sleep(PEER_PROBE_INTERVAL)).await;
         }
         self.with(|node| node.choose(among, host))
     }

@@ -10,23 +10,20 @@ use crate::message::Answer;
 use crate::metafile::{Metafile, Wrote};
 use crate::namespace::{LINK_MAX, at, found};
 use crate::rpc_handler::CONTENT_BYTES_MAX;
-use crate::{FILE_BYTES_MAX, Metaserver, PATIENCE};
+use crate::{FILE_BYTES_MAX, Metaserver};
 use bytes::Bytes;
+use leasehold_base::limits::durations::{JUKEBOX_AFTER, METASERVER_RETRY_DELAY};
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_core::replica::changes;
 use leasehold_fs::permission::{self, Rights, may_set, must_be_file, rights, without_set_ids};
 use leasehold_fs::{
-    Access, Alone, Answer as Response, Attributes, Budget, Caller, Changed, Committed, FileType,
-    Found, FsError, Guard, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
-    ReadDone, Renamed, SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc,
-    WriteDone,
+    Access, Alone, Attributes, Budget, Caller, Changed, Committed, FileType, Found, FsError, Guard,
+    Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
+    Renamed, SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
 /// The longest name, as on common file systems.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
-
-/// The delay before a failed attempt is repeated.
-pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 
 /// The reported number of free files: more than there will be.
 const FILES_MAX: u64 = 1 << 40;
@@ -34,14 +31,14 @@ const FILES_MAX: u64 = 1 << 40;
 /// Repeats an operation until it succeeds, fails for good, or reaches the timeout of a client.
 macro_rules! patiently {
     ($this:ident, $try:expr) => {
-        Response::later(async move {
-            let until = $this.shared.outside.now() + PATIENCE;
+        MaybeReady::later(async move {
+            let until = $this.shared.outside.now() + JUKEBOX_AFTER;
             loop {
                 let done = $try.await;
                 if !done.comes_again() || $this.shared.outside.now() >= until {
                     break done;
                 }
-                $this.shared.outside.sleep(AGAIN).await;
+                $this.shared.outside.sleep(METASERVER_RETRY_DELAY).await;
             }
         })
     };
@@ -286,15 +283,15 @@ impl Store for Metaserver {
         object: &'a ObjectId,
         guard: Guard,
         opportune: bool,
-    ) -> Response<'a, Result<(), FsError>> {
-        Response::later(self.lend(object, guard, opportune))
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::later(self.lend(object, guard, opportune))
     }
 
-    fn alone<'a>(&'a self, object: &'a ObjectId) -> Response<'a, Result<Alone, FsError>> {
-        Response::later(self.keep_alone(object))
+    fn alone<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
+        MaybeReady::later(self.keep_alone(object))
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Response<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         patiently!(self, self.attributes_of(object))
     }
 
@@ -304,7 +301,7 @@ impl Store for Metaserver {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Response<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         patiently!(self, self.set(caller, object, changes, guard))
     }
 
@@ -313,7 +310,7 @@ impl Store for Metaserver {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Response<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         patiently!(self, self.look_up(caller, directory, name))
     }
 
@@ -321,7 +318,7 @@ impl Store for Metaserver {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Response<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         patiently!(self, self.above(caller, directory))
     }
 
@@ -330,7 +327,7 @@ impl Store for Metaserver {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Response<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         patiently!(self, self.granted(caller, object, wanted))
     }
 
@@ -338,7 +335,7 @@ impl Store for Metaserver {
         &'a self,
         _caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Response<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         patiently!(self, self.target(object))
     }
 
@@ -348,7 +345,7 @@ impl Store for Metaserver {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Response<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         patiently!(self, self.read_content(caller, object, offset, count))
     }
 
@@ -359,7 +356,7 @@ impl Store for Metaserver {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Response<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         patiently!(self, self.write_content(caller, object, offset, &data, stability))
     }
 
@@ -368,7 +365,7 @@ impl Store for Metaserver {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Response<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         patiently!(self, self.create_file(caller, place, file))
     }
 
@@ -378,15 +375,15 @@ impl Store for Metaserver {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Response<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         patiently!(self, self.make_node(caller, place, node, attributes))
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Response<'a, Changed<()>> {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         patiently!(self, self.remove_name(caller, place, false))
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Response<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         patiently!(self, self.remove_name(caller, place, true))
     }
 
@@ -395,7 +392,7 @@ impl Store for Metaserver {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Response<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         patiently!(self, self.give_name(caller, from, to))
     }
 
@@ -404,9 +401,9 @@ impl Store for Metaserver {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Response<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         let target = crate::lookup::object(object);
-        Response::later(async move {
+        MaybeReady::later(async move {
             match target {
                 Ok(target) => patiently!(self, self.give_link(caller, target, place)).await,
                 Err(error) => {
@@ -423,7 +420,7 @@ impl Store for Metaserver {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Response<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         patiently!(self, self.list(caller, directory, cookie, budget, wanted))
     }
 
@@ -431,7 +428,7 @@ impl Store for Metaserver {
         &'a self,
         _caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Response<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         patiently!(self, self.room(object))
     }
 
@@ -441,7 +438,7 @@ impl Store for Metaserver {
         object: &'a ObjectId,
         _offset: u64,
         _length: u32,
-    ) -> Response<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         patiently!(self, self.commit_content(object))
     }
 }

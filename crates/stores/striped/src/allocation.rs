@@ -200,7 +200,7 @@ impl Striped {
             Ok(after) => (Ok(()), after),
             Err(error) => (Err(error), self.names.getattr(object).await.ok()),
         };
-        if let (Err(FsError::Later), Some(left)) = (result, after) {
+        if let (Err(FsError::Delay), Some(left)) = (result, after) {
             *guard = Some(left.changed);
         }
         Changed { result, wcc: Self::wcc(&data, &Wcc { before: None, after }) }

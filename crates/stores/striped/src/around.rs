@@ -1,7 +1,7 @@
 //! Wrappers of an iod that do the same work around each call.
 
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError, NotedTurns, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{FsError, MaybeReady, NotedTurns, Owner, Spot, Stability, Verifier};
 use leasehold_session::Traffic;
 
 use crate::{Extent, Iod, ObjectName, Room, Written};
@@ -14,8 +14,8 @@ pub trait Around: Send + Sync {
     /// The errors of the call, and errors of this type's own.
     fn around<'a, T: Send + 'a>(
         &'a self,
-        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>>;
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>>;
 
     /// See [`Iod::is_away`].
     fn seems_away(&self) -> bool {
@@ -37,7 +37,7 @@ pub trait Around: Send + Sync {
 }
 
 impl<A: Around> Iod for A {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.around(move |iod| iod.extent(object))
     }
 
@@ -46,7 +46,7 @@ impl<A: Around> Iod for A {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
         self.around(move |iod| iod.read(object, offset, count))
     }
 
@@ -56,39 +56,43 @@ impl<A: Around> Iod for A {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         self.around(move |iod| iod.write(object, offset, data, stability))
     }
 
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
         self.around(move |iod| iod.probe())
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.around(move |iod| iod.resize(object, size))
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.around(move |iod| iod.commit(object))
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         self.around(move |iod| iod.remove(object))
     }
 
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(
+        &self,
+        object: ObjectName,
+        owner: Owner,
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
         self.around(move |iod| iod.give(object, owner))
     }
 
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+    fn list(&self, first: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
         self.around(move |iod| iod.list(first))
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.around(|iod| iod.verifier())
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
         self.around(|iod| iod.space())
     }
 
@@ -108,15 +112,15 @@ impl<A: Around> Iod for A {
         self.is_stale();
     }
 
-    fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
+    fn turns(&self) -> MaybeReady<'_, Result<NotedTurns, FsError>> {
         self.around(|iod| iod.turns())
     }
 
-    fn note_turn(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
+    fn note_turn(&self, turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
         self.around(move |iod| iod.note_turn(turn))
     }
 
-    fn let_clients_in(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
+    fn let_clients_in(&self, turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
         self.around(move |iod| iod.let_clients_in(turn))
     }
 }

@@ -16,7 +16,7 @@
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
-use leasehold_fs::{Answer, FsError, ObjectId, SetAttributes, SetTime, Stability};
+use leasehold_fs::{FsError, MaybeReady, ObjectId, SetAttributes, SetTime, Stability};
 
 use crate::Striped;
 use crate::file::Objects;
@@ -34,7 +34,7 @@ impl Striped {
         &'a self,
         file: &Objects,
         object: u16,
-        ask: impl Fn(&'a dyn Iod, ObjectName) -> Answer<'a, Result<T, FsError>>,
+        ask: impl Fn(&'a dyn Iod, ObjectName) -> MaybeReady<'a, Result<T, FsError>>,
     ) -> Result<T, FsError> {
         if file.head.copies == 1 {
             let (iod, name) = file.head.copy(object, 0);
@@ -47,7 +47,7 @@ impl Striped {
         for (_, iod, name) in copies {
             match ask(self.iod(iod), name).await {
                 // A copy that is away may come back, and the other copy may be lost.
-                Err(error) if failed != FsError::Later => failed = error,
+                Err(error) if failed != FsError::Delay => failed = error,
                 Err(_) => {}
                 done => return done,
             }
@@ -62,7 +62,7 @@ impl Striped {
         metafile: Option<&ObjectId>,
         file: &Objects,
         object: u16,
-        work: impl Fn(&'a dyn Iod, ObjectName) -> Answer<'a, Result<T, FsError>>,
+        work: impl Fn(&'a dyn Iod, ObjectName) -> MaybeReady<'a, Result<T, FsError>>,
     ) -> Result<Done<T>, FsError> {
         if file.head.copies == 1 {
             let (iod, name) = file.head.copy(object, 0);
@@ -74,7 +74,7 @@ impl Striped {
         let some_are_there = copies.iter().any(|&(_, iod, _)| !self.iod(iod).is_away());
         let asked = copies.iter().map(async |&(copy, iod, name)| {
             let there = metafile.is_none() || !some_are_there || !self.iod(iod).is_away();
-            let done = if there { work(self.iod(iod), name).await } else { Err(FsError::Later) };
+            let done = if there { work(self.iod(iod), name).await } else { Err(FsError::Delay) };
             (copy, iod, done)
         });
         let (mut done, mut lost, mut failed) = (Vec::new(), None, FsError::Io);
@@ -158,7 +158,7 @@ impl Striped {
     ) -> Result<(), FsError> {
         let _alone = file.times.write().await;
         let known = file.behind();
-        let behind = known.with(object, copy).ok_or(FsError::Later)?;
+        let behind = known.with(object, copy).ok_or(FsError::Delay)?;
         if behind == known {
             return Ok(());
         }

@@ -325,7 +325,7 @@ impl Striped {
             let iod = self.iod(iod);
             // Only the refusal of clients that write waits for iods.
             let is_asked = objects.is_given_out() || !iod.is_away();
-            if is_asked { iod.give(name, owner).await } else { Err(FsError::Later) }
+            if is_asked { iod.give(name, owner).await } else { Err(FsError::Delay) }
         });
         let mut result = Ok(());
         for (number, given) in (0..).zip(join_all(given).await) {
@@ -334,7 +334,7 @@ impl Striped {
                 // Clients had direct access to the object before, so a client may still write it
                 // there.
                 Ok(None) if OWNERS.contains(&objects.owner_of(number)) => {
-                    result = Err(FsError::Later);
+                    result = Err(FsError::Delay);
                 }
                 Ok(None) => {}
                 Err(error) => result = Err(error),

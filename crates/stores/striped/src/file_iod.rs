@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use leasehold_fs::{
-    Answer, FsError, NotedTurns, Owner, Spot, Stability, TURN_NOTE, TURN_NOTE_BYTES, Verifier,
+    FsError, MaybeReady, NotedTurns, Owner, Spot, Stability, TURN_NOTE, TURN_NOTE_BYTES, Verifier,
     noted_turn,
 };
 use leasehold_session::Traffic;
@@ -333,8 +333,8 @@ impl<F: Files> FileIod<F> {
 }
 
 impl<F: Files> Iod for FileIod<F> {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::later(async move {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
+        MaybeReady::later(async move {
             match self.find(object).await? {
                 Some(file) => self.with(object, file, |file| self.files.extent(file)).await,
                 None => Ok(Extent::default()),
@@ -347,8 +347,8 @@ impl<F: Files> Iod for FileIod<F> {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
+        MaybeReady::later(async move {
             let Some(file) = self.find(object).await? else { return Ok(Bytes::new()) };
             self.with(object, file, |file| self.read_all(file, offset, count)).await
         })
@@ -360,15 +360,15 @@ impl<F: Files> Iod for FileIod<F> {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
+        MaybeReady::later(async move {
             let file = self.find_or_make(object).await?;
             self.with(object, file, |file| self.write_all(file, offset, &data, stability)).await
         })
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::later(async move {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
+        MaybeReady::later(async move {
             let file = match self.find(object).await? {
                 None if size == 0 => return Ok(Extent::default()),
                 None => self.find_or_make(object).await?,
@@ -378,8 +378,8 @@ impl<F: Files> Iod for FileIod<F> {
         })
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(async move {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
+        MaybeReady::later(async move {
             match self.find(object).await? {
                 Some(file) => self.with(object, file, |file| self.files.commit(file)).await,
                 None => self.files.commit(self.mark).await.map_err(ours),
@@ -387,8 +387,8 @@ impl<F: Files> Iod for FileIod<F> {
         })
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(async move {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(async move {
             match self.take_away(object).await {
                 Err(FsError::Stale) => {
                     self.forget(object);
@@ -399,15 +399,19 @@ impl<F: Files> Iod for FileIod<F> {
         })
     }
 
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
-        Answer::later(async move {
+    fn give(
+        &self,
+        object: ObjectName,
+        owner: Owner,
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
+        MaybeReady::later(async move {
             let file = self.find_or_make(object).await?;
             self.with(object, file, |file| self.files.give(file, owner)).await
         })
     }
 
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
-        Answer::later(async move {
+    fn list(&self, first: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
+        MaybeReady::later(async move {
             let mut like = ObjectName([0; 16]);
             like.0[0] = first;
             match self.listed(like).await {
@@ -420,16 +424,16 @@ impl<F: Files> Iod for FileIod<F> {
         })
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(async move { self.files.commit(self.mark).await.map_err(ours) })
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
+        MaybeReady::later(async move { self.files.commit(self.mark).await.map_err(ours) })
     }
 
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(async move { probe(&self.files).await.map_err(ours) })
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(async move { probe(&self.files).await.map_err(ours) })
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::later(async move { self.files.space().await.map_err(ours) })
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
+        MaybeReady::later(async move { self.files.space().await.map_err(ours) })
     }
 
     fn traffic(&self) -> Traffic {
@@ -440,8 +444,8 @@ impl<F: Files> Iod for FileIod<F> {
         self.files.connections()
     }
 
-    fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
-        Answer::later(async move {
+    fn turns(&self) -> MaybeReady<'_, Result<NotedTurns, FsError>> {
+        MaybeReady::later(async move {
             // An empty directory, such as the mount point of a disk that is not mounted, has no
             // turns, either.
             self.files.extent(self.mark).await?;
@@ -450,8 +454,8 @@ impl<F: Files> Iod for FileIod<F> {
         })
     }
 
-    fn note_turn(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(async move {
+    fn note_turn(&self, turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(async move {
             let file = self.files.make_file(self.files.root(), TURN_NOTE).await.map_err(ours)?;
             let (place, text) = noted_turn(turn);
             let text = Bytes::from(text);
@@ -460,8 +464,8 @@ impl<F: Files> Iod for FileIod<F> {
         })
     }
 
-    fn let_clients_in(&self, turn: u64) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(self.files.let_clients_in(turn))
+    fn let_clients_in(&self, turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(self.files.let_clients_in(turn))
     }
 }
 

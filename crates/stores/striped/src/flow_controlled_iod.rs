@@ -31,7 +31,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use leasehold_core::flow::Flow;
-use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{FsError, MaybeReady, Owner, Spot, Stability, Verifier};
 use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
@@ -234,7 +234,7 @@ impl FlowControlledIod {
 }
 
 impl Iod for FlowControlledIod {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.iod.extent(object)
     }
 
@@ -243,11 +243,11 @@ impl Iod for FlowControlledIod {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
         if count < TURN_BYTES {
             return self.iod.read(object, offset, count);
         }
-        Answer::later(async move {
+        MaybeReady::later(async move {
             if self.iod.is_away() {
                 return self.iod.read(object, offset, count).await;
             }
@@ -281,39 +281,43 @@ impl Iod for FlowControlledIod {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         self.iod.write(object, offset, data, stability)
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.iod.resize(object, size)
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.iod.commit(object)
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         self.iod.remove(object)
     }
 
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(
+        &self,
+        object: ObjectName,
+        owner: Owner,
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
         self.iod.give(object, owner)
     }
 
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+    fn list(&self, first: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
         self.iod.list(first)
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.iod.verifier()
     }
 
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
         self.iod.probe()
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
         self.iod.space()
     }
 
@@ -325,7 +329,7 @@ impl Iod for FlowControlledIod {
         self.iod.connections()
     }
 
-    fn take_turn(&self, step: Step) -> Answer<'_, Result<(), FsError>> {
+    fn take_turn(&self, step: Step) -> MaybeReady<'_, Result<(), FsError>> {
         self.iod.take_turn(step)
     }
 

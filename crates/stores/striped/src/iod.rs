@@ -5,7 +5,7 @@ use core::fmt;
 use bytes::Bytes;
 use leasehold_base::units::{FileSystemId, FileTime};
 use leasehold_fs::{
-    Answer, Attributes, FsError, NotedTurns, Owner, Space, Spot, Stability, Verifier,
+    Attributes, FsError, MaybeReady, NotedTurns, Owner, Space, Spot, Stability, Verifier,
 };
 use leasehold_session::Traffic;
 
@@ -17,7 +17,7 @@ use leasehold_session::Traffic;
 /// - An operation that would have to sleep returns a future; it never blocks.
 pub trait Iod: Send + Sync {
     /// Returns the extent of an object.
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>>;
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>>;
 
     /// Reads up to `count` bytes; fewer only at the end.
     fn read(
@@ -25,7 +25,7 @@ pub trait Iod: Send + Sync {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>>;
+    ) -> MaybeReady<'_, Result<Bytes, FsError>>;
 
     /// Writes all of the data with the requested stability, or fails, possibly after a part of it.
     /// Creates the object.
@@ -35,16 +35,16 @@ pub trait Iod: Send + Sync {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>>;
+    ) -> MaybeReady<'_, Result<Written, FsError>>;
 
     /// Cuts an object off, or extends it by a hole; the size is stable when the call returns.
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>>;
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>>;
 
     /// Writes the data of an object to stable storage.
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>>;
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>>;
 
     /// Removes an object, if it exists.
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>>;
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>>;
 
     /// Gives an object to this user and group. Clients write the object as the user, and read the
     /// object as the group. Returns the place where clients find the object; `None` if clients
@@ -54,29 +54,29 @@ pub trait Iod: Send + Sync {
         &self,
         _object: ObjectName,
         _owner: Owner,
-    ) -> Answer<'_, Result<Option<Spot>, FsError>> {
-        Answer::now(Ok(None))
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
+        MaybeReady::now(Ok(None))
     }
 
     /// Returns the objects whose names begin with a byte. The list may contain or omit an object
     /// that is created or removed during the call.
-    fn list(&self, _first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
-        Answer::now(Err(FsError::NotSupported))
+    fn list(&self, _first: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
+        MaybeReady::now(Err(FsError::NotSupported))
     }
 
     /// Returns the verifier that a COMMIT would return now.
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>>;
 
     /// Executes a change without effect.
     ///
     /// # Errors
     /// The error of any change, as for a read-only file system.
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
-        Answer::now(Ok(()))
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
     /// Returns the room for data.
-    fn space(&self) -> Answer<'_, Result<Room, FsError>>;
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>>;
 
     /// Returns true if the iod has not answered requests for a while, so that callers should avoid
     /// it.
@@ -111,24 +111,24 @@ pub trait Iod: Send + Sync {
     /// Returns the turns (rollback counters) that the iod has recorded beside its objects. See
     /// [`crate::VerifiedIod`]. The error is [`FsError::Stale`] if the objects have no mark any more, or
     /// are at another place.
-    fn turns(&self) -> Answer<'_, Result<NotedTurns, FsError>> {
-        Answer::now(Err(FsError::NotSupported))
+    fn turns(&self) -> MaybeReady<'_, Result<NotedTurns, FsError>> {
+        MaybeReady::now(Err(FsError::NotSupported))
     }
 
     /// Records a turn on stable storage.
-    fn note_turn(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
-        Answer::now(Err(FsError::NotSupported))
+    fn note_turn(&self, _turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::now(Err(FsError::NotSupported))
     }
 
     /// Makes the iod answer clients if the iod has recorded this turn, and refuse all clients
     /// otherwise.
-    fn let_clients_in(&self, _turn: u64) -> Answer<'_, Result<(), FsError>> {
-        Answer::now(Ok(()))
+    fn let_clients_in(&self, _turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
     /// Verifies the iod once more, and gives the iod its next turn if `step` requires one.
-    fn take_turn(&self, _step: Step) -> Answer<'_, Result<(), FsError>> {
-        Answer::now(Ok(()))
+    fn take_turn(&self, _step: Step) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
     /// The number of times that the iod was found to be rolled back; `None` if the iod is not

@@ -229,7 +229,7 @@ impl Striped {
             verifiers.push(match said {
                 Ok(verifier) => verifier,
                 // The iod is away: any verifier that it returns later counts as a change.
-                Err(FsError::Later) => Verifier::default(),
+                Err(FsError::Delay) => Verifier::default(),
                 Err(error) => return Err(OpenError::Iod(number, error)),
             });
         }

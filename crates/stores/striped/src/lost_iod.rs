@@ -1,7 +1,7 @@
 //! The stand-in for an iod that is permanently lost.
 
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_fs::{FsError, MaybeReady, Stability, Verifier};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
@@ -11,12 +11,12 @@ pub struct LostIod;
 const LOST: FsError = FsError::Io;
 
 impl Iod for LostIod {
-    fn extent(&self, _: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::now(Err(LOST))
+    fn extent(&self, _: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
-    fn read(&self, _: ObjectName, _: u64, _: u32) -> Answer<'_, Result<Bytes, FsError>> {
-        Answer::now(Err(LOST))
+    fn read(&self, _: ObjectName, _: u64, _: u32) -> MaybeReady<'_, Result<Bytes, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
     fn write(
@@ -25,32 +25,32 @@ impl Iod for LostIod {
         _: u64,
         _: Bytes,
         _: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        Answer::now(Err(LOST))
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
-    fn resize(&self, _: ObjectName, _: u64) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::now(Err(LOST))
+    fn resize(&self, _: ObjectName, _: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
-    fn commit(&self, _: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::now(Err(LOST))
+    fn commit(&self, _: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
-    fn remove(&self, _: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        Answer::now(Ok(()))
+    fn remove(&self, _: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
-    fn list(&self, _: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
-        Answer::now(Err(LOST))
+    fn list(&self, _: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::now(Ok(Verifier::default()))
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
+        MaybeReady::now(Ok(Verifier::default()))
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::now(Err(LOST))
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
+        MaybeReady::now(Err(LOST))
     }
 
     fn is_away(&self) -> bool {

@@ -109,13 +109,13 @@ impl Striped {
         let mut offset = 0;
         loop {
             if self.tending.is_ending() {
-                return Err(FsError::Later);
+                return Err(FsError::Delay);
             }
             let mut data = file.write().await;
-            let Data::OnIods(objects) = &*data else { return Err(FsError::Later) };
+            let Data::OnIods(objects) = &*data else { return Err(FsError::Delay) };
             // The file was cut, an iod failed, or another move has started.
             if !objects.moving().is_some_and(|now| Arc::ptr_eq(&now, moving)) {
-                return Err(FsError::Later);
+                return Err(FsError::Delay);
             }
             let length = objects.size().saturating_sub(offset).min(PART_BYTES);
             if length == 0 {
@@ -137,7 +137,7 @@ impl Striped {
         data: &mut Data,
         moving: &Move,
     ) -> Result<(), FsError> {
-        let Data::OnIods(from) = &*data else { return Err(FsError::Later) };
+        let Data::OnIods(from) = &*data else { return Err(FsError::Delay) };
         let old = from.head.clone();
         self.resize(None, &moving.to, from.size()).await?;
         if !moving.agrees(&self.commit_objects(None, &moving.to).await?) {

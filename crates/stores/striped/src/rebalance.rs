@@ -272,7 +272,7 @@ impl Striped {
                     | FileType::Fifo => {}
                 }
                 if self.tending.is_ending() {
-                    return Err(FsError::Later);
+                    return Err(FsError::Delay);
                 }
             }
         }

@@ -327,9 +327,9 @@ const fn wanted(stability: Stability) -> write::Stability {
 fn lost(error: Error) -> FsError {
     match error {
         Error::Failed(status) => meaning(status),
-        Error::Busy => FsError::Later,
+        Error::Busy => FsError::Delay,
         // Another metaserver has superseded this one: the caller may retry there.
-        Error::Denied(_) if error.is_of_one_who_is_over() => FsError::Later,
+        Error::Denied(_) if error.is_of_one_who_is_over() => FsError::Delay,
         Error::Closed
         | Error::Denied(_)
         | Error::Garbled(_)
@@ -346,7 +346,7 @@ const fn meaning(status: Status) -> FsError {
         Status::QuotaExceeded => FsError::QuotaExceeded,
         Status::FileTooBig => FsError::FileTooBig,
         Status::ReadOnly => FsError::ReadOnly,
-        Status::Jukebox => FsError::Later,
+        Status::Jukebox => FsError::Delay,
         Status::NotFound => FsError::NotFound,
         Status::Stale | Status::BadHandle => FsError::Stale,
         Status::NotOwner

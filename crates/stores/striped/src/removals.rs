@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use leasehold_fs::{Answer, FsError};
+use leasehold_fs::{FsError, MaybeReady};
 
 use crate::Striped;
 use crate::iod::ObjectName;
@@ -66,7 +66,7 @@ pub trait Ledger: Send + Sync {
     ///
     /// # Errors
     /// The records cannot be stored.
-    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> Answer<'_, Result<(), FsError>>;
+    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> MaybeReady<'_, Result<(), FsError>>;
 }
 
 /// An object that an iod must remove.
@@ -399,7 +399,7 @@ impl Striped {
         let asked = copies.map(async |(number, object)| {
             let iod = self.iod(number);
             let is_asked = iod.is_gone() || !iod.is_away();
-            let removed = if is_asked { iod.remove(object).await } else { Err(FsError::Later) };
+            let removed = if is_asked { iod.remove(object).await } else { Err(FsError::Delay) };
             if let Err(error) = removed {
                 self.heard_error(number, error);
             }

@@ -35,17 +35,15 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use leasehold_base::limits::durations::IOD_PROBE_INTERVAL;
 use leasehold_base::units::Time;
-use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{FsError, MaybeReady, Owner, Spot, Stability, Verifier};
 use leasehold_session::{Session, Traffic, spawn};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
 /// The maximum number of abandoned changes: at this number new calls return a retry status at once.
 const LEFT_MAX: usize = 1024;
-
-/// The interval between probes of a silent iod.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// If the last failed call is longer ago than this, as after a pause of this machine, the iod does
 /// not count as silent for the time in between.
@@ -200,7 +198,7 @@ impl RetryingIod {
         // The request for this call starts now, so its silence starts now at the earliest.
         let begun = self.clock.now();
         match select(work, pin!(self.silence(begun))).await {
-            Either::Left((Err(FsError::Later), _)) => Err((self.silent(begun), None)),
+            Either::Left((Err(FsError::Delay), _)) => Err((self.silent(begun), None)),
             Either::Left((done, _)) => {
                 self.heard();
                 self.take_on();
@@ -267,7 +265,7 @@ impl RetryingIod {
             ended = true;
             let mut state = self.state();
             state.end(object);
-            if done != Err(FsError::Later) {
+            if done != Err(FsError::Delay) {
                 state.silent_since = None;
                 state.heard = Some(self.clock.now());
             }
@@ -328,7 +326,7 @@ impl RetryingIod {
         if !is_asked_on {
             spawn(ask_on(Weak::clone(&self.me), self.clock.clone()));
         }
-        if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Later }
+        if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Delay }
     }
 
     /// Returns the last known room if the reply to that query, and every later reply, is overdue.
@@ -336,7 +334,7 @@ impl RetryingIod {
         let now = self.clock.now();
         let state = self.state();
         let (_, asked) = state.room_is_owed()?;
-        state.room.filter(|_| now < asked + AGAIN && state.silent_since.is_none())
+        state.room.filter(|_| now < asked + IOD_PROBE_INTERVAL && state.silent_since.is_none())
     }
 
     async fn room(&self) -> Result<Room, FsError> {
@@ -390,7 +388,7 @@ impl RetryingIod {
 /// Probes a silent iod until it answers, or until it is no longer in use.
 async fn ask_on(patient: Weak<RetryingIod>, clock: Session) {
     loop {
-        clock.sleep(AGAIN).await;
+        clock.sleep(IOD_PROBE_INTERVAL).await;
         let Some(patient) = patient.upgrade() else { return };
         if !patient.is_to_be_asked_on() {
             return;
@@ -454,10 +452,10 @@ impl Drop for Place<'_> {
 }
 
 impl Iod for RetryingIod {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.extent(object).await });
-        Answer::later(self.asked(Some(object), work))
+        MaybeReady::later(self.asked(Some(object), work))
     }
 
     fn read(
@@ -465,10 +463,10 @@ impl Iod for RetryingIod {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.read(object, offset, count).await });
-        Answer::later(self.asked(Some(object), work))
+        MaybeReady::later(self.asked(Some(object), work))
     }
 
     fn write(
@@ -477,53 +475,57 @@ impl Iod for RetryingIod {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.write(object, offset, data, stability).await });
-        Answer::later(self.changed(object, work))
+        MaybeReady::later(self.changed(object, work))
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.resize(object, size).await });
-        Answer::later(self.changed(object, work))
+        MaybeReady::later(self.changed(object, work))
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.commit(object).await });
-        Answer::later(self.asked(Some(object), work))
+        MaybeReady::later(self.asked(Some(object), work))
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.remove(object).await });
-        Answer::later(self.changed(object, work))
+        MaybeReady::later(self.changed(object, work))
     }
 
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(
+        &self,
+        object: ObjectName,
+        owner: Owner,
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.give(object, owner).await });
-        Answer::later(self.changed(object, work))
+        MaybeReady::later(self.changed(object, work))
     }
 
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+    fn list(&self, first: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
         let iod = Arc::clone(&self.iod);
-        Answer::later(self.asked(None, Box::pin(async move { iod.list(first).await })))
+        MaybeReady::later(self.asked(None, Box::pin(async move { iod.list(first).await })))
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         let iod = Arc::clone(&self.iod);
-        Answer::later(self.asked(None, Box::pin(async move { iod.verifier().await })))
+        MaybeReady::later(self.asked(None, Box::pin(async move { iod.verifier().await })))
     }
 
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
         let iod = Arc::clone(&self.iod);
-        Answer::later(self.asked(None, Box::pin(async move { iod.probe().await })))
+        MaybeReady::later(self.asked(None, Box::pin(async move { iod.probe().await })))
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::later(self.room())
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
+        MaybeReady::later(self.room())
     }
 
     fn is_away(&self) -> bool {
@@ -534,9 +536,9 @@ impl Iod for RetryingIod {
         self.iod.connections()
     }
 
-    fn take_turn(&self, step: Step) -> Answer<'_, Result<(), FsError>> {
+    fn take_turn(&self, step: Step) -> MaybeReady<'_, Result<(), FsError>> {
         let iod = Arc::clone(&self.iod);
-        Answer::later(self.asked(None, Box::pin(async move { iod.take_turn(step).await })))
+        MaybeReady::later(self.asked(None, Box::pin(async move { iod.take_turn(step).await })))
     }
 
     fn needs_judgement(&self) -> bool {

@@ -143,7 +143,7 @@ impl Striped {
         }
         if self.iod(iod).is_older() {
             // The iod has yet another state, which the walk has not examined.
-            return Ok(Err(FsError::Later));
+            return Ok(Err(FsError::Delay));
         }
         self.set_removals_incomplete(true);
         self.needed().remove(&iod);

@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry,
-    FileType, Found, FsError, Guard, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place,
+    Access, Alone, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, FileType, Found,
+    FsError, Guard, Layout, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place,
     Properties, Purpose, ReadDone, Renamed, SetAttributes, SetTime, Space, Stability, Store,
     Target, Wanted, Wcc, WriteDone,
 };
@@ -62,7 +62,7 @@ impl Striped {
                 return shown;
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     async fn true_found(&self, found: Found) -> Result<Found, FsError> {
@@ -114,7 +114,7 @@ impl Striped {
                 // name is in doubt.
                 Err(FsError::NotFound | FsError::Stale) => {}
                 Err(_) if is_done => self.search.note(None),
-                Err(FsError::Io | FsError::Later | FsError::ServerFault) => self.search.note(None),
+                Err(FsError::Io | FsError::Delay | FsError::ServerFault) => self.search.note(None),
                 Err(_) => {}
             }
         }
@@ -167,8 +167,8 @@ impl Striped {
         let done = self.sized(&asked.caller, made, &changes, &mut guard, wcc).await;
         match done.result {
             // The entry exists already.
-            Err(FsError::Later) if known.is_some() && guard == known => {}
-            Err(FsError::Later) => {
+            Err(FsError::Delay) if known.is_some() && guard == known => {}
+            Err(FsError::Delay) => {
                 let file = self.names.identity(&made.object);
                 self.put_off.note(asked, file, guard.unwrap_or(made.attributes.changed));
             }
@@ -250,7 +250,7 @@ impl Striped {
                 return Changed { result, wcc };
             }
         }
-        Changed::failed(FsError::Later)
+        Changed::failed(FsError::Delay)
     }
 
     /// Gives a new object the layout policy of its directory.
@@ -407,7 +407,7 @@ impl Striped {
         let asked = join_all(there.map(|iod| iod.space())).await;
         if asked.iter().all(Result::is_err) {
             let error = asked.into_iter().find_map(Result::err);
-            return Err(error.unwrap_or(FsError::Later));
+            return Err(error.unwrap_or(FsError::Delay));
         }
         let mut rooms = BTreeMap::new();
         for Room { space, place } in asked.into_iter().flatten() {
@@ -475,12 +475,12 @@ impl Store for Striped {
         object: &'a ObjectId,
         guard: Guard,
         opportune: bool,
-    ) -> Answer<'a, Result<(), FsError>> {
+    ) -> MaybeReady<'a, Result<(), FsError>> {
         self.names.cover(object, guard, opportune)
     }
 
-    fn alone<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
-        Answer::later(self.keep_alone(object))
+    fn alone<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
+        MaybeReady::later(self.keep_alone(object))
     }
 
     fn upkeep(&self, object: &ObjectId) -> Option<(FileTime, FileTime)> {
@@ -493,8 +493,8 @@ impl Store for Striped {
         Properties { file_bytes_max: names.file_bytes_max - HEAD_BYTES, ..names }
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
-        Answer::later(async move {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
+        MaybeReady::later(async move {
             let attributes = self.names.getattr(object).await?;
             self.unless_gone(object, self.true_of(object, attributes).await).await
         })
@@ -503,14 +503,14 @@ impl Store for Striped {
     fn known<'a>(
         &'a self,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Attributes, bool), FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<(Attributes, bool), FsError>> {
+        MaybeReady::later(async move {
             let attributes = self.names.getattr(object).await?;
             Ok(self.known_of(object, attributes))
         })
     }
 
-    fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
+    fn changed<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
         // This query needs no iod.
         self.names.changed(object)
     }
@@ -521,8 +521,8 @@ impl Store for Striped {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(async move {
             let done = self.set_attributes(caller, object, changes, guard).await;
             self.changed_unless_gone(object, done).await
         })
@@ -533,15 +533,15 @@ impl Store for Striped {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::later(self.look_up(caller, directory, name))
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::later(self.look_up(caller, directory, name))
     }
 
     fn parent<'a>(
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.names.parent(caller, directory)
     }
 
@@ -550,8 +550,8 @@ impl Store for Striped {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
+        MaybeReady::later(async move {
             let (access, attributes) = self.names.access(caller, object, wanted).await?;
             let attributes = self.true_of(object, attributes).await;
             Ok((access, self.unless_gone(object, attributes).await?))
@@ -563,7 +563,7 @@ impl Store for Striped {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<Access, FsError>> {
+    ) -> MaybeReady<'a, Result<Access, FsError>> {
         self.names.rights(caller, object, wanted)
     }
 
@@ -571,7 +571,7 @@ impl Store for Striped {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         self.names.readlink(caller, object)
     }
 
@@ -581,8 +581,8 @@ impl Store for Striped {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
+        MaybeReady::later(async move {
             let read = self.read_data(caller, object, offset, count).await;
             self.unless_gone(object, read).await
         })
@@ -595,8 +595,8 @@ impl Store for Striped {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
+        MaybeReady::later(async move {
             let written = self.write_data(caller, object, offset, data, stability).await;
             self.changed_unless_gone(object, written).await
         })
@@ -607,8 +607,8 @@ impl Store for Striped {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::later(self.create_file(caller, place, file))
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::later(self.create_file(caller, place, file))
     }
 
     fn make<'a>(
@@ -617,12 +617,12 @@ impl Store for Striped {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::later(self.make_node(caller, place, node, attributes))
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::later(self.make_node(caller, place, node, attributes))
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::later(async move {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(async move {
             let doomed = self.doomed(caller, place).await;
             let begun = self.removals.begin();
             let changed = self.names.remove(caller, place).await;
@@ -632,7 +632,7 @@ impl Store for Striped {
         })
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.names.rmdir(caller, place)
     }
 
@@ -641,8 +641,8 @@ impl Store for Striped {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Renamed> {
+        MaybeReady::later(async move {
             let doomed = self.doomed(caller, to).await;
             let begun = self.removals.begin();
             let renamed = self.rename_noted(caller, from, to).await;
@@ -657,8 +657,8 @@ impl Store for Striped {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Linked> {
+        MaybeReady::later(async move {
             let looked = self.tending.last_look();
             let naming = self.search.naming().await;
             let linked = self.names.link(caller, object, place).await;
@@ -683,10 +683,10 @@ impl Store for Striped {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         match wanted {
             Wanted::Names => self.names.readdir(caller, directory, cookie, budget, wanted),
-            Wanted::Everything => Answer::later(async move {
+            Wanted::Everything => MaybeReady::later(async move {
                 let page = self.names.readdir(caller, directory, cookie, budget, wanted).await?;
                 Ok(self.true_page(page).await)
             }),
@@ -697,8 +697,8 @@ impl Store for Striped {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
+        MaybeReady::later(async move {
             let (space, attributes) = self.looked_for_room(caller, object).await?;
             let attributes = self.true_of(object, attributes).await;
             Ok((space, self.unless_gone(object, attributes).await?))
@@ -709,8 +709,8 @@ impl Store for Striped {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
-        Answer::later(self.looked_for_promise(caller, object))
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        MaybeReady::later(self.looked_for_promise(caller, object))
     }
 
     fn open_layout<'a>(
@@ -718,15 +718,15 @@ impl Store for Striped {
         caller: &'a Caller,
         object: &'a ObjectId,
         purpose: Purpose,
-    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<Option<Layout>, FsError>> {
+        MaybeReady::later(async move {
             let layout = self.tell_layout(caller, object, purpose).await;
             self.unless_gone(object, layout).await
         })
     }
 
-    fn recall<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
-        Answer::later(self.end_layout(object))
+    fn recall<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::later(self.end_layout(object))
     }
 
     fn commit<'a>(
@@ -735,8 +735,8 @@ impl Store for Striped {
         object: &'a ObjectId,
         _offset: u64,
         _length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<Committed>> {
+        MaybeReady::later(async move {
             let committed = self.commit_data(caller, object).await;
             self.changed_unless_gone(object, committed).await
         })

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError, NotedTurns, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{FsError, MaybeReady, NotedTurns, Owner, Spot, Stability, Verifier};
 use leasehold_session::Traffic;
 use tokio::sync::Mutex as Turnstile;
 
@@ -62,7 +62,7 @@ pub trait TurnKeeper: Send + Sync {
     ///
     /// # Errors
     /// The turns cannot be stored.
-    fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>>;
+    fn keep(&self, turns: &BTreeMap<u16, u64>) -> MaybeReady<'_, Result<(), FsError>>;
 
     /// Reports an event to the administrator.
     fn notice(&self, notice: &TurnNotice);
@@ -217,7 +217,7 @@ impl VerifiedIod {
                 Verdict::Older => self.let_clients_in(u64::MAX).await,
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns the recorded turns of the current connection, and the number of the connection;
@@ -283,7 +283,7 @@ impl VerifiedIod {
                 self.let_clients_in(turn).await;
                 Ok(())
             }
-            Err(FsError::Later) => Err(FsError::Later),
+            Err(FsError::Delay) => Err(FsError::Delay),
             // The store uses the iod without the turn, since its objects can be read.
             Err(error) => {
                 if error == FsError::NotSupported {
@@ -324,7 +324,7 @@ impl VerifiedIod {
             }
             return Ok(());
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns true if a step makes the metaserver accept the iod although it is rolled back.
@@ -368,7 +368,7 @@ impl VerifiedIod {
     /// Makes a call to an iod that is not rolled back (rule 2).
     async fn asked<'a, T>(
         &'a self,
-        call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
+        call: impl FnOnce(&'a dyn Iod) -> MaybeReady<'a, Result<T, FsError>>,
     ) -> Result<T, FsError> {
         let (Verdict::Believed, connections) = self.judge().await? else { return Err(FsError::Io) };
         let done = call(&*self.iod).await?;
@@ -379,7 +379,7 @@ impl VerifiedIod {
         match self.judge().await? {
             (Verdict::Believed, judged) if judged == after => Ok(done),
             // The reply may have arrived on a connection in between.
-            (Verdict::Believed, _) => Err(FsError::Later),
+            (Verdict::Believed, _) => Err(FsError::Delay),
             (Verdict::Older, _) => Err(FsError::Io),
         }
     }
@@ -387,7 +387,7 @@ impl VerifiedIod {
     /// Like `asked`, for a change of objects.
     async fn changed<'a, T>(
         &'a self,
-        call: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>>,
+        call: impl FnOnce(&'a dyn Iod) -> MaybeReady<'a, Result<T, FsError>>,
     ) -> Result<T, FsError> {
         // A call may change the object even if its caller has dropped it.
         self.is_changed.store(true, Ordering::Release);
@@ -399,8 +399,8 @@ impl VerifiedIod {
 }
 
 impl Iod for VerifiedIod {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::later(self.asked(move |iod| iod.extent(object)))
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
+        MaybeReady::later(self.asked(move |iod| iod.extent(object)))
     }
 
     fn read(
@@ -408,8 +408,8 @@ impl Iod for VerifiedIod {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        Answer::later(self.asked(move |iod| iod.read(object, offset, count)))
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
+        MaybeReady::later(self.asked(move |iod| iod.read(object, offset, count)))
     }
 
     fn write(
@@ -418,48 +418,52 @@ impl Iod for VerifiedIod {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        Answer::later(self.changed(move |iod| iod.write(object, offset, data, stability)))
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
+        MaybeReady::later(self.changed(move |iod| iod.write(object, offset, data, stability)))
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::later(self.changed(move |iod| iod.resize(object, size)))
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
+        MaybeReady::later(self.changed(move |iod| iod.resize(object, size)))
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(self.asked(move |iod| iod.commit(object)))
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
+        MaybeReady::later(self.asked(move |iod| iod.commit(object)))
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(self.changed(move |iod| iod.remove(object)))
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(self.changed(move |iod| iod.remove(object)))
     }
 
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(
+        &self,
+        object: ObjectName,
+        owner: Owner,
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
         if owner.is_given_out() {
             self.is_given_out.store(true, Ordering::Release);
         }
-        Answer::later(self.changed(move |iod| iod.give(object, owner)))
+        MaybeReady::later(self.changed(move |iod| iod.give(object, owner)))
     }
 
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
-        Answer::later(self.asked(move |iod| iod.list(first)))
+    fn list(&self, first: u8) -> MaybeReady<'_, Result<Vec<ObjectName>, FsError>> {
+        MaybeReady::later(self.asked(move |iod| iod.list(first)))
     }
 
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(self.asked(|iod| iod.probe()))
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(self.asked(|iod| iod.probe()))
     }
 
     /// A rolled-back iod has a verifier, too: the iod is reachable.
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(async move {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
+        MaybeReady::later(async move {
             self.judge().await?;
             self.iod.verifier().await
         })
     }
 
     /// A rolled-back iod has room, too.
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::later(async move {
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
+        MaybeReady::later(async move {
             self.judge().await?;
             self.iod.space().await
         })
@@ -486,8 +490,8 @@ impl Iod for VerifiedIod {
         self.turns.keeper.get().is_some() && self.present().is_none()
     }
 
-    fn take_turn(&self, step: Step) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(self.step(step))
+    fn take_turn(&self, step: Step) -> MaybeReady<'_, Result<(), FsError>> {
+        MaybeReady::later(self.step(step))
     }
 
     fn older(&self) -> Option<u64> {

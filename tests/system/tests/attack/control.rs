@@ -9,12 +9,12 @@ use std::process::Command;
 
 use leasehold_system_tests::Server;
 
-use crate::wire::PATIENCE;
+use crate::wire::TIMEOUT;
 
 /// The line that the control socket sends in reply; empty if the socket closes.
 fn say(server: &Server, line: &[u8]) -> String {
     let stream = UnixStream::connect(server.state().join("control")).expect("the server listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a socket takes a timeout");
     // The server may end the connection before the server has read the whole line.
     let _ = (&stream).write_all(line);
     let mut answer = String::new();
@@ -109,12 +109,12 @@ fn silent_clients_of_the_control_socket_end_no_server() {
         .collect();
     // The server has seats for a few clients, and ends the stream of each further client.
     let refused = silent.iter().skip(30).filter(|stream| {
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket takes a timeout");
         (&mut &**stream).read(&mut [0; 1]).is_ok_and(|count| count == 0)
     });
     assert_eq!(refused.count(), 10);
     drop(silent);
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + TIMEOUT;
     while !say(&server, b"{\"do\":\"status\"}\n").contains("\"ok\"") {
         assert!(std::time::Instant::now() < end, "no seat comes free");
     }

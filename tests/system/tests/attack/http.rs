@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_system_tests::Server;
 
-use crate::wire::{Numbers, PATIENCE};
+use crate::wire::{Numbers, TIMEOUT};
 
 /// A server with a live view, and the address of the view.
 fn viewed() -> (Server, SocketAddr) {
@@ -19,7 +19,7 @@ fn viewed() -> (Server, SocketAddr) {
 /// The bytes that the view sends in reply to a request, until it closes the connection.
 fn answer(view: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(view).expect("the view listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a socket takes a timeout");
     // The view may end the connection before the view has read the whole request.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
@@ -84,7 +84,7 @@ fn readers_that_leave_at_once_cost_no_seat() {
         drop(TcpStream::connect_timeout(&view, Duration::from_secs(10)));
     }
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {view}\r\n\r\n");
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + TIMEOUT;
     while !answer(view, request.as_bytes()).starts_with("HTTP/1.1 200") {
         assert!(std::time::Instant::now() < end, "the view answers nobody");
     }

@@ -191,7 +191,11 @@ fn an_endless_listing_is_abandoned() {
             let ended = run(words);
             ended.is_sound(lie, words[0]);
             assert_eq!(ended.status.code(), Some(1), "{lie:?}: {words:?}: {}", ended.said);
-            assert!(ended.said.contains("listing does not end"), "{lie:?}: {words:?}: {}", ended.said);
+            assert!(
+                ended.said.contains("listing does not end"),
+                "{lie:?}: {words:?}: {}",
+                ended.said
+            );
         }
     });
 }

@@ -15,7 +15,7 @@ use leasehold_wire::record::mark;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
 /// Longer than a reply takes on a loaded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +103,8 @@ impl Connection {
     /// If no server listens.
     pub(crate) fn to(server: SocketAddr) -> Self {
         let stream = TcpStream::connect(server).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket takes a timeout");
+        stream.set_write_timeout(Some(TIMEOUT)).expect("a socket takes a timeout");
         stream.set_nodelay(true).expect("a socket of TCP has the option");
         Self(stream)
     }

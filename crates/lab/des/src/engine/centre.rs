@@ -355,7 +355,7 @@ impl Engine {
         match self.classes[class].rules.try_again {
             Some(pause) => {
                 let moment = self.now + pause * exponential(self.classes[class].chance());
-                self.calendar.schedule(moment, Event::new(kind::AGAIN, message));
+                self.calendar.schedule(moment, Event::new(kind::RETRY, message));
             }
             None => self.lose(message),
         }

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 
 use super::{Holder, file, served};
 use crate::support::{
-    Home, PATIENCE, Serving, SmallDisk, address, call_of_user, leasehold, opaque, over_stream,
-    root, run, success,
+    Home, Serving, SmallDisk, TIMEOUT, address, call_of_user, leasehold, opaque, over_stream, root,
+    run, success,
 };
 
 const MKDIR: u32 = 9;
@@ -32,7 +32,7 @@ fn start_with(home: &Home, options: &[&str]) -> (Serving, SocketAddr) {
 
 /// Waits until the log contains a text.
 fn logged(home: &Home, text: &str) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !fs::read_to_string(home.path("log")).unwrap().contains(text) {
         assert!(Instant::now() < end, "{}", fs::read_to_string(home.path("log")).unwrap());
         thread::sleep(Duration::from_millis(50));
@@ -81,7 +81,7 @@ fn server_starts_on_a_full_disk_and_grants_leases_after_space_is_freed() {
         assert_eq!(code, 0, "{said}{error}");
         let mut holder = Holder::connect(address);
         epochs.push(holder.hello().epoch);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             match holder.wanted(leased, Kind::Write) {
                 Answer::Done(done) => break assert_eq!(done.results.held.0.len(), 0),

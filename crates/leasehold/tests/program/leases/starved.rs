@@ -15,7 +15,7 @@ use leasehold_wire::nfs3::{DirectoryArgs, Handle, Name, SetAttributes, Status, c
 use rustix::process::geteuid;
 
 use super::{Holder, file, plain_as, results, served, start_with};
-use crate::support::{Home, PATIENCE, ordinary, root};
+use crate::support::{Home, TIMEOUT, ordinary, root};
 
 /// The term of the leases that the silent clients request.
 const TERM: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ fn operation_runs_without_a_lease_until_the_list_of_clients_can_be_written() {
         match holder.wanted(file, Kind::Read) {
             Answer::Done(done) => break assert_eq!(done.results.held.0.len(), 0),
             // Calls from before the first HELLO may still run.
-            Answer::Later => assert!(begun.elapsed() < PATIENCE, "the operation hangs"),
+            Answer::Later => assert!(begun.elapsed() < TIMEOUT, "the operation hangs"),
             answer @ (Answer::Epoch(_)
             | Answer::Instance(_)
             | Answer::Unknown
@@ -154,7 +154,7 @@ impl Siege {
     fn wait_for(count: &AtomicU32) {
         let begun = Instant::now();
         while count.load(Ordering::Relaxed) < SILENT.into() {
-            assert!(begun.elapsed() < PATIENCE, "the silent clients do not reach the server");
+            assert!(begun.elapsed() < TIMEOUT, "the silent clients do not reach the server");
             thread::sleep(TERM / 60);
         }
     }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode, Encode, Message, Reader, Writer, decode_all};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Arrival, Service};
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Wcc};
@@ -49,10 +49,10 @@ impl Fault {
         arrival: Arrival,
         message: &Bytes,
         seen: &AtomicU32,
-    ) -> Answer<'static, Option<Message>> {
+    ) -> MaybeReady<'static, Option<Message>> {
         let exchange = Exchange { service, arrival, message, seen };
         let reply = (self.wrong)(&exchange);
-        Answer::now(reply.map(|reply| Message::from(Bytes::from(reply))))
+        MaybeReady::now(reply.map(|reply| Message::from(Bytes::from(reply))))
     }
 }
 

@@ -11,7 +11,7 @@ use clap::Parser;
 use leasehold_base::units::{ConnectionId, Cookie, FileTime, Time};
 use leasehold_base::xdr::Writer;
 use leasehold_conform::{Options, Restart, Summary, conform};
-use leasehold_fs::{Allowance, Answer, Budget, Caller, Export, ExportId, Store as _, Wanted};
+use leasehold_fs::{Allowance, Budget, Caller, Export, ExportId, MaybeReady, Store as _, Wanted};
 use leasehold_serve::{Arrival, Deaf, HandleKey, Response, Service, Trust};
 use leasehold_shell::{Handler, Policy, Running};
 use leasehold_store_mem::MemStore;
@@ -92,7 +92,7 @@ impl Server {
         let (root, caller) = (self.0.store.root(), Caller { uid: 0, gid: 0, ..Caller::nobody() });
         let unlimited = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
         let page = self.0.store.readdir(&caller, &root, Cookie(0), unlimited, Wanted::Names);
-        let Answer::Now(Some(Ok(page))) = page else {
+        let MaybeReady::Now(Some(Ok(page))) = page else {
             panic!("a store in memory lists its root at once");
         };
         let real = |entry: &leasehold_fs::Entry<'_>| entry.name != b"." && entry.name != b"..";

@@ -13,7 +13,7 @@ use leasehold_rig::{Manners, MemServer};
 use leasehold_shell::client::block_on;
 use leasehold_store_mem::{Config, MemStore};
 
-use crate::support::{PATIENCE, mounted, root, target_of, with_leases};
+use crate::support::{TIMEOUT, mounted, root, target_of, with_leases};
 
 const MODE: Mode = Mode::from_bits(0o700);
 /// Longer than any test.
@@ -118,7 +118,7 @@ fn a_name_that_another_client_created_is_visible_when_trust_ends() {
             user
         });
     let waits = |is_there: bool| {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while block_on(hasty.attributes(b"name")).is_ok() != is_there {
             assert!(Instant::now() < end, "the change is not visible: {is_there}");
             std::thread::sleep(Duration::from_millis(1));

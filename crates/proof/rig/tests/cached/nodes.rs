@@ -18,7 +18,7 @@ use leasehold_session::nfs::Version;
 use leasehold_shell::client::{Target, block_on};
 use leasehold_store_mem::{Config, MemStore};
 
-use crate::support::{PATIENCE, mounted, root, target, target_of, with_leases};
+use crate::support::{TIMEOUT, mounted, root, target, target_of, with_leases};
 
 const VARIANTS: [Variant; 4] =
     [Variant::None, Variant::BufferCache, Variant::CloseToOpen, Variant::Lease];
@@ -163,7 +163,7 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     twice_aside(client, who, folder).await;
     // The hidden name goes without a wait.
     client.remove(who, folder, b"file").await.unwrap();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while let Err(error) = client.rmdir(who, NodeId::ROOT, b"folder").await {
         assert!(Instant::now() < end, "a hidden name stays: {error}");
         std::thread::yield_now();
@@ -243,7 +243,7 @@ fn an_unreported_refusal_stays_recorded() {
         }
         client.release(open);
         client.forget(file.node, 1);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while client.cached_bytes().1 > 0 || client.counters().refused_bytes == 0 {
             assert!(Instant::now() < end, "the data is not refused in the background");
             std::thread::sleep(Duration::from_millis(1));
@@ -310,7 +310,7 @@ fn a_write_after_the_removal_of_its_file_counts_as_no_loss() {
                     join(remove, release).await;
                 }
             }
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + TIMEOUT;
             while client.nfs().session().open_calls() > 0 {
                 assert!(Instant::now() < end, "calls do not end");
                 std::thread::sleep(Duration::from_millis(1));
@@ -433,7 +433,7 @@ fn a_program_killed_during_a_silly_rename_leaves_no_name() {
                     kill(far.remove(who, NodeId::ROOT, b"file"), moment);
                 }
                 far.release(open);
-                let end = Instant::now() + PATIENCE;
+                let end = Instant::now() + TIMEOUT;
                 loop {
                     let ended = || far.nfs().session().open_calls() == 0;
                     let before = ended();

@@ -13,7 +13,7 @@ use leasehold_wire::nfs3::create::How;
 use leasehold_wire::nfs3::write::Stability;
 use leasehold_wire::nfs3::{Handle, SetAttributes};
 
-use crate::support::{PATIENCE, mounted, root, target};
+use crate::support::{TIMEOUT, mounted, root, target};
 
 /// A server, a cable to it, and a mount over that cable.
 struct World {
@@ -55,7 +55,7 @@ impl World {
 
     /// Waits until the cable has reached a state.
     fn wait_until(&self, what: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while !what(self) {
             assert!(Instant::now() < end, "the cable does not reach the state");
             std::thread::sleep(Duration::from_millis(1));

@@ -11,7 +11,7 @@ use leasehold_wire::nfs3::{SetAttributes, Status};
 
 use leasehold_rig::{Manners, MemServer};
 
-use crate::support::{PATIENCE, mounted, root, target_of};
+use crate::support::{TIMEOUT, mounted, root, target_of};
 
 /// The operations that behave alike in all versions and transports.
 async fn everything(mounted: &Mounted) {
@@ -105,7 +105,7 @@ fn many_calls_at_once_over_several_connections() {
 fn missing_objects_and_servers_are_reported() {
     let server = MemServer::start(Manners::Full);
     let runtime = Runtime::start().unwrap();
-    let impatient = Options::stream().impatient(PATIENCE);
+    let impatient = Options::stream().impatient(TIMEOUT);
     let missing = Target { path: b"/data/no/such".to_vec(), ..target_of(&server, impatient) };
     // The export is mounted, and the caller looks up the rest.
     let found = block_on(mount(&runtime, &missing, &root())).unwrap();

@@ -7,7 +7,7 @@ use leasehold_session::{Credential, Options};
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 
 /// The longest time that a call may take in a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The target for a mount of a server's export, possibly over a cable.
 pub(crate) fn target(address: std::net::SocketAddr, calling: Options) -> Target {

@@ -193,7 +193,7 @@ fn try_put(store: &Striped, file: &ObjectId, byte: u8) -> Result<(), FsError> {
     let data = Bytes::from(vec![byte; 50]);
     let done = block_on(store.write(&superuser(), file, 0, data, Stability::FileSync));
     // The client writes the rest of a partial write again.
-    done.result.and_then(|done| if done.count == 50 { Ok(()) } else { Err(FsError::Later) })
+    done.result.and_then(|done| if done.count == 50 { Ok(()) } else { Err(FsError::Delay) })
 }
 
 /// Repeats an attempt until it succeeds.
@@ -229,8 +229,8 @@ fn a_call_waits_for_an_unreachable_server() {
     let (address, memory) = (server.address(), Arc::clone(server.store()));
     drop(server);
     let away = Instant::now();
-    assert_eq!(try_put(&store, &large, 2), Err(FsError::Later));
-    let lost = until(|| try_put(&store, &large, 3).err().filter(|it| *it != FsError::Later));
+    assert_eq!(try_put(&store, &large, 2), Err(FsError::Delay));
+    let lost = until(|| try_put(&store, &large, 3).err().filter(|it| *it != FsError::Delay));
     assert_eq!(lost, FsError::Io);
     assert!(away.elapsed() >= give_up, "the call waits for the server");
     let bytes = Bytes::from_static(b"small");
@@ -258,15 +258,15 @@ fn a_superseded_metaserver_reaches_no_object() {
     let file = made.result.expect("the file is new").object;
     assert_eq!(try_put(&before, &file, 1), Ok(()));
     let after = cluster.start();
-    assert_eq!(try_put(&before, &file, 2), Err(FsError::Later));
+    assert_eq!(try_put(&before, &file, 2), Err(FsError::Delay));
     let cut = SetAttributes { size: Some(30), ..SetAttributes::default() };
     let done = block_on(before.setattr(&superuser(), &file, &cut, None));
-    assert_eq!(done.result, Err(FsError::Later));
+    assert_eq!(done.result, Err(FsError::Delay));
     let read = |store: &Striped| block_on(store.read(&superuser(), &file, 0, 1000));
-    assert_eq!(read(&before).map(|read| read.data), Err(FsError::Later));
+    assert_eq!(read(&before).map(|read| read.data), Err(FsError::Delay));
     assert_eq!(read(&after).expect("the file exists").data, vec![1; 50]);
     assert_eq!(try_put(&after, &file, 3), Ok(()));
-    assert_eq!(try_put(&before, &file, 4), Err(FsError::Later));
+    assert_eq!(try_put(&before, &file, 4), Err(FsError::Delay));
     assert_eq!(read(&after).expect("the file exists").data, vec![3; 50]);
 }
 

@@ -15,7 +15,7 @@ use super::message::{Answer, Ask, Body, Call, Lease, Message, Told};
 
 /// The timeout of a call.
 const CALL_MAX: Duration = Duration::from_millis(900);
-const AGAIN: Duration = Duration::from_millis(400);
+const CALL_RETRY_DELAY: Duration = Duration::from_millis(400);
 const HELLO_AGAIN: Duration = Duration::from_millis(500);
 
 /// The term of clients' leases, by their clocks.
@@ -252,7 +252,7 @@ impl Node {
                 self.live.calls.remove(&number);
                 self.answered(why, Answer::Later);
             } else {
-                called.again = now + AGAIN;
+                called.again = now + CALL_RETRY_DELAY;
                 let (to, ask) = (called.to, called.ask);
                 self.send(to, number, Body::Ask(ask));
             }
@@ -272,7 +272,7 @@ impl Node {
 
     fn call(&mut self, to: usize, ask: Ask, why: Why) {
         let number = self.number();
-        let (again, until) = (self.now + AGAIN, self.now + CALL_MAX);
+        let (again, until) = (self.now + CALL_RETRY_DELAY, self.now + CALL_MAX);
         self.live.calls.insert(number, Called { to, ask, why, again, until });
         self.send(to, number, Body::Ask(ask));
     }

@@ -20,7 +20,7 @@ use super::store::{CELLS, Content, Id, OBJECTS, index, is_directory, object};
 const PROGRAMS: usize = 2;
 
 /// The time after which a client repeats a call, also one that it has to retry later.
-const PATIENCE: Duration = Duration::from_millis(700);
+const CALL_TIMEOUT: Duration = Duration::from_millis(700);
 const LATER: Duration = Duration::from_millis(300);
 
 /// An operation of a program.
@@ -301,7 +301,7 @@ impl Client {
     pub(super) fn wake(&mut self, now: Time) -> Vec<Out> {
         self.now = now;
         if self.lost && !self.plain && now >= self.next_hello {
-            self.next_hello = now + PATIENCE;
+            self.next_hello = now + CALL_TIMEOUT;
             self.send(0, Body::Hello);
         }
         self.step(holder::Event::Tick);
@@ -310,7 +310,7 @@ impl Client {
                 && call.again <= now
                 && (self.plain || !self.lost)
             {
-                call.again = now + PATIENCE;
+                call.again = now + CALL_TIMEOUT;
                 let body = call.body.clone();
                 self.send(xid, body);
             }
@@ -460,7 +460,7 @@ impl Client {
 
     fn make(&mut self, body: Body, purpose: Purpose) {
         self.next_xid += 1;
-        let (xid, made, again) = (self.next_xid, self.now, self.now + PATIENCE);
+        let (xid, made, again) = (self.next_xid, self.now, self.now + CALL_TIMEOUT);
         self.calls.insert(xid, Outstanding { body: body.clone(), purpose, made, again });
         if self.plain || !self.lost {
             self.send(xid, body);

@@ -12,6 +12,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use leasehold_base::limits::durations::JUKEBOX_AFTER;
 use leasehold_base::random::Random;
 use leasehold_base::units::{FileId, FileSystemId, Time};
 use leasehold_core::leases::table::{
@@ -26,9 +27,6 @@ use crate::queue::Queue;
 const TERMS: Terms = Terms::DEFAULT;
 const WORLD_TIME: Duration = Duration::from_secs(1800);
 const OBJECTS: u64 = 2;
-
-/// The time after which the owner has to repeat its calls.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest delay of a client that returns leases at once, and the longest time of an operation.
 const PROMPT: Duration = Duration::from_millis(50);
@@ -272,7 +270,7 @@ impl World {
         let Want { object, access, .. } = want;
         let call = Call { ticket, object, client: None, access, under: None, ask: None };
         self.step(Event::Call(call));
-        self.queue.schedule(now + PATIENCE, Happening::GiveUp(ticket));
+        self.queue.schedule(now + JUKEBOX_AFTER, Happening::GiveUp(ticket));
     }
 
     fn give_up(&mut self, ticket: Ticket) {
@@ -312,7 +310,7 @@ impl World {
             self.queue.schedule(self.now + took, Happening::Done(object, run.ticket));
         } else if let Some(want) = self.want.take_if(|want| want.ticket == Some(run.ticket)) {
             let waited = self.now.since(want.since);
-            self.taken += waited.saturating_sub(PATIENCE + self.again + MARGIN);
+            self.taken += waited.saturating_sub(JUKEBOX_AFTER + self.again + MARGIN);
             self.queue.schedule(self.now + took, Happening::Done(want.object, run.ticket));
             let pause = Duration::from_millis(self.random.below(5000));
             self.queue.schedule(self.now + took + pause, Happening::Owner);
@@ -332,7 +330,7 @@ impl World {
     fn check_wait(&mut self) {
         let Some(want) = self.want else { return };
         let drift = TERMS.longest_term * TERMS.drift_ppm / 1_000_000;
-        let mut bound = TERMS.longest_term + drift + PATIENCE + self.again + MARGIN;
+        let mut bound = TERMS.longest_term + drift + JUKEBOX_AFTER + self.again + MARGIN;
         if self.holders.iter().any(|holder| holder.writes) {
             bound += REPORT + TERMS.slack_max;
         }

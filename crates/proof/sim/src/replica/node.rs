@@ -26,7 +26,7 @@ use super::operation::{Operation, Outcome};
 use super::searching::Searching;
 
 /// The time after which a call is retransmitted, and its timeout.
-const AGAIN: Duration = Duration::from_millis(400);
+const CALL_RETRY_DELAY: Duration = Duration::from_millis(400);
 const CALL_MAX: Duration = Duration::from_millis(2500);
 
 /// The bounds of these worlds.
@@ -256,7 +256,7 @@ impl Node {
         let body = Body::Ask(ask);
         let message = Message { from: self.me, to, epoch, callee_epoch, call, body };
         self.outs.push(Out::Send(message.clone()));
-        let (again, until) = (self.now + AGAIN, self.now + CALL_MAX);
+        let (again, until) = (self.now + CALL_RETRY_DELAY, self.now + CALL_MAX);
         self.live.calls.insert(call, Called { message, why, again, until });
     }
 
@@ -305,7 +305,7 @@ impl Node {
             self.answered(called.why, Answer::Later);
         }
         for called in self.live.calls.values_mut().filter(|called| called.again <= now) {
-            called.again = now + AGAIN;
+            called.again = now + CALL_RETRY_DELAY;
             if !matches!(called.why, Why::Hello | Why::Announce) {
                 self.outs.push(Out::Send(called.message.clone()));
             }

@@ -33,7 +33,7 @@ fn only_hard_errors_replace_hard_errors() {
         for error in hard {
             assert!(hard.contains(&row.errors.word(error)), "{} {error}", row.name);
         }
-        for error in [FsError::Stale, FsError::Later] {
+        for error in [FsError::Stale, FsError::Delay] {
             let kept = row.errors.word(error) == error || row.name == "MNT";
             assert!(kept, "{} {error}", row.name);
         }

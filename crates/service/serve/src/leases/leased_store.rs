@@ -26,7 +26,7 @@ use leasehold_base::units::FileTime;
 use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
 use leasehold_core::leases::{Kind, Modrev, Object, Serial};
 use leasehold_fs::{
-    Alone, Answer, Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store,
+    Alone, Attributes, Caller, ExportId, FileType, FsError, Guard, MaybeReady, ObjectId, Store,
 };
 use leasehold_wire::lease::{Change, place};
 
@@ -509,11 +509,11 @@ impl LeasedStore {
 async fn covered(
     turn: &Turn,
     grant: Grant,
-    covering: Answer<'_, Result<(), FsError>>,
+    covering: MaybeReady<'_, Result<(), FsError>>,
 ) -> Result<(), FsError> {
-    let is_at_once = matches!(covering, Answer::Now(_));
+    let is_at_once = matches!(covering, MaybeReady::Now(_));
     covering.await?;
-    if is_at_once || turn.stands(grant.serial) { Ok(()) } else { Err(FsError::Later) }
+    if is_at_once || turn.stands(grant.serial) { Ok(()) } else { Err(FsError::Delay) }
 }
 
 /// Returns the interlock that a lease of a kind needs.

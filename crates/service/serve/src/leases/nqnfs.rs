@@ -159,10 +159,10 @@ fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError>
             *exports = service.exports();
             let client =
                 welcome.and_then(|()| leases.admit_host(arrival.now, Way::back(arrival), host));
-            client.map(Some).map_err(|_| FsError::Later)
+            client.map(Some).map_err(|_| FsError::Delay)
         }
         Err(Refused::Unknown) => Ok(None),
-        Err(Refused::Epoch(_) | Refused::Instance(_) | Refused::Later) => Err(FsError::Later),
+        Err(Refused::Epoch(_) | Refused::Instance(_) | Refused::Later) => Err(FsError::Delay),
     }
 }
 

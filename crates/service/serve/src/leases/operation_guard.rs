@@ -60,14 +60,14 @@ impl Turn {
     /// Requests a guard.
     ///
     /// # Errors
-    /// [`FsError::Later`] if too many calls wait, or if another object got the number of this
+    /// [`FsError::Delay`] if too many calls wait, or if another object got the number of this
     /// object since its attributes were read.
     pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
         let Wanted { object, export, identity, named, access, client, ask, beside, .. } = *wanted;
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
             let other = state.names.another(object, (export, identity));
             if other.is_some() && other != beside {
-                return Err(FsError::Later);
+                return Err(FsError::Delay);
             }
             let (ticket, receiver) = state.park(object)?;
             if let (Some(client), Some(_)) = (client, ask) {
@@ -97,7 +97,7 @@ impl Turn {
     /// Requests a guard without a caller: it begins when all clients have returned the object.
     ///
     /// # Errors
-    /// [`FsError::Later`] if too many calls wait.
+    /// [`FsError::Delay`] if too many calls wait.
     pub(super) fn of_nobody(leases: &Arc<Leases>, object: Object) -> Result<Self, FsError> {
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
             let (ticket, receiver) = state.park(object)?;
@@ -112,7 +112,7 @@ impl Turn {
     /// Waits for the guard to begin.
     ///
     /// # Errors
-    /// [`FsError::Later`] if the wait fails or times out.
+    /// [`FsError::Delay`] if the wait fails or times out.
     pub(super) async fn begin(&mut self) -> Result<Run, FsError> {
         poll_fn(|context| self.poll_begin(context)).await
     }
@@ -120,7 +120,7 @@ impl Turn {
     /// The poll function of [`Turn::begin`], for callers that wait for several guards.
     pub(super) fn poll_begin(&mut self, context: &mut Context<'_>) -> Poll<Result<Run, FsError>> {
         let told = ready!(Pin::new(&mut self.receiver).poll(context));
-        let run = told.ok().flatten().ok_or(FsError::Later);
+        let run = told.ok().flatten().ok_or(FsError::Delay);
         self.runs = run.is_ok();
         Poll::Ready(run)
     }

@@ -144,7 +144,7 @@ pub(crate) fn handler<P: Procedure>(
         if let Some(now) = told.late {
             return Some(answered(&Answer::Late(now), writer));
         }
-        if matches!(&results, Err(refusal) if refusal.error == FsError::Later) {
+        if matches!(&results, Err(refusal) if refusal.error == FsError::Delay) {
             asked.untold(&context.service.leases, &told);
             return Some(answered(&Answer::Later, writer));
         }

@@ -30,7 +30,7 @@ pub(crate) const fn status(error: FsError) -> nfs2::Status {
         | FsError::CrossDevice
         | FsError::Invalid
         | FsError::Io
-        | FsError::Later
+        | FsError::Delay
         | FsError::NotSupported
         | FsError::NotSynchronized
         | FsError::ServerFault

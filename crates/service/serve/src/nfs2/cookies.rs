@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Cookie;
-use leasehold_fs::{Allowance, Budget, ExportId, FsError, ObjectId, Wanted, ops, others_first};
+use leasehold_fs::{Allowance, Budget, ExportId, FsError, ObjectId, Wanted, ops, yield_now};
 use leasehold_wire::nfs2;
 
 use crate::context::Target;
@@ -74,7 +74,7 @@ impl Cookies {
     ///
     /// # Errors
     /// [`FsError::BadCookie`] if no name of the directory has it, or more than one;
-    /// [`FsError::Later`] while the directory, or too many others, are being searched; and the
+    /// [`FsError::Delay`] while the directory, or too many others, are being searched; and the
     /// errors of a listing.
     pub(super) async fn widen(
         &self,
@@ -90,7 +90,7 @@ impl Cookies {
             return Ok(cookie);
         }
         let searching = self.begin_search((directory.request.export.id, directory.object));
-        let _searching = searching.ok_or(FsError::Later)?;
+        let _searching = searching.ok_or(FsError::Delay)?;
         search(directory, narrow).await
     }
 
@@ -162,7 +162,7 @@ async fn search(directory: &Target<'_>, wanted: u32) -> Result<Cookie, FsError> 
         if page.end || page.entries.is_empty() {
             return found.ok_or(FsError::BadCookie);
         }
-        others_first().await;
+        yield_now().await;
     }
     Err(FsError::BadCookie)
 }

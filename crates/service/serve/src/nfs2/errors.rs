@@ -2,14 +2,14 @@
 //! the lists of RFC 1813, reduced to the statuses of version 2, with their meanings in 2.3.1.
 
 use leasehold_fs::FsError::{
-    Access, AlreadyExists, FileTooBig, Io, IsDirectory, Later, NameTooLong, NoSpace, NoSuchDevice,
+    Access, AlreadyExists, FileTooBig, Io, IsDirectory, Delay, NameTooLong, NoSpace, NoSuchDevice,
     NotDirectory, NotEmpty, NotFound, NotOwner, QuotaExceeded, ReadOnly, Stale,
 };
 
 use crate::errors::Errors;
 
-/// The errors of every procedure with a handle. For [`Later`] the server sends no reply.
-const OBJECT: Errors = Errors::of(&[Io, Later, Stale]);
+/// The errors of every procedure with a handle. For [`Delay`] the server sends no reply.
+const OBJECT: Errors = Errors::of(&[Io, Delay, Stale]);
 const NAME: Errors = OBJECT.with(&[Access, NameTooLong, NotDirectory]);
 const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);
 const CHANGE: Errors =

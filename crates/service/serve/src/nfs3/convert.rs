@@ -22,7 +22,7 @@ pub(crate) const fn status(error: FsError) -> nfs3::Status {
         FsError::Invalid => Status::Invalid,
         FsError::Io => Status::Io,
         FsError::IsDirectory => Status::IsDirectory,
-        FsError::Later => Status::Jukebox,
+        FsError::Delay => Status::Jukebox,
         FsError::NameTooLong => Status::NameTooLong,
         FsError::NoSpace => Status::NoSpace,
         FsError::NoSuchDevice => Status::NoSuchAddress,

@@ -2,7 +2,7 @@
 
 use leasehold_fs::FsError::{
     Access, AlreadyExists, BadCookie, BadHandle, BadType, CrossDevice, FileTooBig, Invalid, Io,
-    IsDirectory, Later, NameTooLong, NoSpace, NoSuchDevice, NotDirectory, NotEmpty, NotFound,
+    IsDirectory, Delay, NameTooLong, NoSpace, NoSuchDevice, NotDirectory, NotEmpty, NotFound,
     NotOwner, NotSupported, NotSynchronized, QuotaExceeded, ReadOnly, ServerFault, Stale,
     TooManyLinks, TooSmall,
 };
@@ -11,7 +11,7 @@ use crate::errors::Errors;
 
 /// The errors of every procedure with a handle, including the retry status (RFC 1813 2.6,
 /// NFS3ERR_JUKEBOX).
-const OBJECT: Errors = Errors::of(&[BadHandle, Later, ServerFault, Stale]);
+const OBJECT: Errors = Errors::of(&[BadHandle, Delay, ServerFault, Stale]);
 const DISK: Errors = OBJECT.with(&[Io]);
 const NAME: Errors = DISK.with(&[Access, NameTooLong, NotDirectory]);
 const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);

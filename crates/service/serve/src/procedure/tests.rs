@@ -23,7 +23,7 @@ impl Dialect for Silent {
 }
 
 async fn later(_: &Context, (): ()) -> Result<(), Refusal<()>> {
-    Err(FsError::Later.into())
+    Err(FsError::Delay.into())
 }
 
 /// The error in a row's reply when its procedure returns `Later`.
@@ -58,6 +58,6 @@ fn told(row: &Row) -> Option<u32> {
 fn only_marked_procedures_send_no_reply() {
     let row = row!(Silent, "ANSWERS", later, () => (), ()).fails(Errors::of(&[FsError::Io]));
     assert_eq!(told(&row), Some(FsError::Io as u32));
-    let row = row!(Silent, "MAY NOT", later, () => (), ()).fails(Errors::of(&[FsError::Later]));
+    let row = row!(Silent, "MAY NOT", later, () => (), ()).fails(Errors::of(&[FsError::Delay]));
     assert_eq!(told(&row), None);
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use leasehold_base::xdr::{Message, Writer};
-use leasehold_fs::{Answer, Export, FsError};
+use leasehold_fs::{Export, FsError, MaybeReady};
 use leasehold_wire::nfs2::{self, Cookie, Handle, PROGRAM, VERSION, readdir};
 
 use crate::statuses::Failing;
 use crate::support::{NAME, Server};
 
-type Listing = Answer<'static, Option<Message>>;
+type Listing = MaybeReady<'static, Option<Message>>;
 
 /// Returns a server of a directory with names at these cookies.
 fn server(positions: impl IntoIterator<Item = u64>) -> Server {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode as _, Encode, Message, Reader, Writer};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Epoch, EpochKey};
 use leasehold_wire::mount::{self, Path, mnt};
 use leasehold_wire::nfs3::{
@@ -103,7 +103,7 @@ fn stored_epochs_are_known_at_the_start() {
     assert_eq!(status(&mut server, write::NUMBER, &written(file, "new")), ReplyStatus::Success);
 }
 
-type Pending = Answer<'static, Option<Message>>;
+type Pending = MaybeReady<'static, Option<Message>>;
 
 fn begin(server: &mut Server, args: &impl Encode) -> Pending {
     let message = server.message((PROGRAM, VERSION, write::NUMBER), args);

@@ -178,7 +178,7 @@ impl World {
     fn nfs(&mut self, procedure: u32, args: &impl Encode) -> Waiting {
         let mut waiting = self.send(PLAIN, (nfs3::PROGRAM, nfs3::VERSION, procedure), args);
         if let Some(reply) = waiting.poll() {
-            waiting.0 = leasehold_fs::Answer::now(reply.map(Into::into)).into();
+            waiting.0 = leasehold_fs::MaybeReady::now(reply.map(Into::into)).into();
         }
         waiting
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_base::limits::{NOTE_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::{ConnectionId, Time};
-use leasehold_serve::{Notebook, Noted, Service};
+use leasehold_serve::{Noted, ReplyJournal, Service};
 use leasehold_wire::nfs3::{
     DirectoryArgs, Handle, Name, PROGRAM, SetAttributes, VERSION, create, mkdir, remove, rename,
     write,
@@ -31,7 +31,7 @@ impl Open {
     }
 }
 
-impl Notebook for Open {
+impl ReplyJournal for Open {
     fn write(&self, slot: u32, given: Time, note: &[u8]) {
         assert!((slot as usize) < REPLIES_MAX && note.len() <= NOTE_BYTES_MAX);
         self.0.lock().expect("no test panics here").insert(slot, (given, note.to_vec()));
@@ -56,7 +56,7 @@ impl Noting {
     }
 
     fn restart_with(&mut self, noted: &[Noted]) {
-        let notebook: Arc<dyn Notebook> = Arc::<Open>::clone(&self.notebook);
+        let notebook: Arc<dyn ReplyJournal> = Arc::<Open>::clone(&self.notebook);
         let now = self.server.arrival.now;
         self.server.restart(|service: Service| service.with_notebook(&notebook, noted, now));
     }

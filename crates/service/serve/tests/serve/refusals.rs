@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode as _, Message, Reader, Writer, decode_all};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::Response;
 use leasehold_wire::nfs3::{
     DirectoryArgs, Handle, Name, PROGRAM, Reply, Status, VERSION, getattr, remove,
@@ -14,7 +14,7 @@ use crate::support::{NAME, Server};
 /// Returns the immediate answer, or None if the call runs. Running calls are stored and never end.
 fn said(server: &Server, message: &Bytes, running: &mut Vec<Response>) -> Option<Option<Bytes>> {
     let response = server.service.answer(server.arrival, message.clone(), Writer::new());
-    if let Answer::Now(reply) = response.reply {
+    if let MaybeReady::Now(reply) = response.reply {
         return Some(reply.flatten().map(Message::into_bytes));
     }
     assert!(response.must_end);

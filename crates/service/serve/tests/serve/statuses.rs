@@ -9,9 +9,9 @@ use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_base::xdr::Encode;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Export, Found,
-    FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Export, Found, FsError,
+    Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
+    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 use leasehold_serve::table::{Later, PROGRAMS};
 use leasehold_store_mem::MemStore;
@@ -24,12 +24,12 @@ use crate::support::{NAME, Server};
 pub(crate) struct Failing(pub(crate) FsError, pub(crate) Vec<u64>);
 
 impl Failing {
-    fn fail<'a, T: Send>(&self) -> Answer<'a, Result<T, FsError>> {
-        Answer::now(Err(self.0))
+    fn fail<'a, T: Send>(&self) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::now(Err(self.0))
     }
 
-    fn change<'a, T: Send>(&self) -> Answer<'a, Changed<T>> {
-        Answer::now(Changed::failed(self.0))
+    fn change<'a, T: Send>(&self) -> MaybeReady<'a, Changed<T>> {
+        MaybeReady::now(Changed::failed(self.0))
     }
 }
 
@@ -42,7 +42,7 @@ impl Store for Failing {
         MemStore::default().properties()
     }
 
-    fn getattr<'a>(&'a self, _: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, _: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         self.fail()
     }
 
@@ -52,7 +52,7 @@ impl Store for Failing {
         _: &'a ObjectId,
         _: &'a SetAttributes,
         _: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         self.change()
     }
 
@@ -61,11 +61,15 @@ impl Store for Failing {
         _: &'a Caller,
         _: &'a ObjectId,
         _: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.fail()
     }
 
-    fn parent<'a>(&'a self, _: &'a Caller, _: &'a ObjectId) -> Answer<'a, Result<Found, FsError>> {
+    fn parent<'a>(
+        &'a self,
+        _: &'a Caller,
+        _: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.fail()
     }
 
@@ -74,7 +78,7 @@ impl Store for Failing {
         _: &'a Caller,
         _: &'a ObjectId,
         _: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         self.fail()
     }
 
@@ -82,7 +86,7 @@ impl Store for Failing {
         &'a self,
         _: &'a Caller,
         _: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         self.fail()
     }
 
@@ -92,7 +96,7 @@ impl Store for Failing {
         _: &'a ObjectId,
         _: u64,
         _: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         self.fail()
     }
 
@@ -103,7 +107,7 @@ impl Store for Failing {
         _: u64,
         _: Bytes,
         _: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         self.change()
     }
 
@@ -112,7 +116,7 @@ impl Store for Failing {
         _: &'a Caller,
         _: Place<'a>,
         _: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         self.change()
     }
 
@@ -122,24 +126,24 @@ impl Store for Failing {
         _: Place<'a>,
         _: &'a NewNode<'a>,
         _: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         self.change()
     }
 
-    fn remove<'a>(&'a self, _: &'a Caller, _: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn remove<'a>(&'a self, _: &'a Caller, _: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.change()
     }
 
-    fn rmdir<'a>(&'a self, _: &'a Caller, _: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, _: &'a Caller, _: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.change()
     }
 
-    fn rename<'a>(&'a self, _: &'a Caller, _: Place<'a>, _: Place<'a>) -> Answer<'a, Renamed> {
-        Answer::now(Renamed { result: Err(self.0), from: Wcc::default(), to: Wcc::default() })
+    fn rename<'a>(&'a self, _: &'a Caller, _: Place<'a>, _: Place<'a>) -> MaybeReady<'a, Renamed> {
+        MaybeReady::now(Renamed { result: Err(self.0), from: Wcc::default(), to: Wcc::default() })
     }
 
-    fn link<'a>(&'a self, _: &'a Caller, _: &'a ObjectId, _: Place<'a>) -> Answer<'a, Linked> {
-        Answer::now(Linked { result: Err(self.0), attributes: None, directory: Wcc::default() })
+    fn link<'a>(&'a self, _: &'a Caller, _: &'a ObjectId, _: Place<'a>) -> MaybeReady<'a, Linked> {
+        MaybeReady::now(Linked { result: Err(self.0), attributes: None, directory: Wcc::default() })
     }
 
     fn readdir<'a>(
@@ -149,7 +153,7 @@ impl Store for Failing {
         cookie: Cookie,
         mut budget: Budget,
         _: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         let Self(_, positions) = self;
         if positions.is_empty() {
             return self.fail();
@@ -166,14 +170,14 @@ impl Store for Failing {
             let (file_id, cookie) = (FileId(next as u64), Cookie(position));
             entries.push(&Entry { name: b"name", file_id, cookie, attributes, object });
         }
-        Answer::now(Ok(Page { entries, end: next == positions.len(), attributes }))
+        MaybeReady::now(Ok(Page { entries, end: next == positions.len(), attributes }))
     }
 
     fn space<'a>(
         &'a self,
         _: &'a Caller,
         _: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         self.fail()
     }
 
@@ -183,7 +187,7 @@ impl Store for Failing {
         _: &'a ObjectId,
         _: u64,
         _: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         self.change()
     }
 }
@@ -239,7 +243,7 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
         let mut server = failing(error);
         let message = server.message(procedure, args);
         let Some(reply) = server.answer(&message) else {
-            assert_eq!(error, FsError::Later, "{procedure:?} has no reply");
+            assert_eq!(error, FsError::Delay, "{procedure:?} has no reply");
             assert_eq!(later(procedure), Later::Unanswered, "{procedure:?}");
             continue;
         };
@@ -249,7 +253,7 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
         assert_eq!(recoded, results, "{procedure:?} {error}");
         let (status, _) = results.split_first_chunk().expect("a status");
         let status = u32::from_be_bytes(*status);
-        if error == FsError::Later {
+        if error == FsError::Delay {
             let says_later = status == nfs3::Status::Jukebox as u32;
             assert_eq!(later(procedure) == Later::Said, says_later, "{procedure:?}");
         }

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Found, FsError,
-    Guard, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Found, FsError, Guard,
+    Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
+    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
 };
 
 use super::{Crossing, Side};
@@ -20,7 +20,7 @@ macro_rules! on {
                 let $store = &$crossing.shared.root;
                 $operation
             }
-            Some(_) => Answer::later(async move {
+            Some(_) => MaybeReady::later(async move {
                 match $crossing.side(&$id).await {
                     Ok(side) => {
                         let $store = side.store();
@@ -89,7 +89,7 @@ impl Store for Crossing {
         }
         // No thread watches for programs on this file system.
         let is_kept = guard != Guard::Nothing && root.volume.guards.is_told();
-        if is_kept { Err(FsError::Later) } else { Ok(()) }
+        if is_kept { Err(FsError::Delay) } else { Ok(()) }
     }
 
     fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
@@ -103,7 +103,10 @@ impl Store for Crossing {
         })
     }
 
-    fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
+    fn layout<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
         on!(self, *object, |store| store.layout(object))
     }
 
@@ -111,11 +114,11 @@ impl Store for Crossing {
         &'a self,
         object: &'a ObjectId,
         layout: Bytes,
-    ) -> Answer<'a, Result<(), FsError>> {
+    ) -> MaybeReady<'a, Result<(), FsError>> {
         on!(self, *object, |store| store.set_layout(object, layout))
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         on!(self, *object, |store| store.getattr(object))
     }
 
@@ -125,7 +128,7 @@ impl Store for Crossing {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         on!(self, *object, |store| store.setattr(caller, object, changes, guard))
     }
 
@@ -134,8 +137,8 @@ impl Store for Crossing {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::later(async move {
             let side = self.side(directory).await?;
             let found = side.store().lookup(caller, directory, name).await?;
             self.crossed(&side, found).await
@@ -146,8 +149,8 @@ impl Store for Crossing {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::later(async move {
             let side = self.side(directory).await?;
             match &side {
                 Side::Below(child) if side.is_top(directory) => Self::above(child, caller).await,
@@ -161,7 +164,7 @@ impl Store for Crossing {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         on!(self, *object, |store| store.access(caller, object, wanted))
     }
 
@@ -169,7 +172,7 @@ impl Store for Crossing {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         on!(self, *object, |store| store.readlink(caller, object))
     }
 
@@ -179,7 +182,7 @@ impl Store for Crossing {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         on!(self, *object, |store| store.read(caller, object, offset, count))
     }
 
@@ -190,7 +193,7 @@ impl Store for Crossing {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         on!(self, *object, |store| store.write(caller, object, offset, data, stability))
     }
 
@@ -199,7 +202,7 @@ impl Store for Crossing {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         on!(self, place.directory, |store| store.create(caller, place, file))
     }
 
@@ -209,15 +212,15 @@ impl Store for Crossing {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         on!(self, place.directory, |store| store.make(caller, place, node, attributes))
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         on!(self, place.directory, |store| store.remove(caller, place))
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         on!(self, place.directory, |store| store.rmdir(caller, place))
     }
 
@@ -226,9 +229,9 @@ impl Store for Crossing {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         if tag_of(&from.directory) != tag_of(&to.directory) {
-            return Answer::now(Failure::failed(FsError::CrossDevice));
+            return MaybeReady::now(Failure::failed(FsError::CrossDevice));
         }
         on!(self, from.directory, |store| store.rename(caller, from, to))
     }
@@ -238,9 +241,9 @@ impl Store for Crossing {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         if tag_of(object) != tag_of(&place.directory) {
-            return Answer::now(Failure::failed(FsError::CrossDevice));
+            return MaybeReady::now(Failure::failed(FsError::CrossDevice));
         }
         on!(self, place.directory, |store| store.link(caller, object, place))
     }
@@ -252,15 +255,15 @@ impl Store for Crossing {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
-        Answer::later(self.list(caller, directory, (cookie, budget, wanted)))
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
+        MaybeReady::later(self.list(caller, directory, (cookie, budget, wanted)))
     }
 
     fn space<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         on!(self, *object, |store| store.space(caller, object))
     }
 
@@ -268,7 +271,7 @@ impl Store for Crossing {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
         on!(self, *object, |store| store.room(caller, object))
     }
 
@@ -278,7 +281,7 @@ impl Store for Crossing {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         on!(self, *object, |store| store.commit(caller, object, offset, length))
     }
 }

@@ -145,7 +145,7 @@ fn an_object_that_moves_during_its_search_is_not_gone() {
         };
         let answers: Vec<_> = (0..ASKED).map(ask).collect();
         done.store(true, Ordering::Relaxed);
-        let is_good = |answer: &Result<_, FsError>| matches!(answer, Ok(_) | Err(FsError::Later));
+        let is_good = |answer: &Result<_, FsError>| matches!(answer, Ok(_) | Err(FsError::Delay));
         assert!(answers.iter().all(is_good));
         assert!(answers.iter().any(Result::is_ok));
     });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
-    Allowance, Answer, Attributes, Budget, NewFile, ObjectId, Place, SetAttributes, Stability,
+    Allowance, Attributes, Budget, MaybeReady, NewFile, ObjectId, Place, SetAttributes, Stability,
     Store, Wanted,
 };
 use rustix::fs::{Advice, fadvise};
@@ -35,13 +35,13 @@ fn uncached_data_is_read_without_blocking() {
     let mut read = world.store.read(&caller, &file, 4096, 500_000);
     // The kernel decides when it drops cached pages.
     for _ in 0..1000 {
-        if matches!(read, Answer::Later(_)) || cannot_forget(&world) {
+        if matches!(read, MaybeReady::Later(_)) || cannot_forget(&world) {
             break;
         }
         fadvise(&local, 0, None, Advice::DontNeed).expect("it is a file");
         read = world.store.read(&caller, &file, 4096, 500_000);
     }
-    assert!(matches!(read, Answer::Later(_)) || cannot_forget(&world), "the disk takes time");
+    assert!(matches!(read, MaybeReady::Later(_)) || cannot_forget(&world), "the disk takes time");
     let read = wait(read).expect("it can be read");
     assert_eq!(read.data, data[4096..504_096]);
     assert!(!read.end);
@@ -192,7 +192,7 @@ fn large_cuts_run_in_the_thread_pool() {
     for (size, waits) in [(SIZE, false), (SIZE - 1, false), (1, true), (0, false)] {
         let changes = SetAttributes { size: Some(size), ..SetAttributes::default() };
         let answer = world.store.setattr(&caller, &file, &changes, None);
-        assert_eq!(matches!(answer, Answer::Later(_)), waits, "to {size}");
+        assert_eq!(matches!(answer, MaybeReady::Later(_)), waits, "to {size}");
         let changed = wait(answer);
         assert_eq!(changed.result, Ok(()));
         assert_eq!(changed.wcc.after.expect("it is there").size, size);

@@ -13,7 +13,7 @@ use leasehold_fs::{
 use super::harness::{Make, World, superuser, wait};
 
 /// The timeout for an expected event.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Told = (ObjectId, Disturbance);
 
@@ -31,7 +31,7 @@ fn watched_in(world: &World, act: impl FnOnce(&World, &Receiver<Told>)) {
             let _ = sender.send((object, disturbance));
         };
         threads.spawn(move || store.watch(&tell).expect("the kernel tells"));
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while !store.volume.guards.is_told() {
             assert!(Instant::now() < end, "the thread begins");
             thread::yield_now();
@@ -70,10 +70,10 @@ fn an_open_for_writing_waits_while_clients_hold_read_leases() {
         assert!(told.try_recv().is_err());
         let writer =
             program(move || drop(File::options().append(true).open(&path).expect("it opens")));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok((id, Disturbance::Changes)));
+        assert_eq!(told.recv_timeout(TIMEOUT), Ok((id, Disturbance::Changes)));
         assert!(writer.try_recv().is_err(), "it waits");
         world.store.guard(&id, Guard::Nothing).expect("it cannot fail");
-        writer.recv_timeout(PATIENCE).expect("it goes on");
+        writer.recv_timeout(TIMEOUT).expect("it goes on");
     });
 }
 
@@ -95,13 +95,13 @@ fn an_open_waits_while_a_client_holds_a_write_lease() {
         let reader = program(move || {
             let _ = text.send(fs::read(&path).expect("it can be read"));
         });
-        assert_eq!(told.recv_timeout(PATIENCE), Ok((id, Disturbance::Reads)));
+        assert_eq!(told.recv_timeout(TIMEOUT), Ok((id, Disturbance::Reads)));
         assert!(reader.try_recv().is_err(), "it waits");
         let data = bytes::Bytes::from_static(b"!");
         let written = wait(world.store.write(&superuser(), &id, 8, data, Stability::Unstable));
         assert!(written.result.is_ok());
         world.store.guard(&id, Guard::Nothing).expect("it cannot fail");
-        assert_eq!(read.recv_timeout(PATIENCE).expect("it goes on"), b"textmore!");
+        assert_eq!(read.recv_timeout(TIMEOUT).expect("it goes on"), b"textmore!");
     });
 }
 
@@ -135,7 +135,7 @@ fn name_changes_by_others_are_reported_and_our_own_are_not() {
         assert!(wait(world.store.remove(&superuser(), place)).result.is_ok());
         let theirs = world.directory.path().join("theirs");
         fs::write(&theirs, "text").expect("it can be written");
-        assert_eq!(told.recv_timeout(PATIENCE), Ok((directory, Disturbance::Changes)));
+        assert_eq!(told.recv_timeout(TIMEOUT), Ok((directory, Disturbance::Changes)));
         world.store.guard(&directory, Guard::Nothing).expect("it cannot fail");
         while told.try_recv().is_ok() {}
         fs::remove_file(&theirs).expect("it can be removed");
@@ -143,9 +143,9 @@ fn name_changes_by_others_are_reported_and_our_own_are_not() {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Changes).expect("nobody has it open");
         let writer = program(move || drop(File::options().append(true).open(&path)));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok((id, Disturbance::Changes)));
+        assert_eq!(told.recv_timeout(TIMEOUT), Ok((id, Disturbance::Changes)));
         world.store.guard(&id, Guard::Nothing).expect("it cannot fail");
-        writer.recv_timeout(PATIENCE).expect("it goes on");
+        writer.recv_timeout(TIMEOUT).expect("it goes on");
     });
 }
 
@@ -236,7 +236,7 @@ fn a_guard_without_a_free_entry_is_refused_and_counted() {
             world.store.guard(id, Guard::Changes).expect("there are two places");
         }
         assert_eq!(world.store.refused_guards(), 0);
-        assert_eq!(world.store.guard(&files[2], Guard::Changes), Err(FsError::Later));
+        assert_eq!(world.store.guard(&files[2], Guard::Changes), Err(FsError::Delay));
         assert_eq!(world.store.refused_guards(), 1);
         world.store.guard(&files[0], Guard::Changes).expect("it is guarded already");
         world.store.guard(&files[0], Guard::Nothing).expect("it cannot fail");
@@ -254,7 +254,7 @@ fn a_refused_guard_triggers_a_check_of_the_other_guards() {
         let (held, wanted) = (world.file("held"), world.file("wanted"));
         world.store.guard(&held, Guard::Changes).expect("there is one place");
         assert!(world.store.guard(&wanted, Guard::Changes).is_err());
-        let told = told.recv_timeout(PATIENCE / 2);
+        let told = told.recv_timeout(TIMEOUT / 2);
         assert_eq!(told, Ok((held, Disturbance::Nothing)));
     });
 }

@@ -110,7 +110,7 @@ impl Storm<'_> {
 /// Returns true for a stale handle, but not for "no such name", and for a retry status, which
 /// occurs if an object moves repeatedly during its search.
 fn is_gone(error: Option<&FsError>) -> bool {
-    matches!(error, Some(FsError::Stale | FsError::Later))
+    matches!(error, Some(FsError::Stale | FsError::Delay))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -105,7 +105,7 @@ fn a_mount_point_is_an_empty_read_only_directory() {
                 assert!(granted.read && granted.lookup);
                 assert!(!granted.modify && !granted.extend && !granted.delete);
                 assert_eq!(store.path(&id), Some(directory.as_bytes().to_vec()));
-                assert_eq!(store.guard(&id, Guard::Changes), Err(FsError::Later));
+                assert_eq!(store.guard(&id, Guard::Changes), Err(FsError::Delay));
                 assert!(wait(store.space(&nobody, &id)).is_ok());
                 assert_eq!(wait(store.read(&nobody, &id, 0, 1)).err(), Some(FsError::IsDirectory));
                 nothing_changes_it(&world, id, directory);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_fs::unsettled::taking;
 use leasehold_fs::{
-    Answer, Changed, FsError, Inline, NewFile, ObjectId, SetAttributes, Stability, Store, Verifier,
-    WriteDone,
+    Changed, FsError, Inline, MaybeReady, NewFile, ObjectId, SetAttributes, Stability, Store,
+    Verifier, WriteDone,
 };
 
 use super::harness::{Make, VERIFIER, World, superuser, wait};
@@ -445,7 +445,7 @@ fn no_wait_is_handed_over_after_a_loss() {
     let (done, mut waits) = stable_write();
     assert_eq!(done, Ok(Stability::FileSync), "the owner of the call waits");
     assert_eq!(script.take(), [], "no sync has begun");
-    assert_eq!(wait(Answer::Later(waits.remove(0))), Err(FsError::Io));
+    assert_eq!(wait(MaybeReady::Later(waits.remove(0))), Err(FsError::Io));
     // The store waits itself from the first loss on.
     let (done, waits) = stable_write();
     assert_eq!((done, waits.len()), (Err(FsError::Io), 0));

@@ -13,8 +13,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, FileType, Found, FsError,
-    Linked, Mode, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    Access, Attributes, Budget, Caller, Changed, Committed, FileType, Found, FsError, Linked,
+    MaybeReady, Mode, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
     SetAttributes, SetTime, Space, Stability, Step, Store, Target, Wanted, Wcc, WriteDone,
 };
 use leasehold_store_mem::MemStore;
@@ -391,8 +391,8 @@ fn put(bytes: &mut Vec<u8>, offset: u64, data: &[u8]) {
     bytes[start..start + data.len()].copy_from_slice(data);
 }
 
-fn answer<T>(done: T) -> Answer<'static, T> {
-    Answer::now(done)
+fn answer<T>(done: T) -> MaybeReady<'static, T> {
+    MaybeReady::now(done)
 }
 
 impl Store for Forgetful {
@@ -404,7 +404,7 @@ impl Store for Forgetful {
         self.mem.properties()
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         if let Err(error) = self.admit(&[object], false) {
             return answer(Err(error));
         }
@@ -424,7 +424,7 @@ impl Store for Forgetful {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         if let Err(error) = self.admit(&[object], true) {
             return answer(Changed::failed(error));
         }
@@ -440,7 +440,7 @@ impl Store for Forgetful {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         match self.admit(&[directory], false) {
             Ok(()) => self.mem.lookup(caller, directory, name),
             Err(error) => answer(Err(error)),
@@ -451,7 +451,7 @@ impl Store for Forgetful {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.mem.parent(caller, directory)
     }
 
@@ -460,7 +460,7 @@ impl Store for Forgetful {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
         self.mem.access(caller, object, wanted)
     }
 
@@ -468,7 +468,7 @@ impl Store for Forgetful {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         self.mem.readlink(caller, object)
     }
 
@@ -478,7 +478,7 @@ impl Store for Forgetful {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         match self.admit(&[object], false) {
             Ok(()) => self.mem.read(caller, object, offset, count),
             Err(error) => answer(Err(error)),
@@ -492,7 +492,7 @@ impl Store for Forgetful {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
         if let Err(error) = self.admit(&[object], true) {
             return answer(Changed::failed(error));
         }
@@ -509,7 +509,7 @@ impl Store for Forgetful {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         if let Err(error) = self.admit(&[&place.directory], true) {
             return answer(Changed::failed(error));
         }
@@ -528,7 +528,7 @@ impl Store for Forgetful {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         if let Err(error) = self.admit(&[&place.directory], true) {
             return answer(Changed::failed(error));
         }
@@ -537,11 +537,11 @@ impl Store for Forgetful {
         answer(made)
     }
 
-    fn remove<'a>(&'a self, _caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn remove<'a>(&'a self, _caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         answer(self.unlinked(place, false))
     }
 
-    fn rmdir<'a>(&'a self, _caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, _caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         answer(self.unlinked(place, true))
     }
 
@@ -550,7 +550,7 @@ impl Store for Forgetful {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         let failed =
             |error| Renamed { result: Err(error), from: Wcc::default(), to: Wcc::default() };
         if let Err(error) = self.admit(&[&from.directory, &to.directory], true) {
@@ -594,7 +594,7 @@ impl Store for Forgetful {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         if let Err(error) = self.admit(&[object, &place.directory], true) {
             let (result, directory) = (Err(error), Wcc::default());
             return answer(Linked { result, attributes: None, directory });
@@ -614,7 +614,7 @@ impl Store for Forgetful {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         match self.admit(&[directory], false) {
             Ok(()) => self.mem.readdir(caller, directory, cookie, budget, wanted),
             Err(error) => answer(Err(error)),
@@ -625,7 +625,7 @@ impl Store for Forgetful {
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         self.mem.space(caller, object)
     }
 
@@ -635,7 +635,7 @@ impl Store for Forgetful {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         if let Err(error) = self.admit(&[object], true) {
             return answer(Changed::failed(error));
         }

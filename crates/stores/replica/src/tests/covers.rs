@@ -202,8 +202,8 @@ fn unresponsive_clients_block_only_their_own_file() {
     home.write(file, b"old").expect("there is room");
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     one.clients().are_away = true;
-    assert_eq!(two.write(file, b"new"), Err(FsError::Later));
-    assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later), "without a wait");
+    assert_eq!(two.write(file, b"new"), Err(FsError::Delay));
+    assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Delay), "without a wait");
     assert_eq!((two.write(other, b"new"), two.read(file)), (Ok(()), Ok(b"old".to_vec())));
     one.clients().are_away = false;
     lan.pass(10 * SECOND);
@@ -217,11 +217,11 @@ fn leases_of_an_unreachable_metaserver_expire() {
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     lan.cut(1, true);
     lan.pass(COVER - 10 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later));
-    assert_eq!(home.read(file), Err(FsError::Later));
+    assert_eq!(two.read(file), Err(FsError::Delay));
+    assert_eq!(home.read(file), Err(FsError::Delay));
     // The delegated leases end earlier, and new ones would not end earlier.
     assert!(one.clients().lost.is_empty());
-    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later));
+    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Delay));
     lan.pass(10 * SECOND);
     assert_eq!(one.clients().lost, [file]);
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
@@ -241,7 +241,7 @@ fn a_home_that_waits_for_another_is_not_silent() {
     let began = lan.now();
     lan.cut(1, true);
     while lan.now() < began + COVER / 2 {
-        assert_eq!(two.read(file), Err(FsError::Later));
+        assert_eq!(two.read(file), Err(FsError::Delay));
     }
     lan.pass(COVER);
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
@@ -281,7 +281,7 @@ fn a_short_outage_of_a_home_does_not_count() {
     for _ in 0..2 {
         lan.cut(0, true);
         lan.pass(3 * SECOND);
-        assert_eq!(two.read(file), Err(FsError::Later));
+        assert_eq!(two.read(file), Err(FsError::Delay));
         lan.cut(0, false);
         lan.pass(2 * give_up);
     }
@@ -289,7 +289,7 @@ fn a_short_outage_of_a_home_does_not_count() {
     lan.cut(1, true);
     let end = lan.now() + 2 * give_up;
     while lan.now() < end {
-        assert_eq!(two.read(file), Err(FsError::Later));
+        assert_eq!(two.read(file), Err(FsError::Delay));
     }
 }
 
@@ -300,14 +300,14 @@ fn a_restarted_home_recovers_delegable_leases() {
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     one.clients().late = Some(b"late");
     lan.kill(0, None);
-    assert_eq!(two.read(file), Err(FsError::Later));
+    assert_eq!(two.read(file), Err(FsError::Delay));
     lan.start(0);
     let home = One { volume: iods.open(&lan, 0), ..home };
     // The home's own clients may hold leases that it does not know of.
     home.clients().is_recovering = true;
     home.join(0);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later));
+    assert_eq!(two.read(file), Err(FsError::Delay));
     assert_eq!(one.given(file), None);
     home.clients().is_recovering = false;
     lan.pass(SECOND);
@@ -342,10 +342,10 @@ fn leases_of_a_peer_lost_in_recovery_expire() {
     home.join(0);
     one.join(1);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not reclaimed their leases");
+    assert_eq!(two.read(file), Err(FsError::Delay), "its clients have not reclaimed their leases");
     lan.cut(1, true);
     lan.pass(COVER - 20 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later));
+    assert_eq!(two.read(file), Err(FsError::Delay));
     lan.pass(30 * SECOND);
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
     assert_eq!(home.write(file, b"new"), Ok(()));
@@ -362,8 +362,8 @@ fn leases_of_before_a_restart_block_other_metaservers() {
     one.clients().is_recovering = true;
     one.join(1);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not reclaimed their leases");
-    assert_eq!(home.read(file), Err(FsError::Later));
+    assert_eq!(two.read(file), Err(FsError::Delay), "its clients have not reclaimed their leases");
+    assert_eq!(home.read(file), Err(FsError::Delay));
     // One of them has reported its leases, and continues until it receives the recall.
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     assert_eq!(one.given(file), None);
@@ -394,10 +394,10 @@ fn late_writes_after_a_restart_precede_other_readers() {
     one.clients().is_recovering = true;
     one.join(1);
     lan.pass(3 * SECOND);
-    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not reclaimed their leases");
+    assert_eq!(two.read(file), Err(FsError::Delay), "its clients have not reclaimed their leases");
     assert_eq!(
         one.lend(file, Guard::Everything),
-        Err(FsError::Later),
+        Err(FsError::Delay),
         "its remaining term is too short"
     );
     assert_eq!(one.write(file, b"late"), Ok(()));
@@ -419,8 +419,8 @@ fn late_writes_do_not_wait_for_the_recovery_of_their_metaserver() {
         home.join(0);
         one.join(1);
         lan.pass(3 * SECOND);
-        assert_eq!(two.read(file), Err(FsError::Later), "clients have not reclaimed their leases");
-        assert_eq!(other.write(file, b"new"), Err(FsError::Later));
+        assert_eq!(two.read(file), Err(FsError::Delay), "clients have not reclaimed their leases");
+        assert_eq!(other.write(file, b"new"), Err(FsError::Delay));
         assert_eq!(late.write(file, b"late"), Ok(()));
         late.clients().is_recovering = false;
         lan.pass(SECOND);
@@ -460,8 +460,8 @@ fn abandoned_requests_leave_no_state() {
     let before = waiting();
     one.clients().are_away = true;
     for _ in 0..5 {
-        assert_eq!(two.write(file, b"new"), Err(FsError::Later));
-        assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later));
+        assert_eq!(two.write(file, b"new"), Err(FsError::Delay));
+        assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Delay));
     }
     assert_eq!(waiting(), before);
 }
@@ -496,14 +496,14 @@ fn an_opportunistic_lease_is_granted_without_calls() {
         (lent, lan.messages() - asked)
     };
     assert_eq!(one.read(file).as_deref(), Ok(&b"old"[..]));
-    assert_eq!(listed(&one), (Err(FsError::Later), 0));
+    assert_eq!(listed(&one), (Err(FsError::Delay), 0));
     assert_eq!(listed(&home), (Ok(()), 0));
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     assert_eq!(listed(&one), (Ok(()), 0));
     // No other metaserver returns a lease for it.
     assert_eq!(two.lend(file, Guard::Everything), Ok(()));
     assert_eq!((one.given(file).is_some(), home.given(file).is_some()), (true, true));
-    assert_eq!(listed(&home), (Err(FsError::Later), 0));
+    assert_eq!(listed(&home), (Err(FsError::Delay), 0));
     assert_eq!(two.given(file), None);
 }
 
@@ -546,7 +546,7 @@ async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -
             if written.result.is_ok() {
                 break;
             }
-            assert_eq!(written.result.err(), Some(FsError::Later));
+            assert_eq!(written.result.err(), Some(FsError::Delay));
             outside.sleep(pause).await;
             pause = (2 * pause).min(2 * SECOND);
         }
@@ -586,8 +586,8 @@ fn a_retried_cover_request_keeps_its_place() {
     one.clients().are_away = true;
     let covers = || lan.at(0).with(|node| node.leasing.turns().1);
     for _ in 0..10 {
-        assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later));
-        assert_eq!(two.write(file, b"new"), Err(FsError::Later));
+        assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Delay));
+        assert_eq!(two.write(file, b"new"), Err(FsError::Delay));
         assert!(covers() <= 1, "{}", covers());
     }
     one.clients().are_away = false;
@@ -614,7 +614,7 @@ fn a_late_lease_return_is_reported_at_once() {
         };
         let reads = async {
             while let Err(error) = two.volume.read(&who(), &file, 0, 100).await {
-                assert_eq!(error, FsError::Later);
+                assert_eq!(error, FsError::Delay);
             }
             lan.now()
         };

@@ -7,7 +7,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures_util::future::join;
-use leasehold_fs::{Answer, FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_fs::{
+    FsError, MaybeReady, NewFile, ObjectId, Place, SetAttributes, Stability, Store,
+};
 use leasehold_store_striped::{Around, Iod, Striped};
 
 use super::data::{Iods, new_file};
@@ -28,9 +30,9 @@ struct Hooked {
 impl Around for Hooked {
     fn around<'a, T: Send + 'a>(
         &'a self,
-        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move {
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::later(async move {
             let before = self.before.lock().expect("nobody panics").take();
             if let Some(before) = before {
                 before.await;

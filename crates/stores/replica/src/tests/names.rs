@@ -302,7 +302,7 @@ fn unresponsive_clients_block_only_their_directory() {
     }
     for by in &all[..2] {
         let begun = lan.now();
-        assert_eq!(lan.run(by.change(Change::Create((one, "name")))), Err(FsError::Later));
+        assert_eq!(lan.run(by.change(Change::Create((one, "name")))), Err(FsError::Delay));
         assert!(lan.now() - begun < 2 * WINDOW);
     }
     assert_eq!(lan.run(all[0].change(Change::Create((root, "name")))), Ok(()));
@@ -411,7 +411,7 @@ fn changes_given_up_together_leave_no_trace() {
     // The metaserver of these clients waits only for the other changes.
     let own = all[2].change(Change::Remove((one, "d")));
     let (changed, _) = lan.run(join(join_all(changes), own));
-    assert!(changed.iter().all(|changed| *changed == Err(FsError::Later)), "{changed:?}");
+    assert!(changed.iter().all(|changed| *changed == Err(FsError::Delay)), "{changed:?}");
     all[2].cached().are_away = false;
     lan.pass(2 * WINDOW);
     for by in &all {

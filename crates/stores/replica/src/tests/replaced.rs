@@ -234,8 +234,8 @@ fn a_prepared_object_is_hidden_until_the_outcome_is_known() {
         lan.slow(NEW, 5 * SECOND);
         begun(&files, Duration::from_millis(500), NEW);
         lan.pass(2 * WINDOW);
-        assert_eq!(lan.run(files.seen(OLD)), Err(FsError::Later));
-        assert_eq!(lan.run(files.seen(ABOVE)), Err(FsError::Later));
+        assert_eq!(lan.run(files.seen(OLD)), Err(FsError::Delay));
+        assert_eq!(lan.run(files.seen(ABOVE)), Err(FsError::Delay));
         lan.slow(NEW, Duration::ZERO);
         lan.start(NEW);
         lan.pass(2 * WINDOW);
@@ -436,7 +436,7 @@ fn one_of_two_mutual_replacements_succeeds() {
     let began = lan.now();
     let (renamed, ()) = lan.run(join(join(replaces, is_replaced), comes_back));
     let (replaces, is_replaced) = (renamed.0.result, renamed.1.result);
-    assert_eq!((replaces, is_replaced), (Ok(()), Err(FsError::Later)));
+    assert_eq!((replaces, is_replaced), (Ok(()), Err(FsError::Delay)));
     assert!(lan.now() - began < 6 * SECOND, "{:?}", lan.now() - began);
     for at in [ABOVE, NEW, OLD] {
         let seen = |text| lan.look(at, lan.root(), text).map(|found| found.object);

@@ -182,7 +182,7 @@ fn a_request_that_was_not_executed_is_retried() {
     create(&lan, "from");
     // The directory's home stores the reservation too late for the file's home.
     lan.slow(ASKER, SLOW);
-    assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Err(FsError::Later));
+    assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Err(FsError::Delay));
     lan.pass(SLOW);
     assert!(look(&lan, ASKER, "from").is_ok(), "it has the name that it had");
     lan.slow(ASKER, Duration::ZERO);
@@ -210,7 +210,7 @@ fn few_changes_wait_at_one_home() {
     let (asked, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, told, _)| told.is_ok());
     assert_eq!(asked.len(), usize::try_from(SLOTS).expect("few"));
     for (text, told, took) in others {
-        assert_eq!(told, Err(FsError::Later), "{text}");
+        assert_eq!(told, Err(FsError::Delay), "{text}");
         assert!(took < SLOW, "{text} took {took:?}");
         assert!(look(&lan, HOME, text).is_ok(), "{text} was never asked for");
     }

@@ -161,11 +161,11 @@ fn operations_wait_for_an_unreachable_home() {
     assert_eq!(clients[0].look("there"), Ok(there));
     lan.pass(WINDOW);
     for client in [&clients[0], &clients[2]] {
-        assert_eq!(lan.run(client.volume.getattr(&there)), Err(FsError::Later));
-        assert_eq!(client.look("there"), Err(FsError::Later));
+        assert_eq!(lan.run(client.volume.getattr(&there)), Err(FsError::Delay));
+        assert_eq!(client.look("there"), Err(FsError::Delay));
         assert_eq!(client.look("here"), Ok(here), "its home is there");
     }
-    assert_eq!(two.look("here"), Err(FsError::Later), "nothing old is shown");
+    assert_eq!(two.look("here"), Err(FsError::Delay), "nothing old is shown");
     lan.cut(1, false);
     lan.pass(Duration::from_secs(1));
     assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
@@ -213,13 +213,13 @@ fn operations_fail_after_a_long_outage_of_the_home() {
         let waits = |began: Duration| (lan.now() - began).as_secs() >= 2;
         for client in [one, three] {
             let began = lan.now();
-            assert_eq!(client.look("there"), Err(FsError::Later));
+            assert_eq!(client.look("there"), Err(FsError::Delay));
             assert!(waits(began));
             assert_eq!(client.look("here"), Ok(here));
         }
-        assert_eq!(two.look("here"), Err(FsError::Later));
+        assert_eq!(two.look("here"), Err(FsError::Delay));
         lan.pass(GIVE_UP / 2);
-        assert_eq!(three.look("there"), Err(FsError::Later), "it was not away for long enough");
+        assert_eq!(three.look("there"), Err(FsError::Delay), "it was not away for long enough");
         lan.pass(GIVE_UP);
         for client in [one, three] {
             let told = told_of(client, there, inside);
@@ -249,7 +249,7 @@ fn only_the_unreachable_home_counts() {
     let [one, two, three] = &clients;
     let (file, inside) = (two.create("file"), three.mkdir("inside"));
     lan.cut(2, true);
-    assert_eq!(lan.run(one.volume.getattr(&inside)), Err(FsError::Later));
+    assert_eq!(lan.run(one.volume.getattr(&inside)), Err(FsError::Delay));
     lan.cut(2, false);
     lan.pass(2 * GIVE_UP);
     assert_eq!((one.look("file"), one.look("inside")), (Ok(file), Ok(inside)));
@@ -284,7 +284,7 @@ fn a_slow_home_is_not_silent() {
         let there = clients[1].create("there");
         lan.delay(1, delay);
         let told = told_for_long(&clients[0], there);
-        assert!(told.iter().all(|told| *told == Err(FsError::Later)), "{delay:?}: {told:?}");
+        assert!(told.iter().all(|told| *told == Err(FsError::Delay)), "{delay:?}: {told:?}");
     }
 }
 
@@ -296,7 +296,7 @@ fn a_home_that_refuses_calls_is_not_silent() {
     let there = clients[1].create("there");
     lan.estrange(1);
     let told = told_for_long(&clients[0], there);
-    assert!(told.iter().all(|told| *told == Err(FsError::Later)), "{told:?}");
+    assert!(told.iter().all(|told| *told == Err(FsError::Delay)), "{told:?}");
 }
 
 /// A home with a failed disk answers, but cannot store changes.
@@ -312,7 +312,7 @@ fn operations_fail_at_a_home_with_a_failed_disk() {
     };
     assert_eq!(set(0o640), Ok(()));
     lan.fail(1, lan.disk(1).len());
-    assert_eq!(set(0o600), Err(FsError::Later));
+    assert_eq!(set(0o600), Err(FsError::Delay));
     assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it does not serve");
     let host = [192, 0, 2, 1].into();
     assert_eq!(lan.run(lan.at(1).least_busy(&[1], host)), None, "as it knows itself");
@@ -344,9 +344,9 @@ fn a_home_with_a_failed_disk_accumulates_no_requests() {
         let changes = || {
             let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..<_>::default() };
             let set = lan.run(one.volume.setattr(&who(), &there, &set, None)).result;
-            assert!(matches!(set, Err(FsError::Later | FsError::Io)), "{set:?}, {strict}");
+            assert!(matches!(set, Err(FsError::Delay | FsError::Io)), "{set:?}, {strict}");
             let renamed = one.rename("there", (one.volume.root(), "elsewhere"));
-            assert!(matches!(renamed, Err(FsError::Later | FsError::Io)), "{renamed:?}, {strict}");
+            assert!(matches!(renamed, Err(FsError::Delay | FsError::Io)), "{renamed:?}, {strict}");
             lan.pass(2 * WINDOW);
         };
         for _ in 0..20 {
@@ -399,7 +399,7 @@ fn leases_of_an_unreachable_holder_expire() {
     lan.run(one.setattr(&who(), &made, &set, None)).result.expect("the owner may");
     let took = lan.now() - began;
     assert!(took > WINDOW && took < 2 * WINDOW, "{took:?}");
-    assert_eq!((mode(&one), mode(&two)), (Ok(0o640), Err(FsError::Later)));
+    assert_eq!((mode(&one), mode(&two)), (Ok(0o640), Err(FsError::Delay)));
     lan.cut(1, false);
     lan.pass(Duration::from_secs(1));
     assert_eq!(mode(&two), Ok(0o640));
@@ -440,5 +440,5 @@ fn no_lease_outlives_a_restart() {
     lan.pass(Duration::from_secs(2));
     assert!(lan.at(0).is_open());
     set(0o666);
-    assert_eq!(lan.run(lan.at(1).getattr(&made)), Err(FsError::Later));
+    assert_eq!(lan.run(lan.at(1).getattr(&made)), Err(FsError::Delay));
 }

@@ -297,9 +297,9 @@ fn operations_wait_while_a_home_is_unreachable() {
     lan.cut(1, true);
     assert!(lan.look(2, lan.root(), "file").is_ok(), "the window is not over");
     lan.pass(WINDOW);
-    assert_eq!(lan.look(2, lan.root(), "file").err(), Some(FsError::Later), "nothing old");
+    assert_eq!(lan.look(2, lan.root(), "file").err(), Some(FsError::Delay), "nothing old");
     assert!(lan.create(2, lan.root(), "other").is_ok(), "all else goes on");
-    assert_eq!(lan.create(1, lan.root(), "third").err(), Some(FsError::Later));
+    assert_eq!(lan.create(1, lan.root(), "third").err(), Some(FsError::Delay));
     lan.cut(1, false);
     assert_eq!(lan.look(2, lan.root(), "file").map(|found| found.object), Ok(made));
     assert!(lan.create(1, lan.root(), "third").is_ok());

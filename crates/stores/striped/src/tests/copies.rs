@@ -9,7 +9,7 @@ use leasehold_base::random::Random;
 use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    FsError, Mode, ObjectId, SetAttributes, SetTime, Stability, Store as _, others_first,
+    FsError, Mode, ObjectId, SetAttributes, SetTime, Stability, Store as _, yield_now,
 };
 
 use super::outage::Power;
@@ -222,7 +222,7 @@ fn files_move_while_clients_use_them() {
         let write = async {
             for part in 0..10_u64 {
                 for _ in 0..world.random.below(12) {
-                    others_first().await;
+                    yield_now().await;
                 }
                 if part == 7 && seed % 3 == 0 {
                     let size = SetAttributes { size: Some(90), ..SetAttributes::default() };

@@ -12,8 +12,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Answer, Attributes, Caller, FsError, Layout, Mode, Name, ObjectId, Owner, Purpose,
-    SetAttributes, SetTime, Spot, Stability, Step, Store, Verifier, others_first,
+    Attributes, Caller, FsError, Layout, MaybeReady, Mode, Name, ObjectId, Owner, Purpose,
+    SetAttributes, SetTime, Spot, Stability, Step, Store, Verifier, yield_now,
 };
 use leasehold_store_mem::MemStore;
 
@@ -74,7 +74,7 @@ fn plain(name: &str) -> Name<'_> {
 }
 
 impl Iod for Reached {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.iod.extent(object)
     }
 
@@ -83,7 +83,7 @@ impl Iod for Reached {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
         self.iod.read(object, offset, count)
     }
 
@@ -93,34 +93,38 @@ impl Iod for Reached {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         if self.takes_nothing.load(Ordering::Relaxed) {
-            return Answer::now(Err(FsError::Later));
+            return MaybeReady::now(Err(FsError::Delay));
         }
         self.iod.write(object, offset, data, stability)
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.iod.resize(object, size)
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.iod.commit(object)
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         self.iod.remove(object)
     }
 
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
-        Answer::later(self.have_owner(object, owner))
+    fn give(
+        &self,
+        object: ObjectName,
+        owner: Owner,
+    ) -> MaybeReady<'_, Result<Option<Spot>, FsError>> {
+        MaybeReady::later(self.have_owner(object, owner))
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.iod.verifier()
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
         self.iod.space()
     }
 }
@@ -189,7 +193,7 @@ impl World {
     /// executed it.
     async fn write(&self, layout: &Layout, (object, offset): (usize, u64), byte: u8, turns: u64) {
         for _ in 0..turns {
-            others_first().await;
+            yield_now().await;
         }
         self.tick();
         let Spot { address, handle } = &layout.objects[object].spot;
@@ -262,7 +266,7 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
     );
     let metaserver = async {
         for _ in 0..waits {
-            others_first().await;
+            yield_now().await;
         }
         if commits {
             first.commit(&superuser(), &file, 0, 0).await.result.expect("all are there");
@@ -275,7 +279,7 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
             if ended.await {
                 break;
             }
-            others_first().await;
+            yield_now().await;
         }
         let store = match &second {
             Some(second) => {
@@ -455,9 +459,9 @@ fn the_fence_waits_for_an_iod_that_cannot_refuse() {
     let mut world = World::new(6, false);
     let (store, file, layout) = given_out(&mut world);
     world.keeps_all.store(true, Ordering::Relaxed);
-    assert_eq!(block_on(store.recall(&file)), Err(FsError::Later));
+    assert_eq!(block_on(store.recall(&file)), Err(FsError::Delay));
     let second = world.start();
-    assert_eq!(block_on(second.getattr(&file)).map(drop), Err(FsError::Later));
+    assert_eq!(block_on(second.getattr(&file)).map(drop), Err(FsError::Delay));
     world.keeps_all.store(false, Ordering::Relaxed);
     block_on(second.getattr(&file)).expect("all are there");
     block_on(world.write(&layout, (1, 2), 99, 0));
@@ -563,7 +567,7 @@ fn a_client_with_a_write_layout_gets_no_partial_write() {
         world.takes_nothing[1].store(true, Ordering::Relaxed);
         let data = Bytes::from(vec![99; 60]);
         let done = block_on(store.write(&superuser(), &file, 0, data, Stability::Unstable));
-        let due = if is_out { Err(FsError::Later) } else { Ok(UNIT) };
+        let due = if is_out { Err(FsError::Delay) } else { Ok(UNIT) };
         assert_eq!(done.result.map(|done| done.count), due);
     }
 }
@@ -614,7 +618,7 @@ fn client_writes_are_recorded_once() {
     take(true);
     let data = Bytes::from(vec![98; 60]);
     let done = block_on(store.write(&superuser(), &file, 0, data, Stability::Unstable));
-    assert_eq!(done.result.map(drop), Err(FsError::Later));
+    assert_eq!(done.result.map(drop), Err(FsError::Delay));
     take(false);
     world.tick();
     block_on(store.getattr(&file)).expect("all are there");
@@ -669,7 +673,7 @@ fn readers_at_several_metaservers_share_one_number() {
         let user = superuser();
         let told = stores.iter().enumerate().map(async |(late, store)| {
             for _ in 0..4 * late {
-                others_first().await;
+                yield_now().await;
             }
             store.open_layout(&user, &file, Purpose::Read).await
         });

@@ -13,7 +13,7 @@ use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_fs::{FsError, MaybeReady, Stability, Verifier};
 use leasehold_session::{Connection, Driver, Options, Session, Transport};
 
 use crate::{Extent, FlowControlledIod, Iod, ObjectName, Pace, Room, Written};
@@ -46,12 +46,12 @@ struct Asked {
 
 struct Held(Arc<Asked>);
 
-fn nothing<'a, T>() -> Answer<'a, Result<T, FsError>> {
-    Answer::now(Err(FsError::Io))
+fn nothing<'a, T>() -> MaybeReady<'a, Result<T, FsError>> {
+    MaybeReady::now(Err(FsError::Io))
 }
 
 impl Iod for Held {
-    fn extent(&self, _object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, _object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         nothing()
     }
 
@@ -60,8 +60,8 @@ impl Iod for Held {
         _object: ObjectName,
         _offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
+        MaybeReady::later(async move {
             self.0.reads.fetch_add(1, Ordering::Relaxed);
             core::future::poll_fn(|_| {
                 let mut answers = self.0.answers.lock().expect("nobody panics");
@@ -82,28 +82,28 @@ impl Iod for Held {
         _offset: u64,
         _data: Bytes,
         _stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         nothing()
     }
 
-    fn resize(&self, _object: ObjectName, _size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, _object: ObjectName, _size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         nothing()
     }
 
-    fn commit(&self, _object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, _object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         nothing()
     }
 
-    fn remove(&self, _object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, _object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         nothing()
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         nothing()
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::later(pending())
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
+        MaybeReady::later(pending())
     }
 }
 
@@ -138,7 +138,7 @@ impl World {
         Self { now, driver: driver.expect("it was given"), pace, asked, iod }
     }
 
-    fn read(&self, count: u32) -> Answer<'_, Result<Bytes, FsError>> {
+    fn read(&self, count: u32) -> MaybeReady<'_, Result<Bytes, FsError>> {
         self.iod.read(ObjectName([0; 16]), 0, count)
     }
 

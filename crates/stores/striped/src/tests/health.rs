@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store as _, Verifier};
+use leasehold_fs::{FsError, MaybeReady, SetAttributes, Stability, Store as _, Verifier};
 
 use super::volume::{Volume, data, make, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
@@ -28,17 +28,17 @@ struct Guarded {
 impl Guarded {
     fn change<'a, T: Send + 'a>(
         &self,
-        work: Answer<'a, Result<T, FsError>>,
-    ) -> Answer<'a, Result<T, FsError>> {
+        work: MaybeReady<'a, Result<T, FsError>>,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
         match self.faults.is_read_only.load(Ordering::Relaxed) {
-            true => Answer::now(Err(FsError::ReadOnly)),
+            true => MaybeReady::now(Err(FsError::ReadOnly)),
             false => work,
         }
     }
 }
 
 impl Iod for Guarded {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.iod.extent(object)
     }
 
@@ -47,7 +47,7 @@ impl Iod for Guarded {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
         self.iod.read(object, offset, count)
     }
 
@@ -57,34 +57,34 @@ impl Iod for Guarded {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         match self.faults.has_bad_objects.load(Ordering::Relaxed) {
-            true => Answer::now(Err(FsError::Io)),
+            true => MaybeReady::now(Err(FsError::Io)),
             false => self.change(self.iod.write(object, offset, data, stability)),
         }
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.change(self.iod.resize(object, size))
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.iod.commit(object)
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         self.change(self.iod.remove(object))
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.iod.verifier()
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
         self.iod.space()
     }
 
-    fn probe(&self) -> Answer<'_, Result<(), FsError>> {
+    fn probe(&self) -> MaybeReady<'_, Result<(), FsError>> {
         self.change(self.iod.probe())
     }
 }

@@ -10,9 +10,9 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked,
-    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
-    SetTime, Space, Stability, Store, Target, Wanted, WriteDone, others_first,
+    Access, Alone, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, SetTime, Space, Stability, Store, Target, Wanted, WriteDone, yield_now,
 };
 use leasehold_store_mem::MemStore;
 
@@ -55,7 +55,7 @@ impl Names {
     async fn turns(&self) {
         let turns = self.random.lock().expect("nobody panics").below(4);
         for _ in 0..turns {
-            others_first().await;
+            yield_now().await;
         }
         self.power.used().await;
     }
@@ -63,8 +63,8 @@ impl Names {
 
 macro_rules! slowly {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
-        $(fn $name<'a>(&'a self, $($argument: $type),*) -> Answer<'a, $answer> {
-            Answer::later(async move {
+        $(fn $name<'a>(&'a self, $($argument: $type),*) -> MaybeReady<'a, $answer> {
+            MaybeReady::later(async move {
                 self.turns().await;
                 let done = self.store.$name($($argument),*).await;
                 self.turns().await;
@@ -87,9 +87,9 @@ impl Store for Names {
         self.store.properties()
     }
 
-    fn alone<'a>(&'a self, _: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
+    fn alone<'a>(&'a self, _: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
         let alone = if self.keeps_others_off { Alone::until(1, || ()) } else { Alone::default() };
-        Answer::now(Ok(alone))
+        MaybeReady::now(Ok(alone))
     }
 
     fn write<'a>(
@@ -99,8 +99,8 @@ impl Store for Names {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
+        MaybeReady::later(async move {
             self.turns().await;
             let is_head = offset == 0 && data.len() as u64 == HEAD_BYTES;
             let heads = self.heads.load(Ordering::Relaxed);
@@ -224,7 +224,7 @@ fn directory(store: &Striped, directory: &ObjectId, text: &str) -> ObjectId {
 /// Yields a number of times that the seed determines.
 async fn some_turns(seed: u64) {
     for _ in 0..seed % 97 {
-        others_first().await;
+        yield_now().await;
     }
 }
 

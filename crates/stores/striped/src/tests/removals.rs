@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, Stability, Store as _, Verifier};
+use leasehold_fs::{FsError, MaybeReady, Stability, Store as _, Verifier};
 use leasehold_store_mem::MemStore;
 
 use super::volume::{Volume, make, place, put, superuser, text};
@@ -36,12 +36,12 @@ impl Faulty {
     fn answered<'a, T: Send + 'a>(
         &'a self,
         changes: bool,
-        work: Answer<'a, Result<T, FsError>>,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move {
+        work: MaybeReady<'a, Result<T, FsError>>,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::later(async move {
             if self.faults.is_away.load(Ordering::Relaxed) {
                 self.faults.calls_while_away.fetch_add(1, Ordering::Relaxed);
-                return Err(FsError::Later);
+                return Err(FsError::Delay);
             }
             if self.faults.is_silent.load(Ordering::Relaxed) {
                 core::future::pending::<()>().await;
@@ -55,7 +55,7 @@ impl Faulty {
 }
 
 impl Iod for Faulty {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+    fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.answered(false, self.iod.extent(object))
     }
 
@@ -64,7 +64,7 @@ impl Iod for Faulty {
         object: ObjectName,
         offset: u64,
         count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
+    ) -> MaybeReady<'_, Result<Bytes, FsError>> {
         self.answered(false, self.iod.read(object, offset, count))
     }
 
@@ -74,30 +74,30 @@ impl Iod for Faulty {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
+    ) -> MaybeReady<'_, Result<Written, FsError>> {
         if self.faults.is_full.load(Ordering::Relaxed) {
-            return Answer::now(Err(FsError::NoSpace));
+            return MaybeReady::now(Err(FsError::NoSpace));
         }
         self.answered(true, self.iod.write(object, offset, data, stability))
     }
 
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+    fn resize(&self, object: ObjectName, size: u64) -> MaybeReady<'_, Result<Extent, FsError>> {
         self.answered(true, self.iod.resize(object, size))
     }
 
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+    fn commit(&self, object: ObjectName) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.answered(false, self.iod.commit(object))
     }
 
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+    fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>> {
         self.answered(true, self.iod.remove(object))
     }
 
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+    fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         self.answered(false, self.iod.verifier())
     }
 
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+    fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
         self.answered(false, self.iod.space())
     }
 
@@ -124,9 +124,9 @@ impl Paper {
 }
 
 impl Ledger for Paper {
-    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> Answer<'_, Result<(), FsError>> {
+    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> MaybeReady<'_, Result<(), FsError>> {
         if self.fails.load(Ordering::Relaxed) {
-            return Answer::now(Err(FsError::Io));
+            return MaybeReady::now(Err(FsError::Io));
         }
         self.records.lock().expect("nobody panics").extend(records.into_iter().map(Bytes::from));
         self.syncs.fetch_add(usize::from(stable), Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Ledger for Paper {
             let found = block_on(names.lookup(&superuser(), &root, name));
             self.name_was_there.store(found.is_ok(), Ordering::Relaxed);
         }
-        Answer::now(Ok(()))
+        MaybeReady::now(Ok(()))
     }
 }
 

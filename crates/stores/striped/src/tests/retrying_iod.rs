@@ -14,8 +14,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Allowance, Answer, Budget, Found, FsError, Mode, NewFile, Page, SetAttributes, SetTime,
-    Stability, Store as _, Wanted,
+    Access, Allowance, Budget, Found, FsError, MaybeReady, Mode, NewFile, Page, SetAttributes,
+    SetTime, Stability, Store as _, Wanted,
 };
 use leasehold_session::{Driver, Options, Session, Traffic, spawn};
 
@@ -55,9 +55,9 @@ impl Held {
 impl Around for Held {
     fn around<'a, T: Send + 'a>(
         &'a self,
-        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move {
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::later(async move {
             let number = self.calls.fetch_add(1, Ordering::Relaxed);
             core::future::poll_fn(|context| {
                 let is_answered = number < self.answered.load(Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Around for Held {
     }
 }
 
-type Writing<'a> = Answer<'a, Result<Written, FsError>>;
+type Writing<'a> = MaybeReady<'a, Result<Written, FsError>>;
 
 struct World {
     now: Arc<AtomicU64>,
@@ -163,7 +163,7 @@ impl World {
         }
         self.pass(Duration::from_millis(2001));
         for removal in removals {
-            assert_eq!(removal.now_or_never(), Some(Err(FsError::Later)));
+            assert_eq!(removal.now_or_never(), Some(Err(FsError::Delay)));
         }
     }
 }
@@ -180,7 +180,7 @@ fn an_iod_that_is_back_works_regardless_of_abandoned_changes() {
     let world = World::new();
     world.held.set_held(true);
     world.leave(0..1025);
-    assert_eq!(block_on(world.iod.extent(name(9999))), Err(FsError::Later), "it is full");
+    assert_eq!(block_on(world.iod.extent(name(9999))), Err(FsError::Delay), "it is full");
     assert!(world.iod.is_away());
     world.held.set_held(false);
     assert_eq!(block_on(world.iod.extent(name(9999))), Ok(Extent::default()));
@@ -202,7 +202,7 @@ fn an_iod_that_receives_queued_data_is_not_silent() {
     // The last movement may have been detected a quarter of a second late.
     world.goes_on(&mut write, 19, Traffic::default());
     world.pass(Duration::from_millis(400));
-    assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
+    assert_eq!(write.now_or_never(), Some(Err(FsError::Delay)));
     assert!(world.iod.is_away());
     world.held.set_held(false);
     assert!(block_on(world.iod.extent(name(0))).is_ok_and(|extent| extent.size == 4));
@@ -231,7 +231,7 @@ fn data_accepted_at_once_is_no_sign_of_life() {
         let sent = Traffic { given: 100, taken: 100, came: 0 };
         world.goes_on(&mut write, 19, sent);
         world.pass_with(sent);
-        assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
+        assert_eq!(write.now_or_never(), Some(Err(FsError::Delay)));
     }
     assert!(world.iod.is_away());
 }
@@ -301,11 +301,11 @@ fn a_lease_renewal_waits_for_no_iod() {
 fn a_period_without_requests_is_no_silence() {
     let world = World::new();
     world.held.set_held(true);
-    assert_eq!(world.told(), Some(Err(FsError::Later)));
+    assert_eq!(world.told(), Some(Err(FsError::Delay)));
     world.pass(Duration::from_secs(600));
     let start = world.now.load(Ordering::Relaxed);
     while world.now.load(Ordering::Relaxed) - start < 58_000_000_000 {
-        assert_eq!(world.told(), Some(Err(FsError::Later)));
+        assert_eq!(world.told(), Some(Err(FsError::Delay)));
         world.pass(Duration::from_secs(5));
     }
     assert_eq!(world.told(), Some(Err(FsError::Io)));
@@ -317,7 +317,7 @@ fn a_period_without_requests_is_no_silence() {
 fn a_silent_iod_is_probed_until_it_answers() {
     let world = World::new();
     world.held.set_held(true);
-    assert_eq!(world.told(), Some(Err(FsError::Later)));
+    assert_eq!(world.told(), Some(Err(FsError::Delay)));
     for _ in 0..20 {
         world.pass(Duration::from_secs(1));
         world.pass(Duration::from_millis(2001));
@@ -337,7 +337,7 @@ fn a_call_ends_even_if_traffic_continues() {
     let came = Traffic { came: 1, ..Traffic::default() };
     world.goes_on(&mut write, 590, came);
     (0..50).for_each(|_| world.pass_with(came));
-    assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
+    assert_eq!(write.now_or_never(), Some(Err(FsError::Delay)));
 }
 
 /// An iod that goes away while a file moves out to it does not lack room: the writer receives a
@@ -356,7 +356,7 @@ fn a_file_that_moves_out_waits_for_an_iod() {
         world.pass(Duration::from_millis(2001));
     }
     let told = grown.now_or_never().expect("it has waited for long enough");
-    assert_eq!(told.result.map(|done| done.count), Err(FsError::Later));
+    assert_eq!(told.result.map(|done| done.count), Err(FsError::Delay));
     world.held.set_held(false);
     put(&world.store, &file, 10, &text(60), Stability::FileSync);
     assert_eq!(data(&world.store, &file), [text(10), text(60)].concat());
@@ -473,7 +473,7 @@ fn put_off(world: &World, file: &NewFile) -> &'static str {
         }
         world.pass(Duration::from_millis(2001));
         let done = create.now_or_never().expect("nobody waits for longer");
-        assert_eq!(done.result, Err(FsError::Later));
+        assert_eq!(done.result, Err(FsError::Delay));
         return name;
     }
     panic!("each begins at another iod, so one of three ends at the one that is held");
@@ -498,7 +498,7 @@ fn a_retried_create_continues_with_its_file() {
         world.pass(Duration::from_millis(2001));
         early.now_or_never().expect("nobody waits for longer")
     });
-    assert_eq!(told.result, Err(FsError::Later));
+    assert_eq!(told.result, Err(FsError::Delay));
     world.held.set_held(false);
     assert!(block_on(world.iod.verifier()).is_ok());
     assert_eq!(create(&world, name, &other), Err(FsError::AlreadyExists));

@@ -14,7 +14,7 @@ use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store as _, others_first,
+    NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store as _, yield_now,
 };
 use leasehold_store_mem::MemStore;
 
@@ -119,7 +119,7 @@ fn at<'a>(directory: &ObjectId, text: &'a str) -> Place<'a> {
 /// Yields a number of times that the seed determines.
 async fn some_turns(seed: u64) {
     for _ in 0..seed {
-        others_first().await;
+        yield_now().await;
     }
 }
 

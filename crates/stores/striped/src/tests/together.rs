@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_base::random::Random;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store, others_first};
+use leasehold_fs::{FsError, MaybeReady, SetAttributes, Stability, Store, yield_now};
 use leasehold_session::spawn;
 
 /// An iod that yields a few times before each operation and before each reply, and fails while a
@@ -30,7 +30,7 @@ impl Slow {
     async fn turns(&self) {
         let turns = self.random.lock().expect("nobody panics").below(4);
         for _ in 0..turns {
-            others_first().await;
+            yield_now().await;
         }
         self.power.used().await;
     }
@@ -39,9 +39,9 @@ impl Slow {
 impl Around for Slow {
     fn around<'a, T: Send + 'a>(
         &'a self,
-        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move {
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::later(async move {
             self.turns().await;
             if self.fails.load(Ordering::Relaxed) {
                 return Err(FsError::Io);

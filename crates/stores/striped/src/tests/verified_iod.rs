@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use leasehold_base::random::Random;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, ObjectId, Stability, Store as _};
+use leasehold_fs::{FsError, MaybeReady, ObjectId, Stability, Store as _};
 use leasehold_store_mem::{Config, MemStore};
 
 use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
@@ -25,12 +25,12 @@ struct State {
 }
 
 impl TurnKeeper for State {
-    fn keep(&self, turns: &BTreeMap<u16, u64>) -> Answer<'_, Result<(), FsError>> {
+    fn keep(&self, turns: &BTreeMap<u16, u64>) -> MaybeReady<'_, Result<(), FsError>> {
         if self.is_full.load(Ordering::Relaxed) {
-            return Answer::now(Err(FsError::NoSpace));
+            return MaybeReady::now(Err(FsError::NoSpace));
         }
         *self.turns.lock().expect("no panic") = turns.clone();
-        Answer::now(Ok(()))
+        MaybeReady::now(Ok(()))
     }
 
     fn notice(&self, notice: &TurnNotice) {
@@ -61,9 +61,9 @@ impl Machine {
 impl Around for Arc<Machine> {
     fn around<'a, T: Send + 'a>(
         &'a self,
-        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::later(async move {
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::later(async move {
             if let Some(next) = self.next.lock().expect("no panic").take() {
                 self.swap(next);
             }
@@ -87,9 +87,9 @@ struct Silent;
 impl Around for Silent {
     fn around<'a, T: Send + 'a>(
         &'a self,
-        _: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
-    ) -> Answer<'a, Result<T, FsError>> {
-        Answer::now(Err(FsError::Later))
+        _: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,
+    ) -> MaybeReady<'a, Result<T, FsError>> {
+        MaybeReady::now(Err(FsError::Delay))
     }
 
     fn seems_away(&self) -> bool {

@@ -137,7 +137,7 @@ impl Asked {
     /// Records that the call is refused because the object has changed to `now`.
     pub(super) fn is_late(&self, now: Modrev) -> FsError {
         self.lock().late = Some(now.0);
-        FsError::Later
+        FsError::Delay
     }
 
     /// Returns true if the call names the base of its change.

@@ -276,7 +276,7 @@ impl LeasedStore {
     /// is reserved for other clients.
     ///
     /// # Errors
-    /// [`FsError::Later`] while other clients hold the space: the server cannot know before their
+    /// [`FsError::Delay`] while other clients hold the space: the server cannot know before their
     /// writes if the disk is full.
     async fn with_room(
         &self,
@@ -302,7 +302,7 @@ impl LeasedStore {
                 break;
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns the number of bytes of a write that are reserved for other clients. The caller may

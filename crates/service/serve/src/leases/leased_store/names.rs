@@ -62,7 +62,7 @@ impl LeasedStore {
                 return Ok(held);
             }
         }
-        Err(FsError::Later)
+        Err(FsError::Delay)
     }
 
     /// Returns the objects of names.

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Layout, Linked,
-    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, Purpose, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Layout, Linked,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, Purpose, ReadDone,
+    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
 };
 
 use super::LeasedStore;
@@ -31,8 +31,8 @@ impl Store for LeasedStore {
         self.store.properties_of(object)
     }
 
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
-        Answer::later(self.get_attributes(object))
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
+        MaybeReady::later(self.get_attributes(object))
     }
 
     fn setattr<'a>(
@@ -41,8 +41,8 @@ impl Store for LeasedStore {
         object: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
-        Answer::later(self.set_attributes(caller, object, changes, guard))
+    ) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(self.set_attributes(caller, object, changes, guard))
     }
 
     fn lookup<'a>(
@@ -50,16 +50,16 @@ impl Store for LeasedStore {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::later(self.look_up(caller, directory, Some(name)))
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::later(self.look_up(caller, directory, Some(name)))
     }
 
     fn parent<'a>(
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::later(self.look_up(caller, directory, None))
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
+        MaybeReady::later(self.look_up(caller, directory, None))
     }
 
     fn access<'a>(
@@ -67,16 +67,16 @@ impl Store for LeasedStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         wanted: Access,
-    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
-        Answer::later(self.look_at_access(caller, object, wanted))
+    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
+        MaybeReady::later(self.look_at_access(caller, object, wanted))
     }
 
     fn readlink<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
-        Answer::later(self.read_link(caller, object))
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
+        MaybeReady::later(self.read_link(caller, object))
     }
 
     fn read<'a>(
@@ -85,8 +85,8 @@ impl Store for LeasedStore {
         object: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
-        Answer::later(self.read_data(caller, object, offset, count))
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
+        MaybeReady::later(self.read_data(caller, object, offset, count))
     }
 
     fn write<'a>(
@@ -96,8 +96,8 @@ impl Store for LeasedStore {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
-        Answer::later(self.write_data(caller, object, offset, data, stability))
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
+        MaybeReady::later(self.write_data(caller, object, offset, data, stability))
     }
 
     fn create<'a>(
@@ -105,8 +105,8 @@ impl Store for LeasedStore {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::later(self.create_file(caller, place, file))
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::later(self.create_file(caller, place, file))
     }
 
     fn make<'a>(
@@ -115,16 +115,16 @@ impl Store for LeasedStore {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
-        Answer::later(self.make_node(caller, place, node, attributes))
+    ) -> MaybeReady<'a, Changed<Found>> {
+        MaybeReady::later(self.make_node(caller, place, node, attributes))
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::later(self.remove_name(caller, place))
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(self.remove_name(caller, place))
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        Answer::later(self.remove_directory(caller, place))
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
+        MaybeReady::later(self.remove_directory(caller, place))
     }
 
     fn rename<'a>(
@@ -132,8 +132,8 @@ impl Store for LeasedStore {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
-        Answer::later(self.rename_names(caller, from, to))
+    ) -> MaybeReady<'a, Renamed> {
+        MaybeReady::later(self.rename_names(caller, from, to))
     }
 
     fn link<'a>(
@@ -141,8 +141,8 @@ impl Store for LeasedStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
-        Answer::later(self.link_name(caller, object, place))
+    ) -> MaybeReady<'a, Linked> {
+        MaybeReady::later(self.link_name(caller, object, place))
     }
 
     fn readdir<'a>(
@@ -152,15 +152,15 @@ impl Store for LeasedStore {
         cookie: Cookie,
         budget: Budget,
         wanted: Wanted,
-    ) -> Answer<'a, Result<Page, FsError>> {
-        Answer::later(self.list(caller, directory, (cookie, budget), wanted))
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
+        MaybeReady::later(self.list(caller, directory, (cookie, budget), wanted))
     }
 
     fn space<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         self.store.space(caller, object)
     }
 
@@ -170,9 +170,9 @@ impl Store for LeasedStore {
         object: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         match self.asked() {
-            Some(_) => Answer::later(self.commit_data(caller, object, offset, length)),
+            Some(_) => MaybeReady::later(self.commit_data(caller, object, offset, length)),
             None => self.store.commit(caller, object, offset, length),
         }
     }
@@ -182,11 +182,11 @@ impl Store for LeasedStore {
         caller: &'a Caller,
         object: &'a ObjectId,
         purpose: Purpose,
-    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
-        Answer::later(self.tell_layout(caller, object, purpose))
+    ) -> MaybeReady<'a, Result<Option<Layout>, FsError>> {
+        MaybeReady::later(self.tell_layout(caller, object, purpose))
     }
 
-    fn recall<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
-        Answer::later(self.end_layout(object))
+    fn recall<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::later(self.end_layout(object))
     }
 }

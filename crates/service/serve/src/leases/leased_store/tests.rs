@@ -10,8 +10,8 @@ use leasehold_core::leases::table::{self, Access};
 use leasehold_core::leases::{Client, Modrev, Object, Open, Serial, clients};
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
-    Access as Rights, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId,
-    Found, FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
+    Access as Rights, Alone, Attributes, Budget, Caller, Changed, Committed, ExportId, Found,
+    FsError, Layout, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
     Purpose, ReadDone, Renamed, SUPERUSER, SetAttributes, SetTime, Space, Stability, Step, Store,
     Target, Wanted as Listed, Wcc, WriteDone,
 };
@@ -114,8 +114,8 @@ fn grant_that_ends_before_its_cover_is_refused() {
             }
             Ok(())
         };
-        let expected = if is_lost { Err(FsError::Later) } else { Ok(()) };
-        assert_eq!(block_on(covered(&turn, grant, Answer::later(covering))), expected);
+        let expected = if is_lost { Err(FsError::Delay) } else { Ok(()) };
+        assert_eq!(block_on(covered(&turn, grant, MaybeReady::later(covering))), expected);
     }
 }
 
@@ -173,23 +173,26 @@ impl Store for Away {
         *self.upkeep.lock().expect("no test panicked")
     }
 
-    fn getattr<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+    fn getattr<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
         if self.is_away.load(Ordering::Relaxed) {
-            return Answer::now(Err(FsError::Later));
+            return MaybeReady::now(Err(FsError::Delay));
         }
         self.store.getattr(id)
     }
 
-    fn known<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<(Attributes, bool), FsError>> {
+    fn known<'a>(
+        &'a self,
+        id: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<(Attributes, bool), FsError>> {
         let is_known = !self.is_away.load(Ordering::Relaxed);
-        Answer::later(async move { Ok((self.store.getattr(id).await?, is_known)) })
+        MaybeReady::later(async move { Ok((self.store.getattr(id).await?, is_known)) })
     }
 
-    fn changed<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
+    fn changed<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
         self.store.changed(id)
     }
 
-    fn alone<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
+    fn alone<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
         if self.others_come.swap(false, Ordering::Relaxed) {
             let data = Bytes::from_static(b"theirs");
             block_on(self.store.write(&superuser(), id, 0, data, Stability::Unstable))
@@ -197,7 +200,7 @@ impl Store for Away {
                 .expect("there is room");
             self.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
         }
-        Answer::now(Ok(Alone::default()))
+        MaybeReady::now(Ok(Alone::default()))
     }
 
     fn setattr<'a>(
@@ -206,7 +209,7 @@ impl Store for Away {
         id: &'a ObjectId,
         changes: &'a SetAttributes,
         guard: Option<FileTime>,
-    ) -> Answer<'a, Changed<()>> {
+    ) -> MaybeReady<'a, Changed<()>> {
         self.store.setattr(caller, id, changes, guard)
     }
 
@@ -215,7 +218,7 @@ impl Store for Away {
         caller: &'a Caller,
         directory: &'a ObjectId,
         name: Name<'a>,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.store.lookup(caller, directory, name)
     }
 
@@ -223,7 +226,7 @@ impl Store for Away {
         &'a self,
         caller: &'a Caller,
         directory: &'a ObjectId,
-    ) -> Answer<'a, Result<Found, FsError>> {
+    ) -> MaybeReady<'a, Result<Found, FsError>> {
         self.store.parent(caller, directory)
     }
 
@@ -232,7 +235,7 @@ impl Store for Away {
         caller: &'a Caller,
         id: &'a ObjectId,
         wanted: Rights,
-    ) -> Answer<'a, Result<(Rights, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Rights, Attributes), FsError>> {
         self.store.access(caller, id, wanted)
     }
 
@@ -240,7 +243,7 @@ impl Store for Away {
         &'a self,
         caller: &'a Caller,
         id: &'a ObjectId,
-    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
         self.store.readlink(caller, id)
     }
 
@@ -250,7 +253,7 @@ impl Store for Away {
         id: &'a ObjectId,
         offset: u64,
         count: u32,
-    ) -> Answer<'a, Result<ReadDone, FsError>> {
+    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
         self.store.read(caller, id, offset, count)
     }
 
@@ -261,8 +264,8 @@ impl Store for Away {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Answer<'a, Changed<WriteDone>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
+        MaybeReady::later(async move {
             *self.upkeep.lock().expect("no test panicked") = None;
             let done = self.store.write(caller, id, offset, data, stability).await;
             self.is_away.store(true, Ordering::Relaxed);
@@ -275,7 +278,7 @@ impl Store for Away {
         caller: &'a Caller,
         place: Place<'a>,
         file: &'a NewFile,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         let others = self.meanwhile.lock().expect("no test panicked").take();
         others.into_iter().for_each(|others| others());
         self.store.create(caller, place, file)
@@ -287,15 +290,15 @@ impl Store for Away {
         place: Place<'a>,
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
-    ) -> Answer<'a, Changed<Found>> {
+    ) -> MaybeReady<'a, Changed<Found>> {
         self.store.make(caller, place, node, attributes)
     }
 
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.store.remove(caller, place)
     }
 
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
         self.store.rmdir(caller, place)
     }
 
@@ -304,7 +307,7 @@ impl Store for Away {
         caller: &'a Caller,
         from: Place<'a>,
         to: Place<'a>,
-    ) -> Answer<'a, Renamed> {
+    ) -> MaybeReady<'a, Renamed> {
         self.store.rename(caller, from, to)
     }
 
@@ -313,7 +316,7 @@ impl Store for Away {
         caller: &'a Caller,
         id: &'a ObjectId,
         place: Place<'a>,
-    ) -> Answer<'a, Linked> {
+    ) -> MaybeReady<'a, Linked> {
         self.store.link(caller, id, place)
     }
 
@@ -324,7 +327,7 @@ impl Store for Away {
         cookie: Cookie,
         budget: Budget,
         wanted: Listed,
-    ) -> Answer<'a, Result<Page, FsError>> {
+    ) -> MaybeReady<'a, Result<Page, FsError>> {
         self.store.readdir(caller, directory, cookie, budget, wanted)
     }
 
@@ -332,9 +335,9 @@ impl Store for Away {
         &'a self,
         caller: &'a Caller,
         id: &'a ObjectId,
-    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
         if self.is_away.load(Ordering::Relaxed) {
-            return Answer::now(Err(FsError::Later));
+            return MaybeReady::now(Err(FsError::Delay));
         }
         self.store.space(caller, id)
     }
@@ -343,7 +346,7 @@ impl Store for Away {
         &'a self,
         caller: &'a Caller,
         id: &'a ObjectId,
-    ) -> Answer<'a, Result<Space, FsError>> {
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
         self.store.room(caller, id)
     }
 
@@ -352,9 +355,9 @@ impl Store for Away {
         _: &'a Caller,
         id: &'a ObjectId,
         _: Purpose,
-    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
+    ) -> MaybeReady<'a, Result<Option<Layout>, FsError>> {
         self.touch(id);
-        Answer::now(Err(FsError::Later))
+        MaybeReady::now(Err(FsError::Delay))
     }
 
     fn commit<'a>(
@@ -363,7 +366,7 @@ impl Store for Away {
         id: &'a ObjectId,
         offset: u64,
         length: u32,
-    ) -> Answer<'a, Changed<Committed>> {
+    ) -> MaybeReady<'a, Changed<Committed>> {
         self.touch(id);
         self.store.commit(caller, id, offset, length)
     }
@@ -477,7 +480,7 @@ fn lease_renewal_does_not_wait_for_an_unreachable_iod() {
     writer.leases.progressed(clients::Event::Reclaimed(writer.client));
     writer.leases.progressed(clients::Event::Recovered(writer.client));
     for reclaim in [false, true] {
-        assert_eq!(granted(&writer, reclaim), Err(FsError::Later), "it is another lease");
+        assert_eq!(granted(&writer, reclaim), Err(FsError::Delay), "it is another lease");
     }
     writer.store.is_away.store(false, Ordering::Relaxed);
     assert!(matches!(granted(&writer, false), Ok((Some(_), Some(_)))));
@@ -549,7 +552,7 @@ fn change_of_a_call_without_a_base_is_recorded() {
     let writer = Writer::new();
     let (gate, _) = writer.call(Asks::default(), None);
     let told = block_on(gate.open_layout(&superuser(), &writer.file, Purpose::Write));
-    assert_eq!(told, Err(FsError::Later));
+    assert_eq!(told, Err(FsError::Delay));
     assert!(writer.is_own());
     let writer = Writer::new();
     let (gate, _) = writer.call(Asks::default(), None);
@@ -591,7 +594,7 @@ fn maintenance_makes_no_data_late() {
         let done = block_on(gate.write(&superuser(), file, 0, data, Stability::Unstable)).result;
         let told = asked.outcome();
         if others_come.is_some() {
-            assert_eq!((done, told.late), (Err(FsError::Later), Some(writer.now())));
+            assert_eq!((done, told.late), (Err(FsError::Delay), Some(writer.now())));
             continue;
         }
         done.expect("there is room");

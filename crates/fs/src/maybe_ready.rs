@@ -6,27 +6,27 @@ use core::task::{Context, Poll};
 
 /// The result of a store operation: a value that is ready, or a future. The ready value is the
 /// common case and needs no allocation, and the trait remains usable as `dyn Store`.
-pub enum Answer<'a, T> {
+pub enum MaybeReady<'a, T> {
     /// The value; None after the poll that returned it.
     Now(Option<T>),
     /// A future of the value.
     Later(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 
-impl<'a, T> Answer<'a, T> {
+impl<'a, T> MaybeReady<'a, T> {
     /// Returns a ready result.
     pub const fn now(value: T) -> Self {
         Self::Now(Some(value))
     }
 
     /// Applies `change` to the value when it is ready.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
+    pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> MaybeReady<'a, U>
     where
         T: 'a,
     {
         match self {
-            Self::Now(value) => Answer::Now(value.map(change)),
-            Self::Later(future) => Answer::later(async move { change(future.await) }),
+            Self::Now(value) => MaybeReady::Now(value.map(change)),
+            Self::Later(future) => MaybeReady::later(async move { change(future.await) }),
         }
     }
 
@@ -37,9 +37,9 @@ impl<'a, T> Answer<'a, T> {
 }
 
 // The value is never pinned; only the boxed future is, and moving a box is sound.
-impl<T> Unpin for Answer<'_, T> {}
+impl<T> Unpin for MaybeReady<'_, T> {}
 
-impl<T> Future for Answer<'_, T> {
+impl<T> Future for MaybeReady<'_, T> {
     type Output = T;
 
     /// # Panics

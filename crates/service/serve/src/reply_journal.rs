@@ -6,7 +6,7 @@ use leasehold_base::units::Time;
 /// A journal that survives every end of the process.
 ///
 /// The journal has as many slots as the cache has entries, numbered from zero.
-pub trait Notebook: Send + Sync {
+pub trait ReplyJournal: Send + Sync {
     /// Writes an entry into a slot, over the earlier entry; the server last sent its reply at
     /// `given`.
     ///

@@ -53,7 +53,7 @@ fn restart(now: Time, limits: Limits, notes: &Notes) -> Replies {
 
 #[test]
 fn dialogues() {
-    play("replies", || {
+    play("drc", || {
         let (mut replies, mut notes) = (Replies::new(LIMITS), Notes::new());
         move |now, words| {
             if words == [RESTART] {

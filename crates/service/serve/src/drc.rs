@@ -13,16 +13,16 @@ use futures_channel::oneshot;
 use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
-use leasehold_core::replies::{
+use leasehold_core::drc::{
     Call, Counts, Effect, Event, Harm, Limits, Note, Origin, Replies, Standing, Ticket,
 };
 use leasehold_fs::unsettled::{Wait, taking};
-use leasehold_fs::{Answer, Caller, FsError};
+use leasehold_fs::{Caller, FsError, MaybeReady};
 use leasehold_wire::rpc;
 use siphasher::sip::SipHasher13;
 
-use crate::notebook::{Notebook, Noted};
 use crate::procedure::Running;
+use crate::reply_journal::{Noted, ReplyJournal};
 use crate::{Arrival, Response, Transport};
 
 const SHARDS: usize = 16;
@@ -73,7 +73,7 @@ struct State {
 
 /// A shard's part of the reply journal.
 struct Pages {
-    notebook: Arc<dyn Notebook>,
+    notebook: Arc<dyn ReplyJournal>,
     first_slot: u32,
     /// Reusable memory.
     writer: Writer,
@@ -96,7 +96,7 @@ impl KeptReplies {
     }
 
     /// Restores the journal, and records new entries from now on.
-    pub(crate) fn note_in(&self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) {
+    pub(crate) fn note_in(&self, notebook: &Arc<dyn ReplyJournal>, noted: &[Noted], now: Time) {
         for (shard, first_slot) in self.shards.iter().zip((0..).step_by(SLOTS as usize)) {
             let notebook = Arc::clone(notebook);
             shard.lock().pages = Some(Pages { notebook, first_slot, writer: Writer::new() });
@@ -146,7 +146,7 @@ impl KeptReplies {
                 Admitted::Runs(Started { shard, ticket, at: arrival.now, done: false })
             }
             Some(Effect::Resend(reply)) => {
-                Admitted::Answered(Answer::now(Some(reply.into())).into())
+                Admitted::Answered(MaybeReady::now(Some(reply.into())).into())
             }
             Some(Effect::Wait(ticket)) => {
                 let (sender, receiver) = oneshot::channel();
@@ -154,11 +154,11 @@ impl KeptReplies {
                 let earlier = state.waiting.insert(ticket, sender);
                 state.released.extend(earlier.map(|earlier| (earlier, None)));
                 let reply = async { receiver.await.ok().flatten().map(Into::into) };
-                Admitted::Answered(Answer::later(reply).into())
+                Admitted::Answered(MaybeReady::later(reply).into())
             }
             Some(Effect::Refuse) => Admitted::Refused,
             Some(Effect::Drop | Effect::Note { .. } | Effect::Release(..)) | None => {
-                Admitted::Answered(Answer::now(None).into())
+                Admitted::Answered(MaybeReady::now(None).into())
             }
         })
     }
@@ -307,7 +307,7 @@ impl Started {
     ) -> Response {
         let reply = match failed {
             Some(failed) => self.noting(running, failed),
-            None => Answer::later(async move {
+            None => MaybeReady::later(async move {
                 let reply = running.await?;
                 self.done(reply.to_bytes());
                 Some(reply)
@@ -320,8 +320,8 @@ impl Started {
         self,
         mut running: Running,
         failed: impl FnOnce(FsError, Writer) -> Message + Send + 'static,
-    ) -> Answer<'static, Option<Message>> {
-        Answer::later(async move {
+    ) -> MaybeReady<'static, Option<Message>> {
+        MaybeReady::later(async move {
             let mut waits: Vec<Wait> = Vec::new();
             let mut settled = Ok(());
             let polled = poll_fn(|context| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leasehold_base::limits::durations::REBALANCE_RETRY_DELAY;
 use leasehold_shell::Periodic;
 use leasehold_shell::client::block_on;
 use leasehold_store_striped::{RebalanceReport, Removed};
@@ -11,14 +12,11 @@ use leasehold_store_striped::{RebalanceReport, Removed};
 use crate::failure::{Failure, Kind};
 use crate::health::Healths;
 use crate::scrub::Scrubs;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 use crate::stripes::turns::{Mending, Work};
 
 /// The interval between checks for work or for a returned iod.
 const SOON: Duration = Duration::from_secs(1);
-
-/// The time after a failed move in which files are not moved again.
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// The rebalancer of all volumes; it ends on drop.
 pub(crate) struct Tending {
@@ -77,7 +75,7 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
             }
             Err(error) => tracing::warn!(name, %error, "cannot rebalance the files"),
         }
-        not_before.insert(name, Instant::now() + AGAIN);
+        not_before.insert(name, Instant::now() + REBALANCE_RETRY_DELAY);
     }
 }
 
@@ -107,6 +105,6 @@ fn remove(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
                 );
             }
         }
-        not_before.insert(name, Instant::now() + AGAIN);
+        not_before.insert(name, Instant::now() + REBALANCE_RETRY_DELAY);
     }
 }

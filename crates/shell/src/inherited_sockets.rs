@@ -70,7 +70,7 @@ impl fmt::Display for Purpose {
 
 /// The inherited sockets of the process.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct InheritedSockets {
     sockets: Vec<Socket>,
     is_handed_over: bool,
 }
@@ -83,7 +83,7 @@ struct Socket {
     address: SocketAddr,
 }
 
-impl Given {
+impl InheritedSockets {
     /// Takes the inherited sockets. A program calls this function once, before it opens any file.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Given {
     }
 }
 
-impl Drop for Given {
+impl Drop for InheritedSockets {
     /// Closes unused sockets, with a warning.
     fn drop(&mut self) {
         for Socket { address, purpose, .. } in &self.sockets {
@@ -245,7 +245,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let socket = |purpose| Socket::new(listener.try_clone().expect("room").into(), purpose);
-        let mut given = Given {
+        let mut given = InheritedSockets {
             sockets: vec![socket(Purpose::Http).expect("it listens")],
             is_handed_over: true,
         };

@@ -1,7 +1,7 @@
 use std::fs::{self, OpenOptions};
 use std::time::Duration;
 
-use leasehold_serve::Notebook as _;
+use leasehold_serve::ReplyJournal as _;
 use tempfile::TempDir;
 
 use super::*;
@@ -24,12 +24,12 @@ impl Home {
         Self(tempfile::tempdir().expect("a directory for the test"))
     }
 
-    fn open(&self) -> (Notebook, Vec<Noted>) {
+    fn open(&self) -> (ReplyJournal, Vec<Noted>) {
         self.open_with(Changes::Stable)
     }
 
-    fn open_with(&self, changes: Changes) -> (Notebook, Vec<Noted>) {
-        Notebook::open(self.0.path(), changes, NOW, || true).expect("the notebook opens")
+    fn open_with(&self, changes: Changes) -> (ReplyJournal, Vec<Noted>) {
+        ReplyJournal::open(self.0.path(), changes, NOW, || true).expect("the notebook opens")
     }
 
     fn found(&self) -> Vec<Noted> {
@@ -59,7 +59,7 @@ fn three() -> [Noted; 3] {
     [noted(0, ago(3), b""), noted(1, ago(1), b"a note"), noted(THIRD, ago(2), &[7; NOTE_BYTES_MAX])]
 }
 
-fn write(notebook: &Notebook, notes: &[Noted]) {
+fn write(notebook: &ReplyJournal, notes: &[Noted]) {
     notes.iter().for_each(|noted| notebook.write(noted.slot, noted.given, &noted.note));
 }
 
@@ -168,7 +168,8 @@ fn entry_age_after_a_reboot_is_its_age_at_the_last_entry() {
     assert_eq!(home.found(), old);
     // From now on the entries belong to this boot and age with its clock.
     let later = NOW + Duration::from_secs(60);
-    let found = Notebook::open(home.0.path(), Changes::Stable, later, || true).expect("it opens").1;
+    let found =
+        ReplyJournal::open(home.0.path(), Changes::Stable, later, || true).expect("it opens").1;
     assert_eq!(found, old);
 }
 
@@ -215,7 +216,7 @@ fn second_server_cannot_open_the_journal() {
     let home = Home::new();
     let (notebook, _) = home.open();
     let error =
-        Notebook::open(home.0.path(), Changes::Stable, NOW, || true).expect_err("it is taken");
+        ReplyJournal::open(home.0.path(), Changes::Stable, NOW, || true).expect_err("it is taken");
     assert!(error.to_string().contains("another server has them:"), "{error}");
     drop(notebook);
     home.open();
@@ -224,7 +225,8 @@ fn second_server_cannot_open_the_journal() {
 #[test]
 fn full_disk_only_counts_lost_entries() {
     let file = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
-    let notebook = Notebook { file, boot: 1, changes: Changes::Stable, lost: AtomicU64::new(0) };
+    let notebook =
+        ReplyJournal { file, boot: 1, changes: Changes::Stable, lost: AtomicU64::new(0) };
     write(&notebook, &three());
     assert_eq!(notebook.lost.load(Ordering::Relaxed), 3);
     // An entry that is too long counts as well.
@@ -250,7 +252,7 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
             asked = true;
             sync
         };
-        let opened = Notebook::open(home.0.path(), changes, NOW, sync).expect("it opens");
+        let opened = ReplyJournal::open(home.0.path(), changes, NOW, sync).expect("it opens");
         (opened.0, opened.1, asked)
     };
     let (notebook, ..) = open(Changes::Stable, true);
@@ -304,7 +306,7 @@ fn start_removes_marked_entries_before_it_syncs() {
         during = home.bytes();
         true
     };
-    let opened = Notebook::open(home.0.path(), Changes::Stable, NOW, sync).expect("it opens");
+    let opened = ReplyJournal::open(home.0.path(), Changes::Stable, NOW, sync).expect("it opens");
     assert_eq!(opened.1.len(), 1);
     drop(opened);
     assert!(during.iter().all(|byte| *byte == 0), "the kill leaves no note");

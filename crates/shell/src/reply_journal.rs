@@ -84,7 +84,7 @@ pub enum Changes {
 
 /// The reply journal, which no other server can use at the same time.
 #[derive(Debug)]
-pub struct Notebook {
+pub struct ReplyJournal {
     file: File,
     boot: u128,
     changes: Changes,
@@ -102,7 +102,7 @@ struct Page {
     note: Bytes,
 }
 
-impl Notebook {
+impl ReplyJournal {
     /// Opens or creates the journal in a state directory and reads it. Calls `sync` if the journal
     /// holds entries of changes that may not be on stable storage: `sync` makes all earlier changes
     /// stable, and returns true if it succeeded.
@@ -210,14 +210,14 @@ impl Notebook {
                     let given = given.min(now);
                     if is_made_only {
                         // The sync of this start has made the change stable.
-                        leasehold_serve::Notebook::write(self, slot, given, &note);
+                        leasehold_serve::ReplyJournal::write(self, slot, given, &note);
                     }
                     return Noted { slot, given, note };
                 }
                 let age = newest[&boot].since(given).as_nanos();
                 let age = u64::try_from(age).unwrap_or(u64::MAX);
                 let given = Time::from_nanoseconds(now.as_nanoseconds().saturating_sub(age));
-                leasehold_serve::Notebook::write(self, slot, given, &note);
+                leasehold_serve::ReplyJournal::write(self, slot, given, &note);
                 Noted { slot, given, note }
             });
         noted.collect()
@@ -239,7 +239,7 @@ impl Notebook {
     }
 }
 
-impl leasehold_serve::Notebook for Notebook {
+impl leasehold_serve::ReplyJournal for ReplyJournal {
     fn write(&self, slot: u32, given: Time, note: &[u8]) {
         self.note(slot, given, note, 0);
     }
@@ -249,7 +249,7 @@ impl leasehold_serve::Notebook for Notebook {
     }
 }
 
-impl Notebook {
+impl ReplyJournal {
     /// Writes an entry into a slot; counts a failure.
     fn note(&self, slot: u32, given: Time, note: &[u8], made: u32) {
         if let Err(error) = self.put(slot, given, note, made)

@@ -5,7 +5,7 @@ use core::task::Poll;
 
 /// Yields once, so that all tasks that are ready run first. Long work yields between its steps, and
 /// costly work yields to see further requests first.
-pub fn others_first() -> impl Future<Output = ()> + Send {
+pub fn yield_now() -> impl Future<Output = ()> + Send {
     let mut they_were = false;
     poll_fn(move |context| {
         if core::mem::replace(&mut they_were, true) {

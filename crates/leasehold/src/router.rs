@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
-use leasehold_fs::Answer;
+use leasehold_fs::MaybeReady;
 use leasehold_serve::{Arrival, Response, Service, Transport};
 use leasehold_shell::Handler;
 use leasehold_store_replica::{Metaserver, PROGRAM};
@@ -14,7 +14,7 @@ use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
 use leasehold_wire::{binding, lease, nqnfs};
 
 use crate::referral::Referral;
-use crate::serving::Serving;
+use crate::server_state::Serving;
 
 /// All programs of the server.
 pub(crate) struct Answering {
@@ -54,7 +54,7 @@ impl Handler for Answering {
             if [lease::PROGRAM, nqnfs::PROGRAM].contains(&call.program) && !grants {
                 let (xid, status) = (call.xid, ReplyStatus::ProgramUnavailable);
                 Reply { xid, status }.encode(&mut writer);
-                return Answer::now(Some(writer.finish())).into();
+                return MaybeReady::now(Some(writer.finish())).into();
             }
         }
         self.service.answer(arrival, message, writer)

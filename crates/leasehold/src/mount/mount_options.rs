@@ -49,13 +49,13 @@ impl Waits {
     /// The default of the kernel's client over TCP, in tenths of a second.
     const TENTHS: u32 = 600;
     /// The default number of retransmissions of the kernel's client.
-    const AGAIN: u32 = 2;
+    const RETRANSMISSIONS: u32 = 2;
 
     /// Returns the time after which a soft mount gives up; `None` if neither option is present.
     fn soft(self) -> Option<Duration> {
         (self.tenths.is_some() || self.again.is_some()).then(|| {
             let tenth = Duration::from_millis(100);
-            let tries = self.again.unwrap_or(Self::AGAIN).saturating_add(1);
+            let tries = self.again.unwrap_or(Self::RETRANSMISSIONS).saturating_add(1);
             (tenth * self.tenths.unwrap_or(Self::TENTHS)).saturating_mul(tries)
         })
     }

@@ -529,7 +529,7 @@ impl How {
             if let (Some(metaserver), Some(offer)) = (&opened.metaserver, offers.iter().find(of_it))
             {
                 let (service, export) = (Arc::downgrade(service), offer.export.id);
-                metaserver.lend_by(Arc::new(lending::Clients { service, export }));
+                metaserver.lend_by(Arc::new(lease_bridge::Clients { service, export }));
             }
         }
         let whole = stores.filter(|opened| opened.disks.is_empty() && !opened.layout.is_spread());
