@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use leasehold_base::limits::durations::STATUS_TIMEOUT;
 use leasehold_shell::control::{Asker, places};

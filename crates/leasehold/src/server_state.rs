@@ -27,7 +27,7 @@ use crate::options::{Durability, Question};
 use crate::running::About;
 use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
-use crate::{checks, ids, lending, place};
+use crate::{checks, ids, lease_bridge, place};
 
 /// The stores of a server, and the exports that it offers.
 pub(crate) struct Serving {

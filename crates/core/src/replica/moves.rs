@@ -12,7 +12,6 @@
 //! 4. After a restart the stored permission is still valid.
 //! 5. A chain of parents that does not reach the root within a limit is given up.
 
-
 use leasehold_base::limits::durations::{ANCESTRY_TIMEOUT, PEER_RETRY_DELAY};
 use leasehold_base::units::{FileId, Time};
 

@@ -1,7 +1,5 @@
 //! The state of the iods of a cluster.
 
-use std::time::Duration;
-
 use leasehold_base::limits::durations::CLUSTER_COMMAND_TIMEOUT;
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;

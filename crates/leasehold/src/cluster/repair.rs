@@ -8,7 +8,6 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use leasehold_base::limits::durations::CLUSTER_COMMAND_TIMEOUT;
 use leasehold_shell::client::block_on;

@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use leasehold_base::limits::durations::PORTMAPPER_CONNECT_TIMEOUT;
 use leasehold_shell::clock::{self, Discipline};

@@ -40,7 +40,6 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use leasehold_base::limits::durations::JUKEBOX_AFTER;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Writer;
 use leasehold_core::replica::{Bounds, Peer};

@@ -2,7 +2,7 @@
 //! the lists of RFC 1813, reduced to the statuses of version 2, with their meanings in 2.3.1.
 
 use leasehold_fs::FsError::{
-    Access, AlreadyExists, FileTooBig, Io, IsDirectory, Delay, NameTooLong, NoSpace, NoSuchDevice,
+    Access, AlreadyExists, Delay, FileTooBig, Io, IsDirectory, NameTooLong, NoSpace, NoSuchDevice,
     NotDirectory, NotEmpty, NotFound, NotOwner, QuotaExceeded, ReadOnly, Stale,
 };
 

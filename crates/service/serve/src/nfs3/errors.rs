@@ -1,8 +1,8 @@
 //! The errors that each procedure may return: the lists of RFC 1813, with few additions.
 
 use leasehold_fs::FsError::{
-    Access, AlreadyExists, BadCookie, BadHandle, BadType, CrossDevice, FileTooBig, Invalid, Io,
-    IsDirectory, Delay, NameTooLong, NoSpace, NoSuchDevice, NotDirectory, NotEmpty, NotFound,
+    Access, AlreadyExists, BadCookie, BadHandle, BadType, CrossDevice, Delay, FileTooBig, Invalid,
+    Io, IsDirectory, NameTooLong, NoSpace, NoSuchDevice, NotDirectory, NotEmpty, NotFound,
     NotOwner, NotSupported, NotSynchronized, QuotaExceeded, ReadOnly, ServerFault, Stale,
     TooManyLinks, TooSmall,
 };
