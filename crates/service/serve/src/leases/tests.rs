@@ -1,6 +1,7 @@
 //! The cost of leases in a server.
 
 use core::task::{Context, Waker};
+use core::time::Duration;
 use std::sync::mpsc;
 use std::task::Wake;
 
