@@ -71,7 +71,7 @@ pub(crate) fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
 /// Returns the seconds in the last line for a piece of work.
 fn seconds(text: &str, what: &str) -> Result<f64> {
     let seconds = told(text, what)?["seconds"].as_f64();
-    seconds.ok_or_else(|| format!("{what} does not say how long it took").into())
+    seconds.ok_or_else(|| format!("{what} reports no duration").into())
 }
 
 /// Returns the value in the last line for a piece of work.
@@ -79,7 +79,7 @@ pub(crate) fn told(text: &str, what: &str) -> Result<Value> {
     let results = text.lines().filter_map(|line| line.trim().strip_prefix("RESULT "));
     let results = results.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut results = results.filter(|result| result["what"] == what);
-    results.next_back().ok_or_else(|| format!("{what} did not end well: {text}").into())
+    results.next_back().ok_or_else(|| format!("{what} failed: {text}").into())
 }
 
 /// Returns our mount over a link with a round trip time.
@@ -110,7 +110,7 @@ fn restarts(disk: &Path) -> Result<()> {
     let (begun, mut restarts) = (Instant::now(), 0);
     while restarts < RESTARTS || mount.status()?["rewritten_bytes"] == 0 {
         if begun.elapsed() > Duration::from_mins(1) {
-            return Err("no kill came between a WRITE and its COMMIT: nothing was tried".into());
+            return Err("no kill came between a WRITE and its COMMIT".into());
         }
         thread::sleep(Duration::from_millis(700));
         drop(server);

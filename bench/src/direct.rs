@@ -37,7 +37,7 @@ impl Servers for Reach {
 /// Runs the command of the script.
 pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let [what, server, name, data] = words else {
-        return Err("it is direct read|write SERVER NAME DATA".into());
+        return Err("usage: direct read|write SERVER NAME DATA".into());
     };
     let data = Data::open(data)?;
     let client = client(server.parse()?)?;
@@ -53,12 +53,12 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
                         break;
                     }
                     if data.part(offset, read.len() as u64)? != read {
-                        return Err("it is not what was written".into());
+                        return Err("the read data differs from DATA".into());
                     }
                     offset += read.len() as u64;
                 }
                 if offset != data.bytes {
-                    return Err("not all was read".into());
+                    return Err("the file is shorter than DATA".into());
                 }
                 file.close().await?;
             }

@@ -116,7 +116,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut counts = Vec::new();
     for case in CASES.iter().filter(|case| options.wants(case.name)) {
         if !by_handle && !matches!(case.operation, Operation::Null) {
-            eprintln!("bench: {}: nothing is opened by handle here", case.name);
+            eprintln!("bench: {}: this user cannot open files by handle", case.name);
             continue;
         }
         let counting =
@@ -188,18 +188,20 @@ fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
         fs::write(KEPT, format!("{}\n", serde_json::to_string_pretty(&kept)?))?;
     }
     if kept.compiler != compiler {
-        eprintln!("bench: {compiler} compiles other instructions than {}", kept.compiler);
+        eprintln!("bench: {compiler} generates other instructions than {}", kept.compiler);
         return Ok(());
     }
     let mut wrong = Vec::new();
     for (name, count) in counts {
-        let kept =
-            *kept.instructions.get(*name).ok_or_else(|| format!("nothing is kept of {name}"))?;
+        let kept = *kept
+            .instructions
+            .get(*name)
+            .ok_or_else(|| format!("no count is stored for {name}"))?;
         let figure = Figure::kept((*name).to_owned(), (*count, kept), TOLERANCE);
         figure.print();
         let change = (count / kept - 1.0) * 100.0;
         if change < -TOLERANCE * 100.0 {
-            eprintln!("bench: {name} takes {change:+.1}%: keep that by {REWRITE}=rewrite");
+            eprintln!("bench: {name} takes {change:+.1}%: store this with {REWRITE}=rewrite");
         }
         if !figure.holds {
             wrong.push(format!("{name} takes {count:.0}, {change:+.1}% of the {kept:.0} kept"));
@@ -209,7 +211,8 @@ fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let wrong = wrong.join("; ");
-    Err(format!("{wrong}: mend that, or keep it by {REWRITE}=rewrite in the environment").into())
+    Err(format!("{wrong}: correct this, or store it with {REWRITE}=rewrite in the environment")
+        .into())
 }
 
 /// Returns the compiler that `cargo` uses.
@@ -218,7 +221,7 @@ fn compiler() -> Result<String, Box<dyn Error>> {
     let said = String::from_utf8(said.stdout)?;
     let word = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
     let (Some(release), Some(host)) = (word("release: "), word("host: ")) else {
-        return Err("rustc does not say which it is".into());
+        return Err("rustc does not report its version".into());
     };
     Ok(format!("rustc {release} for {host}"))
 }

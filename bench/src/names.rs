@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Runs the command of the script, and prints its result.
 pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
-    let (what, addresses) = words.split_first().ok_or("say what to do")?;
+    let (what, addresses) = words.split_first().ok_or("the command is missing")?;
     let servers: Vec<Mounted> = addresses
         .iter()
         .map(|address| mounted(&runtime, address.parse()?))

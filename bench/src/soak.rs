@@ -60,7 +60,11 @@ pub(crate) fn soak(length: Duration) -> Result<(), Error> {
     }
     let verdict = judge(&seen);
     println!("{verdict}");
-    if verdict.is_flat { Ok(()) } else { Err(Error::Wrong("what it holds grows".to_owned())) }
+    if verdict.is_flat {
+        Ok(())
+    } else {
+        Err(Error::Wrong("memory or file descriptors grow".to_owned()))
+    }
 }
 
 fn held(process: u32, minute: f64, calls: u64) -> io::Result<Held> {
@@ -68,7 +72,7 @@ fn held(process: u32, minute: f64, calls: u64) -> io::Result<Held> {
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let memory_kib = memory
         .and_then(|text| text.trim().strip_suffix(" kB")?.parse().ok())
-        .ok_or_else(|| io::Error::other("the system does not say what memory it holds"))?;
+        .ok_or_else(|| io::Error::other("the system does not report the memory of the process"))?;
     let descriptors = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
     Ok(Held { minute, calls, memory_kib, descriptors })
 }

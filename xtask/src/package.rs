@@ -55,7 +55,7 @@ pub(crate) fn build(repository: &Repository, options: &Options) -> Tally {
     let made = ensure(PACKAGERS)
         && Package::begin(repository, options)
             .and_then(|package| package.fill().and_then(|()| package.close(&options.out)))
-            .inspect_err(|error| println!("there is no package: {error}"))
+            .inspect_err(|error| println!("the package was not built: {error}"))
             .is_ok();
     Tally::of(made)
 }

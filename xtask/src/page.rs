@@ -54,7 +54,7 @@ fn build_page(repository: &Repository) -> bool {
         && BUILT.iter().all(|(page, kept)| {
             let copied = fs::copy(folder.join(page), repository.root().join(kept));
             if let Err(error) = &copied {
-                println!("{page} was not kept: {error}");
+                println!("{page} was not copied: {error}");
             }
             copied.is_ok()
         })

@@ -37,7 +37,7 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
             fs::write(path, text).map_err(|error| error.to_string())
         });
         if let Err(error) = kept {
-            println!("the results were not kept: {error}");
+            println!("the results were not written: {error}");
             return Tally::of(false);
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn check(repository: &Repository) -> Check {
         Ok(text) if repository.text(KEPT).as_ref() == Some(&text) => Vec::new(),
         Ok(_) => vec![format!("{KEPT} is out of date: `cargo xtask reference` writes it")],
     };
-    Check { rule: "the reference of commands is what the program says", faults }
+    Check { rule: "the reference of commands equals the output of the program", faults }
 }
 
 fn fresh(repository: &Repository) -> Result<String, String> {

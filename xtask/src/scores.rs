@@ -181,7 +181,7 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
         add("\n".to_owned());
     }
     for (peer, score) in scores.iter().filter(|(_, score)| !score.failed.is_empty()) {
-        add(format!("\n## What {} does otherwise\n\n", peer.title));
+        add(format!("\n## Deviations of {}\n\n", peer.title));
         for (reason, cases) in reasons(repository, peer, &score.failed) {
             add(format!("- {reason}: {}\n", cases.join(", ")));
         }
@@ -194,10 +194,10 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
 const MISTAKES: &str = include_str!("scores/mistakes.md");
 
 const NOT_HERE: &str = "\
-## Who is not here
+## Servers that are missing here
 
-nfsserve and nfs-mamont are libraries that come without a program (nfs3_server and ZeroFS have grown \
-out of nfsserve). unfs3 is not in this release of Debian, nor in any other registry. JuiceFS and \
+nfsserve and nfs-mamont are libraries without a program (nfs3_server and ZeroFS are derived from \
+nfsserve). unfs3 is not in this release of Debian, nor in any other registry. JuiceFS and \
 SeaweedFS are file systems that other servers export from a FUSE mount.
 ";
 

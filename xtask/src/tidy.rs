@@ -52,7 +52,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
         }),
         over("unsafe code lies in files called sys.rs", is_safe_rust, source::unsafe_code),
         over("no test is ignored", is_rust, source::ignored_tests),
-        over("a crate begins with what it is for", is_crate_root, without_head),
+        over("a crate begins with its purpose", is_crate_root, without_head),
         over("source is ASCII", is_source, not_ascii),
         over("a name of a duration states its purpose", is_rust, vague_durations),
         over("no work is left unfinished", |_| true, unfinished),

@@ -136,7 +136,7 @@ fn privileged() -> io::Result<UdpSocket> {
     let ports = (600..1024_u16).rev();
     let mut free = ports.filter_map(|port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok());
     let free = free.next();
-    let free = free.ok_or_else(|| io::Error::other("no port that takes privilege is free"))?;
+    let free = free.ok_or_else(|| io::Error::other("no privileged port is free"))?;
     sockopt::set_socket_recv_buffer_size_force(&free, BACKLOG_BYTES)?;
     Ok(free)
 }

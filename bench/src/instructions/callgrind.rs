@@ -45,9 +45,9 @@ impl Counting<'_> {
         let bytes = fs::read(&self.out)?;
         let program = self.program.to_str().ok_or("the program's path is no text")?;
         match (added_up(&String::from_utf8_lossy(&bytes), program), self.within) {
-            (None, _) => Err("valgrind says nothing of instructions".into()),
+            (None, _) => Err("valgrind reports no instructions".into()),
             (Some(Counts { all: 0, .. }), Some(function)) => {
-                Err(format!("valgrind has never met {function}").into())
+                Err(format!("valgrind reports no {function}").into())
             }
             (Some(counts), _) => Ok(counts),
         }

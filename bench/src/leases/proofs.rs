@@ -63,7 +63,8 @@ impl Proof {
             return Err(format!("{}: {text}", self.figure).into());
         }
         let said = text.lines().find_map(|line| line.split_once(self.says));
-        let (_, said) = said.ok_or_else(|| format!("{} is not told: {text}", self.figure))?;
+        let (_, said) =
+            said.ok_or_else(|| format!("{} is not in the output: {text}", self.figure))?;
         let numbers: Vec<f64> =
             said.split(" of ").filter_map(|it| it.trim().parse().ok()).collect();
         let (Some(&ours), Some(&all)) = (numbers.first(), numbers.last()) else {

@@ -77,7 +77,7 @@ pub(super) fn read_of_dirty(options: &Options, disk: &Path) -> Result<()> {
         fs::write(writer.path().join(&name), vec![1; DIRTY_BYTES])?;
         // An open at the server recalls the lease.
         if fs::metadata(disk.join(&name))?.len() > 0 {
-            return Err("the mount has pushed what it was to keep".into());
+            return Err("the mount has sent data that it should delay".into());
         }
         let start = Instant::now();
         let found = block_on(plain.nfs.lookup(&who, &plain.root, name.as_bytes()))?.done();

@@ -34,7 +34,7 @@ pub(crate) fn import(text: &str) -> Result<Model, String> {
         other => return Err(format!("<{other}> is neither JMVA nor JSIMgraph")),
     };
     match model.check().first() {
-        Some(problem) => Err(format!("the file makes no model of ours: {problem}")),
+        Some(problem) => Err(format!("the file cannot be converted to a model: {problem}")),
         None => Ok(model),
     }
 }
@@ -55,7 +55,9 @@ pub(crate) fn export(model: &Model, tool: Tool) -> Result<String, Failure> {
             return Err(Failure::input(text));
         }
         if centre.name == THINK {
-            return Err(Failure::input("a centre called \"think\" would stand for think times"));
+            return Err(Failure::input(
+                "rename the centre \"think\": the export uses this name for think times",
+            ));
         }
     }
     match tool {

@@ -89,8 +89,7 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     let is_solved = search.is_solved(&model);
     // Clears the progress line before the output.
     drop(search);
-    let method =
-        if is_solved { "solved exactly" } else { "simulated, the same luck for every variant" };
+    let method = if is_solved { "solved exactly" } else { "simulated, with common random numbers" };
     if let Some(path) = &options.plot {
         draw(slo, &model, class, &answer.curve, path)?;
     }

@@ -122,9 +122,9 @@ impl fmt::Display for ApproximationError {
             }
             Self::MethodsDiffer(error) => write!(
                 f,
-                "too large for an exact answer to compare with; Bard-Schweitzer and Linearizer \
-                 differ by {} % of throughput at most, and the latter is commonly ten times nearer \
-                 to the truth",
+                "too large for a comparison with the exact solution; Bard-Schweitzer and \
+                 Linearizer differ by {} % of throughput at most, and the error of the latter is \
+                 usually ten times smaller",
                 pretty(error * 100.0)
             ),
         }

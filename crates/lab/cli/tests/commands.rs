@@ -241,7 +241,7 @@ fn plans_with_small_effort_agree_and_report_shortfalls() {
     // wide.
     assert!((few / many - 1.0).abs() < 0.02 + wide + narrow, "{few} {wide} {many} {narrow}");
     let verdict = little["verdict"].as_str().expect("a sentence");
-    assert!(verdict.contains("; this is unsure, ") && verdict.contains("--effort"), "{verdict}");
+    assert!(verdict.contains("; this is unsure: ") && verdict.contains("--effort"), "{verdict}");
     assert!(little["unfinished"].as_array().is_some_and(|lacks| !lacks.is_empty()));
     let sure = json(&["plan", &model("diskless"), "--slo", "mean < 100 ms"]);
     assert!(sure["unfinished"].as_array().is_some_and(Vec::is_empty));

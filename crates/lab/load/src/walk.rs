@@ -256,5 +256,5 @@ fn is_dots(name: &[u8]) -> bool {
 }
 
 fn unexpected<T>() -> Result<T, Error> {
-    Err(Error::Wrong("it refuses to show a directory".to_owned()))
+    Err(Error::Wrong("a directory cannot be read".to_owned()))
 }

@@ -86,7 +86,7 @@ fn readers_that_leave_at_once_cost_no_seat() {
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {view}\r\n\r\n");
     let end = std::time::Instant::now() + TIMEOUT;
     while !answer(view, request.as_bytes()).starts_with("HTTP/1.1 200") {
-        assert!(std::time::Instant::now() < end, "the view answers nobody");
+        assert!(std::time::Instant::now() < end, "the view sends no reply");
     }
 }
 

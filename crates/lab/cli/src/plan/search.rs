@@ -55,12 +55,12 @@ impl Lack {
         let digit = 10_f64.powf(worst.effort.log10().floor());
         let wanted = (worst.effort / digit).ceil() * digit;
         let advice = if wanted < 1e15 {
-            format!("--effort {wanted} should do")
+            format!("--effort {wanted} should suffice")
         } else {
-            "it needs a far larger --effort".into()
+            "a far larger --effort is necessary".into()
         };
         format!(
-            "; this is unsure, {which} on which it rests ended at --effort {effort} before {they} \
+            "; this is unsure: {which} behind it ended at --effort {effort} before {they} \
              were finished ({}): {advice}",
             worst.shortfall
         )
@@ -252,7 +252,7 @@ fn upgrade(model: &Model, prices: &[(String, f64)], more: &[usize]) -> Result<Mo
     for ((name, _), count) in prices.iter().zip(more) {
         let centre = model.centres.iter().find(|centre| centre.name == *name);
         let servers = centre.and_then(|centre| knob::servers(&centre.kind)).ok_or_else(|| {
-            Failure::input(format!("\"{name}\" is no centre that one can buy more of"))
+            Failure::input(format!("\"{name}\" is not a centre with servers to add"))
         })?;
         if *count > 0 {
             upgraded = Knob::Servers(name.clone()).turn(&upgraded, (servers + count) as f64)?;

@@ -35,7 +35,9 @@ pub(crate) fn export(model: &Model) -> Result<String, String> {
         for (at, node) in way.nodes.iter().enumerate() {
             if way.nodes[..at].contains(node) {
                 let name = &way.class.name;
-                return Err(format!("class \"{name}\" comes to \"{node}\" twice"));
+                return Err(format!(
+                    "class \"{name}\" visits \"{node}\" twice, which cannot be exported"
+                ));
             }
         }
     }

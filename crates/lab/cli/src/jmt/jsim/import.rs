@@ -233,5 +233,5 @@ fn visits(
         }
         flow = onward;
     }
-    Err(format!("class \"{name}\" never comes back to where it begins"))
+    Err(format!("class \"{name}\" never returns to its start"))
 }
