@@ -24,7 +24,7 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Self::Short => "the message is too short",
             Self::TooLong => "a length is above its limit",
-            Self::BadValue => "a value is not one of those allowed",
+            Self::BadValue => "a value is invalid for its type",
             Self::LeftOver => "bytes are left over",
         })
     }

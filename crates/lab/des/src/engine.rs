@@ -140,18 +140,18 @@ impl fmt::Display for Runaway {
         match self {
             Self::StandsStill { at } => write!(
                 f,
-                "time stands still at {at:.6} s: requests that end at once (refused, lost, or \
-                 answered by a cache that skips every centre) come again without a pause; give \
+                "time stands still at {at:.6} s: requests that end immediately (rejected, lost, or \
+                 answered by a cache that skips every centre) are repeated without a pause; give \
                  their class a think time, a timeout or try_again"
             ),
             Self::Overrun { events, at } => write!(
                 f,
                 "{events} events led no further than {at:.3e} s: a time or a rate of the model is \
-                 so small or large beside the others that hardly a request is answered"
+                 so small or large compared with the others that almost no request is answered"
             ),
             Self::Crowd { requests, at } => write!(
                 f,
-                "{requests} requests are on their way at {at:.3} s: more come than are served"
+                "{requests} requests are in progress at {at:.3} s: the arrival rate exceeds the capacity"
             ),
         }
     }

@@ -99,7 +99,7 @@ impl Trace {
         for (number, event) in trace.events.iter().enumerate() {
             let known = event.client < trace.clients && event.file < trace.files.len();
             if !known || event.at < before {
-                let why = if known { "the time falls" } else { "no such client or file" };
+                let why = if known { "times must not descend" } else { "no such client or file" };
                 return Err(TraceError(format!("event {number}: {why}")));
             }
             before = event.at;
