@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_points() {
+    fn output_lines_become_points() {
         let points = points("read direct 12 140.5 0.25 0.01\n").expect("read");
         let [Point { what: "read", clients: 12, rate, idle, sent }] = *points else {
             panic!("{points:?}");

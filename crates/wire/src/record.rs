@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_out_whole_however_they_arrive() {
+    fn records_are_reassembled_from_any_pieces() {
         let whole =
             stream(&[(b"one", true), (b"tw", false), (b"", false), (b"o", true), (b"", true)]);
         for step in 1..=whole.len() {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn says_how_much_is_missing() {
+    fn reports_the_number_of_missing_bytes() {
         let mut received = stream(&[(b"front", false)]);
         let mut splitter = Splitter::default();
         assert_eq!(splitter.next(&mut received), Ok(Next::Need(MARK_BYTES)));

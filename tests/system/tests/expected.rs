@@ -30,7 +30,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 /// A bug: `make` and `cargo build` considered files changed that they had built, because the times
 /// of the files changed when the mount sent the written data.
 #[test]
-fn the_times_that_a_program_saw_stay() {
+fn times_that_a_program_has_read_stay() {
     for options in ["writedelay=1", "cache=buffer,writedelay=1", "cache=close-to-open"] {
         let server = Server::start();
         let mounted = Mounted::new(&server, options, LIMIT);

@@ -167,7 +167,7 @@ fn iods_come_and_go_under_the_load() {
         change(&[], &[], 0);
         // The first is drained, with a fourth in its place.
         change(&["--drain", "0"], &[], 1);
-        // The drained one is declared lost, and no data is lost with it.
+        // The drained one is declared lost, without a loss of data.
         change(&["--lost", "0"], &[0], 2);
     });
     ended.expect_success();

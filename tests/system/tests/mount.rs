@@ -675,7 +675,7 @@ fn what_umount_says(mounted: &Mounted) -> String {
 
 /// A bug: the mount never ended, because it waited to notify the server.
 #[test]
-fn a_mount_ends_while_its_server_is_away() {
+fn a_mount_ends_while_its_server_is_down() {
     let mut server = Server::start();
     let mounted = new_mount(&server, "");
     fs::read_dir(mounted.folder()).expect("it is there").count();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_found_and_talk_of_it_is_not() {
+    fn unsafe_code_is_found_and_mentions_of_it_are_not() {
         let code = format!("let x = {} {{ y() }};", "unsafe");
         assert_eq!(unsafe_code(&code).len(), 1);
         assert_eq!(unsafe_code(&format!("// {code}")).len(), 0);

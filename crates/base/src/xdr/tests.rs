@@ -85,7 +85,7 @@ fn each_cause_has_its_own_error() {
 }
 
 #[test]
-fn large_payload_is_carried_apart_and_padded() {
+fn large_payload_is_stored_separately_and_padded() {
     let data = Bytes::from(vec![7; PAYLOAD + 1]);
     let mut writer = Writer::new();
     writer.u32(1);
@@ -104,7 +104,7 @@ fn large_payload_is_carried_apart_and_padded() {
 }
 
 #[test]
-fn the_first_word_is_replaced_and_nothing_else() {
+fn only_the_first_word_is_replaced() {
     let mut writer = Writer::new();
     writer.u32(1);
     writer.payload(Bytes::from(vec![7; PAYLOAD]));

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_the_seed_come_out() {
+    fn the_rules_of_the_seed_are_reproduced() {
         // Small packets: both datagram transports are equal, and a stream for each call is slower.
         let small = sized(512.0);
         assert!(small.mean(Way::SmallUdp) < 1.02 * small.mean(Way::Udp));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_handed_out_at_or_after_the_end() {
+    fn no_event_is_returned_at_or_after_the_end() {
         let mut calendar = Calendar::new();
         calendar.schedule(2.0, 'a');
         assert_eq!(calendar.next_before(2.0), None);

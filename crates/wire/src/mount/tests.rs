@@ -41,7 +41,7 @@ fn mnt_of_versions_1_and_2() {
 }
 
 #[test]
-fn more_flavours_than_there_are() {
+fn too_many_flavours_are_rejected() {
     let most = usize::try_from(FLAVORS_MAX).expect("small");
     let read = |count: usize, words: usize| {
         let message = bytes(&format!("{count:08x} {}", "00000001".repeat(words)));

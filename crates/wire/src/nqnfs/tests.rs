@@ -35,7 +35,7 @@ fn handle() -> Handle {
 }
 
 #[test]
-fn a_call_begins_with_the_lease_that_it_asks_for() {
+fn a_call_begins_with_its_lease_request() {
     let args = nfs3::read::Args { file: handle(), offset: 4096, count: 8192 };
     let ask = Some(Ask { kind: Kind::Read, seconds: 30 });
     vector!(Call { ask, args }, "00000001 0000001e 00000002 abcd0000 0000000000001000 00002000");
@@ -43,7 +43,7 @@ fn a_call_begins_with_the_lease_that_it_asks_for() {
 }
 
 #[test]
-fn a_flag_of_another_kernel_is_no_kind() {
+fn an_unknown_lease_flag_is_rejected() {
     for word in ["00000003", "00000004", "00000005", "80000001"] {
         let call = bytes(&format!("{word} 0000001e 00000002 abcd0000"));
         let read = decode_all::<Call<nfs3::getattr::Args>>(&mut Reader::new(&call));
@@ -52,7 +52,7 @@ fn a_flag_of_another_kernel_is_no_kind() {
 }
 
 #[test]
-fn a_lease_stands_behind_the_status_of_success() {
+fn a_lease_follows_the_success_status() {
     let done = nfs3::read::Done {
         attributes: Some(ATTRIBUTES),
         count: 3,
@@ -78,7 +78,7 @@ fn an_error_has_no_lease() {
 }
 
 #[test]
-fn both_codes_mean_later() {
+fn both_codes_request_a_retry() {
     assert!(Status::TryLater.is_later());
     assert!(Status::Nfs(nfs3::Status::Jukebox).is_later());
     assert!(!Status::Expired.is_later());

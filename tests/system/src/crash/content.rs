@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_wrong_in_another_s_place() {
+    fn a_block_at_the_wrong_place_is_detected() {
         let mut content = Content::new(8);
         content.begin_write(0..2, 7);
         content.wrote_stably(0..2, 7);

@@ -31,7 +31,7 @@ fn mounts(server: SocketAddr, paths: &[&str]) -> Vec<Option<Handle>> {
 }
 
 #[test]
-fn an_iod_lets_no_stranger_mount_it() {
+fn an_iod_rejects_mounts_by_strangers() {
     let cluster = Cluster::start(1, &[]);
     let paths = ["/", "", "/iod0", "/stripes", "/..", "/etc"];
     for (path, got) in paths.iter().zip(mounts(cluster.iod(0), &paths)) {

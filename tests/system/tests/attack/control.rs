@@ -48,7 +48,7 @@ fn an_ordinary_user_reads_nothing_of_the_state() {
 }
 
 #[test]
-fn the_control_socket_answers_its_owner_alone() {
+fn the_control_socket_serves_only_its_owner() {
     let server = Server::start();
     let control = server.state().join("control");
     let status = b"{\"do\":\"status\"}\n";
