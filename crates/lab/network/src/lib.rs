@@ -8,7 +8,7 @@
 //! | file | method |
 //! | --- | --- |
 //! | `mva` | exact Mean Value Analysis over the whole population lattice (Reiser, Lavenberg 1980) |
-//! | `convolution` | normalising constants (Buzen 1973; Reiser, Kobayashi 1975), positive terms only |
+//! | `convolution` | normalising constants (Buzen 1973; Reiser, Kobayashi 1975), positive terms |
 //! | `rates` | load-dependent centres, and how open customers slow them for closed ones |
 //! | `exact` | open, closed and mixed networks by the methods above |
 //! | `approximate` | Bard-Schweitzer (1979) and Linearizer (Chandy, Neuse 1982) |
