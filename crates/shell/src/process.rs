@@ -42,6 +42,12 @@ pub fn can_open_handles() -> bool {
     capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::DAC_READ_SEARCH))
 }
 
+/// Returns true if the process may take kernel leases on files of any user (fcntl(2), F_SETLEASE).
+#[must_use]
+pub fn can_take_leases() -> bool {
+    capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::LEASE))
+}
+
 /// A request to the process by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {

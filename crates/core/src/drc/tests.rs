@@ -255,9 +255,8 @@ proptest! {
                         continue;
                     }
                     for (port, generation) in untold.drain(..) {
-                        let client = [10, 0, 0, 1].into();
                         let connection = connection(port, generation);
-                        let event = Event::ConnectionClosed { client, connection };
+                        let event = Event::ConnectionClosed { client: [10, 0, 0, 1].into(), connection };
                         replies.step(Time::ZERO, event, &mut Vec::new());
                     }
                     continue;

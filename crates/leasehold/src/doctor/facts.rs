@@ -69,6 +69,8 @@ pub(super) struct Powers {
     pub(super) acts_as_others: bool,
     /// Open the object of a handle without a search.
     pub(super) opens_handles: bool,
+    /// Take kernel leases on files of any user.
+    pub(super) takes_leases: bool,
 }
 
 /// A directory to serve, or for stripes.
@@ -117,6 +119,7 @@ impl Facts {
             powers: Powers {
                 acts_as_others: process::can_act_as_others(),
                 opens_handles: process::can_open_handles(),
+                takes_leases: process::can_take_leases(),
             },
             descriptors: process::prepare(),
             places: directories.map(|(path, crosses)| place(path, crosses, &all)).collect(),

@@ -140,10 +140,16 @@ fn firewall(facts: &Facts) -> Option<Finding> {
 fn powers(powers: &Powers) -> Finding {
     let say = |verdict, text: &str| finding(verdict, "powers", text);
     match powers {
-        Powers { acts_as_others: true, opens_handles: true } => {
+        Powers { acts_as_others: true, opens_handles: true, takes_leases: true } => {
             say(Verdict::Good, "can act as each caller, and can open files by handle")
         }
-        Powers { acts_as_others: true, opens_handles: false } => say(
+        Powers { acts_as_others: true, opens_handles: true, takes_leases: false } => say(
+            Verdict::Warning,
+            "cannot take kernel leases on files of other users: a client with leases sees the \
+             change of a local program only at the renewal of its lease, in about 20 seconds",
+        )
+        .with("add the capability CAP_LEASE"),
+        Powers { acts_as_others: true, opens_handles: false, .. } => say(
             Verdict::Warning,
             "can act as each caller, but must search for the files of handles",
         )

@@ -346,17 +346,9 @@ fn why_explains_with_the_code_of_the_server() {
 
     home.write(&format!("{DATA}{rules}read-only = true\n"));
     assert!(why(root, "write /data/open").contains("is read-only\ndenied\n"));
-    let outside = run(leasehold(&[
-        "why",
-        "--config",
-        &file,
-        "--client",
-        "192.0.2.1",
-        "--uid",
-        "0",
-        "read",
-        "/etc/passwd",
-    ]));
+    let start = ["why", "--config", &file, "--client"];
+    let words: Vec<&str> = root.split(' ').chain(["read", "/etc/passwd"]).collect();
+    let outside = run(leasehold(&[&start[..], &words].concat()));
     assert!(outside.0 == 2 && outside.2.contains("lies in no export: there are /data"));
 }
 

@@ -13,7 +13,7 @@ fn well() -> Facts {
         has_portmapper: true,
         firewall: Firewall::Rules("nft", String::new()),
         clock: Some(Discipline { is_synchronized: true, error_max_s: 0.01, drift_ppm: -12.0 }),
-        powers: Powers { acts_as_others: true, opens_handles: true },
+        powers: Powers { acts_as_others: true, opens_handles: true, takes_leases: true },
         descriptors: 1 << 20,
         places: vec![place_on(&disk("ext4", "rw,relatime"), Some(true))],
         mounts: Vec::new(),
@@ -88,12 +88,13 @@ fn each_fault_is_found() {
         let worse = worse(&facts);
         assert!(worse.len() == 1 && worse[0].contains(told), "{told:?}: {worse:?}");
     }
-    let powers = |acts_as_others, opens_handles| Facts {
-        powers: Powers { acts_as_others, opens_handles },
+    let powers = |acts_as_others, opens_handles, takes_leases| Facts {
+        powers: Powers { acts_as_others, opens_handles, takes_leases },
         ..well()
     };
-    assert!(worse(&powers(false, false))[0].contains("serves only its own user"));
-    assert!(worse(&powers(true, false))[0].contains("must search"));
+    assert!(worse(&powers(false, false, false))[0].contains("serves only its own user"));
+    assert!(worse(&powers(true, false, true))[0].contains("must search"));
+    assert!(worse(&powers(true, true, false))[0].contains("cannot take kernel leases"));
 }
 
 /// The firewall does not matter if the server listens on the loopback only.

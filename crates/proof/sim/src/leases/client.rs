@@ -9,12 +9,11 @@ use leasehold_core::leases::holder::{self, Holder};
 use leasehold_core::leases::table::{Access, Ask, Grant, Told};
 use leasehold_core::leases::{Kind, Modrev, Object, Open, Serial, Ticket};
 
-use crate::clock::Clock;
-use crate::faults::upto;
-
 use super::LeaseMutant;
 use super::message::{Answer, Body, Call, Change, Message};
 use super::store::{CELLS, Content, Id, OBJECTS, index, is_directory, object};
+use crate::clock::Clock;
+use crate::faults::upto;
 
 /// Programs of a client.
 const PROGRAMS: usize = 2;

@@ -108,10 +108,7 @@ impl LeasedStore {
     async fn hold_as(&self, used: Use, attributes: &Attributes) -> Result<Held, FsError> {
         let Use { id, access, place } = used;
         let asked = self.asked();
-        let ask = match place {
-            Some(place) => self.permitted(&id, attributes, place).await,
-            None => None,
-        };
+        let ask = self.permitted(&id, attributes, place).await;
         let identity = self.store.identity(&id);
         let under = asked.filter(|_| is_first(place)).map(Asked::under);
         let mut wanted = Wanted {
@@ -153,8 +150,9 @@ impl LeasedStore {
             (self.store.getattr(&id).await?, true)
         };
         let modrev = self.seen(turn.object, &id, attributes.changed);
-        let late = asked.filter(|_| may_be_late);
-        late.map_or(Ok(()), |asked| self.refuse_late(turn.object, asked, modrev))?;
+        if let (Some(asked), true) = (asked, may_be_late) {
+            self.refuse_late(turn.object, asked, modrev)?;
+        }
         turn.outcome.void = !is_guarded;
         if let (Some(asked), Some(grant), Some(place)) = (asked, grant, place) {
             asked.granted(place, &grant, modrev);
@@ -257,8 +255,14 @@ impl LeasedStore {
 
     /// Returns the lease request for an object if the caller has the permission; a caller without
     /// write permission must not delay others by a write lease.
-    async fn permitted(&self, id: &ObjectId, attributes: &Attributes, place: u32) -> Option<Ask> {
+    async fn permitted(
+        &self,
+        id: &ObjectId,
+        attributes: &Attributes,
+        place: Option<u32>,
+    ) -> Option<Ask> {
         let By { asked, caller, read_only } = self.by.as_ref()?;
+        let place = place?;
         let ask = asked.asks.of(place)?;
         if ask.kind == Kind::Read {
             let may = ask.reclaim || self.may_read(caller, id, attributes).await;
