@@ -131,7 +131,9 @@ fn main() -> ExitCode {
         Chore::ConformScores => scores::run(&repository),
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
         Chore::Package(options) => package::build(&repository, &options),
-        Chore::Reference => reference::write(&repository),
+        Chore::Reference => {
+            [reference::write(&repository), promises::write(&repository)].into_iter().sum()
+        }
         Chore::Page { lab } => page::build(&repository, lab),
         Chore::Posix { options } => posix::run(&repository, &options),
         Chore::Sharing { options } => posix::share(&repository, &options),

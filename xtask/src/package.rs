@@ -12,12 +12,20 @@ use crate::repository::Repository;
 use crate::setup::{PACKAGERS, ensure};
 
 /// Files from the tree: source and destination.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 16] = [
     ("package/leasehold.service", "usr/lib/systemd/system/leasehold.service"),
     ("package/leasehold-iod.service", "usr/lib/systemd/system/leasehold-iod.service"),
     ("package/leasehold.socket", "usr/lib/systemd/system/leasehold.socket"),
     ("README.md", "usr/share/doc/leasehold/README.md"),
     ("SEMANTICS.md", "usr/share/doc/leasehold/SEMANTICS.md"),
+    ("docs/semantics/names.md", "usr/share/doc/leasehold/docs/semantics/names.md"),
+    ("docs/semantics/access.md", "usr/share/doc/leasehold/docs/semantics/access.md"),
+    ("docs/semantics/durability.md", "usr/share/doc/leasehold/docs/semantics/durability.md"),
+    ("docs/semantics/leases.md", "usr/share/doc/leasehold/docs/semantics/leases.md"),
+    ("docs/semantics/cache.md", "usr/share/doc/leasehold/docs/semantics/cache.md"),
+    ("docs/semantics/stripes.md", "usr/share/doc/leasehold/docs/semantics/stripes.md"),
+    ("docs/semantics/cluster.md", "usr/share/doc/leasehold/docs/semantics/cluster.md"),
+    ("docs/reference/promises.md", "usr/share/doc/leasehold/docs/reference/promises.md"),
     ("METRICS.md", "usr/share/doc/leasehold/METRICS.md"),
     ("docs/mounting.md", "usr/share/doc/leasehold/mounting.md"),
     ("package/deb/copyright", "usr/share/doc/leasehold/copyright"),

@@ -1,6 +1,6 @@
 //! Syncs of changes to stable storage, with one sync for all waiting changes.
 //!
-//! A table in `SEMANTICS.md` lists the syncs before the reply of each operation, with
+//! A table in `docs/semantics/durability.md` lists the syncs before the reply of each operation, with
 //! [`Durability::Disk`]. The sync of a directory includes the inode of a new name if one
 //! transaction of a journal contains both. On other file systems the store also syncs the new or
 //! linked object, or the renamed directory, and the whole file system if the object cannot be

@@ -1,4 +1,4 @@
-//! The syncs of each operation, recorded and compared with the table in SEMANTICS.md.
+//! The syncs of each operation, recorded and compared with the table in docs/semantics/durability.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -153,7 +153,7 @@ fn each_operation_syncs_according_to_the_table() {
         let apart = if apart == along { "the same".to_owned() } else { apart };
         writeln!(table, "| {words} | {along} | {apart} |").expect("there is memory");
     }
-    let promises = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../SEMANTICS.md");
+    let promises = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/semantics/durability.md");
     let promises = fs::read_to_string(promises).expect("it is there");
     assert!(promises.contains(&table), "the promises should have this table:\n{table}");
 }
