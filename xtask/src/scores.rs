@@ -151,12 +151,12 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
         (output(&["git", "describe", "--always"])?, output(&["date", "-u", "+%F"])?);
     let mut text = format!(
         "# Servers under `leasehold conform`\n\n\
-         Written by `cargo xtask conform-scores` on {} at commit {}. Each server ran as root, but \
-         for the one that says otherwise, over a directory of this machine, with `--back-dir` \
+         Written by `cargo xtask conform-scores` on {} at commit {}. Each server ran as root, unless \
+         its row says otherwise, over a directory of this machine, with `--back-dir` \
          (ZeroFS without, as it keeps blocks and no files) and `--restart-command`, in namespaces \
          of its own (`tests/system/peers/peer.sh`); the kernel's in a user-mode Linux of Debian's, \
-         over ext4 (`tests/system/guest/kernel-server.sh`). A case that a server need not pass, as what it is about \
-         is optional and said to be missing, is skipped.\n\n\
+         over ext4 (`tests/system/guest/kernel-server.sh`). A case is skipped if it tests an \
+         optional feature that the server reports as missing.\n\n\
          | server | version | pass | fail | skip |\n| --- | --- | --- | --- | --- |\n",
         date.trim(),
         commit.trim(),

@@ -91,7 +91,7 @@ pub(super) fn messages(source: &str) -> Vec<Piece> {
                 }
             }
             (Some(_), '"') => {
-                let text = text.take().unwrap_or_default();
+                let text = without_placeholders(&text.take().unwrap_or_default());
                 if text.split_whitespace().count() >= 3 {
                     found.push(Piece { line: start, text });
                 }
@@ -102,6 +102,21 @@ pub(super) fn messages(source: &str) -> Vec<Piece> {
         before = c;
     }
     found
+}
+
+/// A message without the names of its arguments.
+fn without_placeholders(message: &str) -> String {
+    let mut text = String::new();
+    let mut depth = 0_usize;
+    for c in message.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            c if depth == 0 => text.push(c),
+            _ => {}
+        }
+    }
+    text
 }
 
 /// Lines of prose that stand together; a list item, a heading and a code block begin another block.
@@ -193,7 +208,7 @@ mod tests {
 
     #[test]
     fn tests_and_messages_are_found() {
-        let source = "#[test]\nfn a_b_c() {}\nlet x = \"one two three\"; // \"a b c\"\n\
+        let source = "#[test]\nfn a_b_c() {}\nlet x = \"one two {what}three\"; // \"a b c\"\n\
             #[cfg(test)]\nmod tests {\n\"four five six\"\n}\n";
         assert_eq!(texts(tests(source)), [(2, "a b c".to_owned())]);
         assert_eq!(texts(messages(source)), [(3, "one two three".to_owned())]);
