@@ -308,8 +308,8 @@ pub(crate) struct Export {
     #[schemars(with = "PathBuf", extend("init" = "/etc/leasehold/cluster.key"))]
     pub(crate) cluster_key: Option<PathBuf>,
 
-    /// Seconds without a reply of an iod or a metaserver until operations that need it fail
-    /// [default: 60]
+    /// Seconds without a reply of an iod or a metaserver, after which operations that need the
+    /// server fail [default: 60]
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 60))]
     pub(crate) iod_timeout: Option<Spanned<u32>>,
@@ -387,8 +387,8 @@ pub(crate) struct Export {
     #[schemars(with = "String", extend("init" = "constant"))]
     pub(crate) search: Option<Spanned<Search>>,
 
-    /// Seconds for which a reply of another metaserver stays valid in the cache, from 1 to 60
-    /// [default: 3]
+    /// Seconds for which a reply of another metaserver stays valid in the cache, a number from 1 to
+    /// 60 [default: 3]
     ///
     /// The value must be equal at all metaservers.
     #[serde(default)]

@@ -356,7 +356,7 @@ mod tests {
         let words = read("noatime,nodiratime,lock,qqq=1,sloppy").expect("sloppy takes anything");
         let (words, reasons): (Vec<_>, Vec<_>) = words.ignored.into_iter().unzip();
         assert_eq!(words, ["nodiratime", "lock", "qqq=1"]);
-        assert_eq!(reasons[1], "locks are this machine's own");
+        assert_eq!(reasons[1], "locks are local to this machine");
         assert!(read("softerr").expect("fine").session.soft.is_some());
         assert!(read("nosymfollow").expect("fine").mount.no_symlinks);
     }
