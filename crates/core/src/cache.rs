@@ -26,37 +26,38 @@
 //!    again. Only clean data is evicted.
 //! 5. Dirty data is sent when it fills a WRITE, when it is old, when there is much unsaved data,
 //!    when a caller waits for it, and before any other change of the file; in the last case it is
-//!    also committed, so that a repeated WRITE cannot undo the change. With old data goes data that
-//!    is half as old: many files that are saved at once share the server's syncs, for which other
-//!    clients wait.
+//!    also committed, so that a repeated WRITE cannot undo the change. Together with old data the
+//!    cache also sends data that is at least half as old: many files that are saved at once share
+//!    the server's syncs, for which other clients wait.
 //! 6. Two WRITEs of the same bytes are never in transit at the same time.
 //! 7. If all unsaved data of a file fits one WRITE and must be saved, because a caller waits for it
 //!    or it is old, that WRITE is sent as stable and needs no COMMIT.
 //! 8. A program's write waits while there is too much unsaved data, and while the file is being
 //!    changed.
 //! 9. Data that the server refuses is dropped, and the error is recorded for each program that has
-//!    the file open; not if the data was discarded in transit because the file was removed.
+//!    the file open. No error is recorded for data that was discarded in transit because the file
+//!    was removed.
 //! 10. A file that is read sequentially is read ahead, with a window that doubles, until a READ
 //!     fails.
-//! 11. Bytes that change here while a READ is in transit are not taken from its reply.
-//! 12. The numbers of READs, WRITEs and COMMITs in transit are bounded, for one file and for all;
-//!     files take turns.
+//! 11. Bytes that change here while a READ is in transit are not taken from the READ's reply.
+//! 12. The numbers of READs, WRITEs and COMMITs in transit are bounded, for one file and for all
+//!     files. The files are served in round-robin order.
 //! 13. Mode, times and size that an owner sets here are sent after the earlier data is saved, or
 //!     with the WRITE that saves it if rule 7 applies, and are unsaved until then. No WRITE of the
-//!     file is in transit at the same time, and no size truncates data that was written after it. A
-//!     time that a program has seen is set in the same way: it is the file's time from then on,
-//!     until a program writes again. No call sets the change time. So programs here continue to see
-//!     the change time that they saw, as long as only changes from this cache have moved the change
-//!     time at the server.
-//! 14. Beyond the known end of a file there are zeros: a short gap that a write leaves there is not
-//!     read. If no other client can write unnoticed, a gap within a block is sent with the data
-//!     around it, so that it does not split a WRITE.
+//!     file is in transit at the same time, and a size that is sent late does not truncate data
+//!     that was written after the size was set. A time that a program has seen is set in the same
+//!     way: it stays the file's time until a program writes again. No call sets the change time. So
+//!     programs here continue to see the change time that they saw, as long as only changes from
+//!     this cache have moved the change time at the server.
+//! 14. If a program writes beyond the known end of a file, the cache fills a short gap before the
+//!     write with zeros and sends no READ for the gap. If no other client can write unnoticed, a
+//!     gap within a block is sent with the data around it and does not split a WRITE.
 //!
-//! Limits: the cache makes no calls and knows no handles. The owner chooses the variant: it decides
-//! whether the server is asked when a file is opened, and whether data is pushed when it is closed.
-//! It also decides whether cached content may be used at all. An owner with leases sets the trust
-//! times of rule 1 to infinity for leased objects, uses cached content only under a lease, and
-//! reports [`Event::Replaced`] if a new lease shows that the object has changed.
+//! Limits: the cache sends no calls itself and contains no file handles. The owner chooses the
+//! consistency variant: it decides if the server is asked when a file is opened, if written data is
+//! sent when a file is closed, and if cached content may be used at all. An owner with leases sets
+//! the trust times of rule 1 to infinity for leased objects, uses cached content only under a
+//! lease, and reports [`Event::Replaced`] if a new lease shows that the object has changed.
 
 mod altered;
 mod attributes;
@@ -82,7 +83,7 @@ pub use names::Source;
 pub use options::Options;
 pub use shown::Times;
 
-/// Identifies an object to the owner, which assigns the numbers.
+/// Identifies an object. The owner assigns the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(pub u64);
 
@@ -90,12 +91,12 @@ pub struct ObjectKey(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Identifies a call that the owner makes.
+/// Identifies a call to the server that the owner sends for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// The time of a request, in the order of all requests and replies. The serial comes first: a
-/// thread may read the clock before another thread and enter the cache after it.
+/// The send time of a request, for comparison with other requests and replies. The serial decides,
+/// because a thread may read the clock before another thread and enter the cache after that thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     serial: Serial,
@@ -127,9 +128,9 @@ pub struct Stored {
     pub count: u32,
     /// The verifier of unstable data; `None` if the data is stable.
     pub unstable: Option<Verifier>,
-    /// The file's attributes before and after.
+    /// The file's attributes before and after the call.
     pub wcc: Wcc,
-    /// True if the attributes that were sent with the WRITE are set.
+    /// True if the server has set the attributes that were sent with the WRITE.
     pub set: bool,
 }
 
@@ -138,14 +139,14 @@ pub struct Stored {
 pub struct Committed {
     /// The server's verifier.
     pub verifier: Verifier,
-    /// The file's attributes before and after.
+    /// The file's attributes before and after the call.
     pub wcc: Wcc,
 }
 
 /// An event for the cache. `E` is the owner's error type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<E> {
-    /// A program reads. The owner has made sure that it knows the attributes it needs.
+    /// A program reads. The owner has made sure that the cached attributes are trusted.
     Read {
         /// The waiting request.
         ticket: Ticket,
@@ -184,15 +185,15 @@ pub enum Event<E> {
         /// The file.
         file: ObjectKey,
     },
-    /// A program wants all earlier writes to be on stable storage.
+    /// A program waits until all earlier writes are on stable storage.
     Sync {
         /// The waiting request.
         ticket: Ticket,
         /// The file.
         file: ObjectKey,
     },
-    /// The owner is about to change the file by another call. It needs all earlier writes on stable
-    /// storage, and no WRITE until [`Event::Release`].
+    /// The owner is about to change the file by another call. The change requires that all earlier
+    /// writes are on stable storage, and that the cache sends no WRITE until [`Event::Release`].
     Hold {
         /// The waiting request.
         ticket: Ticket,
@@ -244,11 +245,11 @@ pub enum Event<E> {
         /// The object.
         object: ObjectKey,
     },
-    /// The change was answered.
+    /// A change that [`Event::BeginChange`] reported was answered.
     EndChange {
         /// The object.
         object: ObjectKey,
-        /// The object's attributes before and after.
+        /// The object's attributes before and after the change.
         wcc: Wcc,
     },
     /// The server reported the object of a name, or the name was changed.
@@ -261,7 +262,7 @@ pub enum Event<E> {
         target: Option<ObjectKey>,
         /// The source of the information.
         source: Source,
-        /// The time of the request; for our own change, the time of its reply.
+        /// The time of the request; for a change of this client, the time of its reply.
         asked: Asked,
     },
     /// The directory was just created, and has no names yet.
@@ -269,7 +270,7 @@ pub enum Event<E> {
         /// The directory.
         directory: ObjectKey,
     },
-    /// A name may lead to another object now.
+    /// The cached object of a name may be out of date.
     Unnamed {
         /// The directory.
         directory: ObjectKey,
@@ -282,7 +283,7 @@ pub enum Event<E> {
         object: ObjectKey,
     },
     /// All cached content of the object is invalid, as are replies to earlier requests, because
-    /// others may have changed it.
+    /// other clients may have changed it.
     Replaced {
         /// The object.
         object: ObjectKey,
@@ -330,7 +331,7 @@ pub enum Event<E> {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<E> {
     /// Send a READ.
@@ -392,8 +393,8 @@ pub enum Effect<E> {
         /// The waiting request.
         ticket: Ticket,
     },
-    /// The server refused bytes that programs wrote here, and the cache has dropped them. They are
-    /// the bytes of the last write of a program to this range.
+    /// The server refused bytes that programs wrote here, and the cache has dropped them. No
+    /// program has written the range again since.
     Refused {
         /// The file.
         file: ObjectKey,
@@ -404,7 +405,7 @@ pub enum Effect<E> {
         /// The error of the server.
         error: E,
     },
-    /// The file can be changed.
+    /// The owner may now send the change that [`Event::Hold`] announced.
     Held {
         /// The waiting request.
         ticket: Ticket,
@@ -421,13 +422,13 @@ pub enum Effect<E> {
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes that the server had lost and that were written again.
+    /// The number of bytes that the server had lost and that were written again.
     pub rewritten_bytes: u64,
-    /// Bytes that were evicted.
+    /// The number of bytes that were evicted.
     pub evicted_bytes: u64,
-    /// Bytes that the server refused and that the cache has dropped.
+    /// The number of bytes that the server refused and that the cache has dropped.
     pub refused_bytes: u64,
-    /// Writes of programs that had to wait.
+    /// The number of writes of programs that had to wait (rule 8).
     pub held_writes: u64,
 }
 
@@ -437,22 +438,22 @@ pub struct Cache<E> {
     options: Options,
     objects: BTreeMap<ObjectKey, Object<E>>,
     names: Names,
-    /// Orders requests, changes and writes.
+    /// The counter that orders requests, changes and writes.
     serial: Serial,
-    /// The calls in transit; `None` if the file was forgotten meanwhile.
+    /// The calls in transit, each with its file; `None` if the cache has forgotten the file.
     jobs: BTreeMap<JobId, Option<ObjectKey>>,
     next_job: u64,
     /// Files that an event changed, so that waiting requests may have to be answered.
     touched: BTreeSet<ObjectKey>,
-    /// Files that may need a call; many, while the limit of calls is reached.
+    /// Files that may need a call. There may be many while the limit of calls is reached.
     hungry: BTreeSet<ObjectKey>,
-    /// The file whose call was sent last.
+    /// The file for which the last call was sent: the round-robin order continues after this file.
     turn: ObjectKey,
-    /// Waiting writes, oldest first.
+    /// Writes of programs that wait (rule 8), oldest first.
     held: VecDeque<HeldWrite>,
-    /// Files with unsaved data, and the time since when.
+    /// Files with unsaved data, each with the time from which the age of this data counts.
     unsaved: BTreeMap<ObjectKey, Time>,
-    /// Unsaved files whose data is only sent when it is old or a caller waits for it, oldest first.
+    /// Files with data that is only sent when it is old or a caller waits for it, oldest first.
     delayed: BTreeSet<(Time, ObjectKey)>,
     /// Files with cached data.
     filled: BTreeSet<ObjectKey>,
@@ -478,6 +479,7 @@ impl<E> Default for Object<E> {
 }
 
 #[derive(Clone, Debug)]
+/// A write of a program that waits until the cache accepts it.
 struct HeldWrite {
     ticket: Ticket,
     file: ObjectKey,
@@ -486,7 +488,7 @@ struct HeldWrite {
     at: FileTime,
 }
 
-/// Larger states are audited in the owner's tests only.
+/// The maximum number of objects with which a debug build audits the cache after each step.
 const AUDITED_MAX: usize = 64;
 
 impl<E: Clone> Cache<E> {
@@ -586,7 +588,7 @@ impl<E: Clone> Cache<E> {
         self.delayed.first().map(|(since, _)| *since + self.options.write_delay)
     }
 
-    /// Returns the time of a request to the server, which accompanies the reply.
+    /// Returns the send time of a request to the server. The event of the reply repeats it.
     pub fn ask(&mut self, now: Time) -> Asked {
         Asked { time: now, serial: self.tick_serial() }
     }
@@ -598,8 +600,8 @@ impl<E: Clone> Cache<E> {
         Some(known.file_type)
     }
 
-    /// Returns true if the reply to a request is up to date: no change of our own was sent after
-    /// the request, or may have been.
+    /// Returns true if the reply to a request is up to date: no change of this client is in
+    /// transit, and no reply to a later request or change has arrived.
     #[must_use]
     pub fn is_current(&self, object: ObjectKey, asked: Asked) -> bool {
         self.objects
@@ -607,7 +609,7 @@ impl<E: Clone> Cache<E> {
             .is_none_or(|object| !object.known.is_changing() && !object.known.is_outdated(asked))
     }
 
-    /// Returns the object of a name, if it is known and trusted; an inner `None` is an absent name.
+    /// Returns the object of a cached and trusted name; an inner `None` is an absent name.
     pub fn find(
         &mut self,
         now: Time,
@@ -630,8 +632,8 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or((0, None), |object| object.file.failures.clone())
     }
 
-    /// Returns how often others may have changed a file's data: a copy of data that was read here
-    /// is valid while this number is unchanged.
+    /// Returns the number of times that other clients may have changed a file's data: a copy of
+    /// data that was read here is valid while this count is unchanged.
     #[must_use]
     pub fn replaced(&self, file: ObjectKey) -> u64 {
         self.objects.get(&file).map_or(0, |object| object.file.dropped)
@@ -650,7 +652,7 @@ impl<E: Clone> Cache<E> {
         altered.is_some_and(altered::Altered::sets_mode)
     }
 
-    /// Returns true if the server may lose or lacks data or attributes that were set here.
+    /// Returns true if the server lacks, or may lose, data or attributes that were set here.
     #[must_use]
     pub fn is_unsaved(&self, file: ObjectKey) -> bool {
         self.unsaved.contains_key(&file) || self.held.iter().any(|write| write.file == file)
@@ -760,7 +762,7 @@ impl<E: Clone> Cache<E> {
         } else {
             self.names.forget(directory, name, &mut idle);
         }
-        // The owner learns of objects without a name, even if this name was not cached.
+        // A target without a cached name is idle, even if this name was never cached.
         idle.extend(target.filter(|object| !self.names.lead_to(*object)));
         tell_idle(idle, effects);
     }
@@ -780,7 +782,7 @@ impl<E: Clone> Cache<E> {
         file.altered = None;
         self.recount(Time::ZERO, key);
         self.objects.remove(&key);
-        // The object may become known again before these calls are answered.
+        // The object may become known again before the replies arrive, so they must be ignored.
         self.jobs.values_mut().filter(|of| **of == Some(key)).for_each(|of| *of = None);
         self.hungry.remove(&key);
         self.touched.remove(&key);

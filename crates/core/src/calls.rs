@@ -26,15 +26,15 @@
 //!    counts as dead.
 //! 8. A connection is opened when a call needs it. A lost connection is reopened at once; after
 //!    that, until a reply arrives, each attempt follows a pause that doubles.
-//! 9. A soft call ends without a reply when its time is over, in every state. On a stream its time
-//!    restarts with each sign of life of the server, for up to ten minutes and unless a later call
-//!    was answered, as in rule 7: many calls on a narrow link take long, and the timeout is to
-//!    detect silence.
-//! 10. A call whose caller does not wait any more is forgotten: it frees its place, and is not sent
-//!     again.
+//! 9. A call of a soft mount ends without a reply when its time limit has passed, in every state.
+//!    On a stream the time limit restarts with each sign of life of the server, for up to ten
+//!    minutes and unless a later call was answered, as in rule 7: many calls on a narrow link take
+//!    long, and the timeout is to detect silence.
+//! 10. When a caller does not wait for its call any more, the table forgets the call: another call
+//!     can be sent instead, and the forgotten call is not sent again.
 //!
-//! Limits: the table holds no message. Its owner keeps the bytes of a call until it ends and
-//! puts the xid into them.
+//! Limits: the table contains no message. The owner keeps the bytes of a call until the call ends,
+//! and writes the xid into these bytes.
 
 mod estimate;
 
@@ -60,17 +60,17 @@ pub enum Carrier {
 pub struct Options {
     /// The transport.
     pub carrier: Carrier,
-    /// The limit of calls in transit.
+    /// The maximum number of calls in transit.
     pub in_flight_max: usize,
-    /// The limit of calls in transit and waiting calls together.
+    /// The maximum number of calls in transit and waiting calls together.
     pub calls_max: usize,
     /// The time after which a call ends without a reply; `None` for a hard mount.
     pub soft: Option<Duration>,
-    /// The first timeout of a reply on a stream.
+    /// The first timeout of a call on a stream.
     pub patience: Duration,
 }
 
-/// Identifies a call to the owner, which assigns increasing numbers.
+/// Identifies a call. The owner assigns increasing call ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
@@ -86,7 +86,7 @@ pub enum Weight {
 /// An event for the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The owner wants to send a call.
+    /// The owner requests that a call is sent.
     Begin {
         /// The new call.
         call: CallId,
@@ -103,9 +103,9 @@ pub enum Event {
         /// The xid of the reply.
         xid: Xid,
     },
-    /// The requested connection is established.
+    /// The connection that [`Effect::Connect`] requested is established.
     Connected,
-    /// The requested connection could not be established, or is lost.
+    /// The connection that [`Effect::Connect`] requested could not be established, or is lost.
     Disconnected,
     /// The peer gave a sign of life: a part of a message arrived, or it accepted queued bytes.
     Moved,
@@ -113,7 +113,7 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of the table must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send the call, under this xid.
@@ -129,7 +129,7 @@ pub enum Effect {
     TimedOut(CallId),
     /// The call was refused: too many calls wait.
     Refused(CallId),
-    /// Open a connection; an older one is closed, and its events are ignored.
+    /// Open a connection. An older connection must be closed, and its events must be ignored.
     Connect,
 }
 
@@ -140,9 +140,11 @@ pub struct Calls {
     random: Random,
     next_xid: Xid,
     calls: BTreeMap<CallId, Call>,
+    /// The calls in transit, by xid.
     on_their_way: BTreeMap<Xid, CallId>,
+    /// The calls that were not sent yet.
     waiting: BTreeSet<CallId>,
-    /// The alarm of each call, at most one per call.
+    /// The times at which calls must be examined, at most one for each call.
     alarms: BTreeSet<(Time, CallId)>,
     link: Link,
     /// The time of the server's last sign of life on a stream, on any connection.
@@ -157,7 +159,7 @@ pub struct Calls {
 struct Call {
     weight: Weight,
     begun: Time,
-    /// The time of its alarm, if any.
+    /// The time at which the call must be examined, if any.
     alarm: Option<Time>,
     /// The copies of the call, after the first one was sent.
     sent: Option<Sent>,
@@ -168,7 +170,7 @@ struct Sent {
     xid: Xid,
     /// The time at which the newest copy was sent.
     at: Time,
-    /// The timeout of that copy.
+    /// The timeout of the newest copy.
     patience: Duration,
     /// True if the call was sent only once.
     once: bool,
@@ -183,16 +185,16 @@ enum Link {
     },
     Connecting,
     Connected {
-        /// The time of the last reply.
+        /// The time of the last reply on this connection.
         heard: Time,
-        /// The time of the last known sign of life.
+        /// The time of the peer's last sign of life on this connection.
         moved: Time,
-        /// The latest send time of an answered call.
+        /// The latest send time of a call that was answered on this connection.
         answered: Time,
     },
 }
 
-/// The first timeout of a reply on a stream, and the longest: the values of Linux.
+/// The first timeout of a call on a stream, and the longest timeout: the values of Linux.
 pub const STREAM_PATIENCE: Duration = Duration::from_secs(60);
 const STREAM_PATIENCE_MAX: Duration = Duration::from_secs(600);
 
@@ -228,8 +230,8 @@ impl Calls {
     /// Handles one event, and appends the resulting actions in order.
     ///
     /// # Panics
-    /// Panics if a call begins under a number that is not greater than all numbers in use,
-    /// and if a connection is reported that was not requested.
+    /// Panics if a new call has an id that is not greater than all ids in use, or if a connection
+    /// is reported that was not requested.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Begin { call, weight } => self.begin(now, call, weight, effects),
@@ -359,7 +361,8 @@ impl Calls {
         self.silence();
         self.link = Link::NotConnected;
         if !self.pause.is_zero() {
-            // Half of the pause is random, so that clients of a failed server reconnect one by one.
+            // Half of the pause is random, so that the clients of a failed server do not all
+            // reconnect at the same time.
             let half = u64::try_from(self.pause.as_nanos() / 2).unwrap_or(u64::MAX);
             let pause = self.pause - Duration::from_nanos(self.random.below(half));
             self.link = Link::Pausing { until: now + pause };
@@ -443,6 +446,7 @@ impl Calls {
         }
     }
 
+    /// Rules 4 and 7: handles a call whose timeout has passed.
     fn unanswered(&mut self, now: Time, id: CallId, sent: Sent, effects: &mut Vec<Effect>) {
         if let Some(until) = self.moves_until(sent).filter(|until| *until > now) {
             return self.set_alarm(id, Some(until));
@@ -471,7 +475,7 @@ impl Calls {
         }
     }
 
-    /// Returns true if a later call on the connection was answered.
+    /// Returns true if a call that was sent later on the connection was answered.
     fn is_overtaken(&self, sent: Sent) -> bool {
         matches!(self.link, Link::Connected { answered, .. } if answered > sent.at)
     }
@@ -491,8 +495,8 @@ impl Calls {
         }
     }
 
-    /// Returns the time at which a call ends without a reply, by the signs of life so far; `None`
-    /// for a hard call.
+    /// Rule 9: returns the time at which a call ends without a reply, unless the server gives
+    /// another sign of life; `None` for a hard mount.
     fn deadline(&self, call: &Call) -> Option<Time> {
         let soft = self.options.soft?;
         let is_overtaken = call.sent.is_some_and(|sent| self.is_overtaken(sent));
@@ -501,7 +505,8 @@ impl Calls {
         Some(slow.max(call.begun + soft))
     }
 
-    /// Removes all alarms except deadlines: without a connection no call can be sent again.
+    /// Removes the alarms of all sent calls, except the deadlines of soft calls: without a
+    /// connection no call can be sent again.
     fn silence(&mut self) {
         let ids: Vec<CallId> = self.on_their_way.values().copied().collect();
         for id in ids {
@@ -542,7 +547,7 @@ impl Calls {
     }
 }
 
-/// Tables up to this size are audited after each step of a debug build.
+/// The maximum number of calls with which a debug build audits the table after each step.
 const AUDITED_MAX: usize = 64;
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ where
     assert_ne!(played, 0, "no dialogue in {folder}");
 }
 
-/// Returns the same text with the actual effects.
+/// Returns the text of a dialogue with the effects that the state machine returns now.
 fn speak(text: &str, mut machine: impl FnMut(Time, &[&str]) -> Vec<String>) -> String {
     let mut spoken = String::new();
     for line in text.lines() {

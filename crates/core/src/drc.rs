@@ -10,38 +10,40 @@
 //!
 //! Rules:
 //! 1. An unknown call runs.
-//! 2. A datagram that repeats a running call is dropped: the reply to the first copy goes to the
+//! 2. A datagram copy of a running call is dropped, because the reply to the first copy goes to the
 //!    same port.
-//! 3. A stream copy of a running call waits for its reply, and replaces a copy that already waits:
-//!    a client repeats a call on a stream because it lost a connection, and the reply to the first
-//!    copy may go to the lost one.
+//! 3. A stream copy of a running call waits for the reply of the call, and replaces a copy that
+//!    already waits: a client repeats a call on a stream because it lost a connection, and the
+//!    reply to the first copy may go to the lost connection.
 //! 4. A copy of a finished call is answered with the cached reply.
 //! 5. Two messages are copies of one call if client, transport, port, xid, program, version,
 //!    procedure and checksum are equal. The port may differ if no other call matches and the first
 //!    copy still runs, or its connection is closed. The call belongs to the connection of its last
-//!    copy: the next connection of a client, from another port or the same, is often noticed before
-//!    the end of the first.
+//!    copy: the server often detects a client's new connection, from the same or another port,
+//!    before it detects the end of the old connection.
 //! 6. A call that ended without a reply is forgotten. A waiting copy is dropped; the client repeats
-//!    the call, and it runs then.
-//! 7. A reply is cached for a fixed time since it was last sent.
-//! 8. If there is no room, the client with the most cached replies loses its oldest reply to a call
-//!    that does harm only late; without such a reply, it loses its oldest reply. Running calls are
-//!    never forgotten; if all entries are running calls, or the client has too many running calls,
-//!    a new call is refused.
-//! 9. The reply to a call that does harm whenever it runs is persisted in a note before it is sent,
-//!    and again when it is sent again. Notes are recalled after a restart, for the rest of their
-//!    time; the connection of a stream call is closed then. A note has its own slot for as long as
-//!    its reply is cached. So there are never more notes than replies, and no client's notes evict
-//!    another client's notes.
+//!    the call, and the repeated call runs.
+//! 7. A reply is cached until a fixed time has passed since the server last sent it.
+//! 8. If the cache is full, it evicts a reply of the client with the most cached replies: the
+//!    client's oldest reply to a call that does harm only late or, if there is no such reply, the
+//!    client's oldest reply. Running calls are never forgotten; if all entries are running calls,
+//!    or the client has too many running calls, a new call is refused.
+//! 9. The reply to a call that does harm whenever a copy runs is persisted in a note before the
+//!    reply is sent, and again each time the reply is sent again. A restarted server loads the
+//!    notes and caches their replies for the rest of their time; the connection of a loaded stream
+//!    call counts as closed. A note has its own slot for as long as its reply is cached. So there
+//!    are never more notes than replies, and no client's notes evict another client's notes.
 //!
-//! 10. The owner can report that such a call has made its change before the change is on stable
-//!     storage. The reply is then persisted in a marked note, because the change survives a kill of
-//!     the server and may not survive a crash of the machine. The call continues to run: no copy is
-//!     answered from that note, and the note of the finished call replaces it.
+//! 10. The owner can report that a call of rule 9 has made its change before the change is on
+//!     stable storage. The reply is then persisted in a marked note, because the change survives a
+//!     kill of the server and may not survive a crash of the machine. The call continues to run: no
+//!     copy is answered from the marked note, and the note of the finished call replaces the marked
+//!     note.
 //!
-//! A call that does harm only late needs no note. The client already has the reply to a late copy.
-//! The copy arrives on a connection that ended with the server, or as a datagram, whose lifetime is
-//! shorter than a restart.
+//! A call that does harm only late needs no note: a copy is harmful only if the client has received
+//! the reply and has gone on. After a restart no such copy can arrive, because stream copies end
+//! with their connection to the old server, and the lifetime of a datagram is shorter than a
+//! restart.
 //!
 //! Limits: if a client uses the same xid after each start and then sends an identical call, the
 //! cache cannot distinguish that call from a repetition. The cache relies on its owner's report
@@ -67,13 +69,13 @@ use slots::Slots;
 /// The limits of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The number of running calls and cached replies.
+    /// The maximum number of running calls and cached replies together.
     pub entries: usize,
-    /// The number of running calls of one client.
+    /// The maximum number of running calls of one client.
     pub running_of_client: usize,
-    /// The total size of the cached replies in bytes.
+    /// The maximum total size of the cached replies in bytes.
     pub bytes: usize,
-    /// The time for which a reply is cached since it was last sent.
+    /// The time for which a reply is cached after the server last sent it.
     pub age: Duration,
 }
 
@@ -84,7 +86,7 @@ pub struct Origin {
     port: Port,
 }
 
-/// A port; each transport has its own numbers.
+/// A port; each transport has its own port numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Port {
     Datagram(u16),
@@ -92,19 +94,19 @@ enum Port {
 }
 
 impl Origin {
-    /// The client's address.
+    /// Returns the client's address.
     #[must_use]
     pub const fn client(&self) -> IpAddr {
         self.client
     }
 
-    /// The sender of a datagram.
+    /// Creates the origin of a datagram from the address of its sender.
     #[must_use]
     pub const fn datagram(from: SocketAddr) -> Self {
         Self { client: from.ip(), port: Port::Datagram(from.port()) }
     }
 
-    /// The other end of a stream.
+    /// Creates the origin of calls on a stream from the address of the peer.
     #[must_use]
     pub const fn stream(from: SocketAddr) -> Self {
         Self { client: from.ip(), port: Port::Stream(from.port()) }
@@ -114,7 +116,7 @@ impl Origin {
 /// The identity of a call among the calls of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
-    /// The call's number.
+    /// The transaction id of the call.
     pub xid: Xid,
     /// The program.
     pub program: u32,
@@ -143,7 +145,8 @@ pub struct Ticket(pub u64);
 /// An event for the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call arrived that must not run twice. The last effect decides its outcome.
+    /// A call arrived that must not run twice. The last effect of the step determines how the owner
+    /// handles the call.
     Call {
         /// The sender.
         origin: Origin,
@@ -154,15 +157,15 @@ pub enum Event {
         /// The condition under which a copy does harm.
         harm: Harm,
     },
-    /// A running call has its reply, which the owner sends.
+    /// A running call has finished, and the owner sends the reply.
     Done {
         /// The call.
         ticket: Ticket,
         /// The whole reply.
         reply: Bytes,
     },
-    /// A running call has made its change, and is done when the change is on stable storage. The
-    /// owner reports this at most once for each call.
+    /// A running call has made its change; [`Event::Done`] follows when the change is on stable
+    /// storage. The owner reports this at most once for each call.
     Made {
         /// The call.
         ticket: Ticket,
@@ -181,11 +184,12 @@ pub enum Event {
         /// The connection.
         connection: ConnectionId,
     },
-    /// A note was found at the start; of two notes for one call the later one counts.
+    /// The owner found a note on stable storage at the start. If two notes belong to one call, the
+    /// note with the later time counts.
     Recalled {
         /// The slot of the note.
         slot: u32,
-        /// The time when the reply was last sent.
+        /// The time at which the reply was last sent.
         given: Time,
         /// The note.
         note: Note,
@@ -194,7 +198,7 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Run the call; [`Event::Done`] or [`Event::Abandoned`] must follow.
@@ -206,19 +210,19 @@ pub enum Effect {
     Wait(Ticket),
     /// Answer the call with this reply.
     Resend(Bytes),
-    /// There is no room: the call must not run, and the client must retry later.
+    /// The cache is full: the call must not run, and the client must retry later.
     Refuse,
     /// Answer the copy that waits for the ticket with this reply, or drop it.
     Release(Ticket, Option<Bytes>),
-    /// Write the note into the slot, over the old content, before the reply is sent.
+    /// Write the note into the slot, over the slot's old content, before the reply is sent.
     Note {
         /// The slot, below the limit of entries.
         slot: u32,
-        /// The time when the reply was last sent.
+        /// The time at which the reply was last sent.
         given: Time,
         /// The note.
         note: Note,
-        /// The state of the change.
+        /// The state of the call's change.
         change: Standing,
     },
 }
@@ -235,15 +239,15 @@ pub enum Standing {
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Copies of running calls that were dropped.
+    /// The number of copies of running calls that were dropped.
     pub dropped: u64,
-    /// Copies of running calls that wait.
+    /// The number of copies that waited for a running call.
     pub waited: u64,
-    /// Copies of finished calls that were answered.
+    /// The number of copies of finished calls that were answered.
     pub resent: u64,
-    /// Replies that were evicted for lack of room.
+    /// The number of replies that were evicted because the cache was full.
     pub evicted: u64,
-    /// Calls that were refused for lack of room.
+    /// The number of calls that were refused because the cache was full.
     pub refused: u64,
 }
 
@@ -270,7 +274,8 @@ pub struct Replies {
     running: BTreeMap<Ticket, Place>,
     /// The number of running calls of each client.
     clients: BTreeMap<IpAddr, usize>,
-    /// The open connections on which calls arrived.
+    /// The open connections on which calls arrived, each with the opening that distinguishes it
+    /// from an earlier connection with an equal id.
     open: BTreeMap<(IpAddr, ConnectionId), Opening>,
     openings: u64,
     kept: Queue,
@@ -283,15 +288,15 @@ pub struct Replies {
 /// A call and its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
-    /// A hash of the call, by which it is found.
+    /// A hash by which [`Calls`] finds the call.
     digest: u64,
     client: IpAddr,
     call: Call,
     port: Port,
 }
 
-/// Distinguishes the current opening of a connection from an earlier one, in case a call was read
-/// after the report that the connection was closed.
+/// Distinguishes two openings of one connection id. A call may be handled after the report that its
+/// connection was closed; the connection then counts as opened a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Opening(u64);
 
@@ -306,9 +311,10 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// The call is running; with the slot of its note, if the owner reported its change.
+    /// The call is running. `slot` is the slot of its marked note, if the owner reported its
+    /// change.
     Running { ticket: Ticket, waited_for: bool, slot: Option<u32> },
-    /// The reply is cached; with the slot of its note, if it has one.
+    /// The reply is cached. `slot` is the slot of its note, if the reply has a note.
     Kept { reply: Bytes, slot: Option<u32> },
 }
 
@@ -443,7 +449,7 @@ impl Replies {
             effects.push(self.admit(wanted, connection, harm));
             return;
         };
-        // From now on the call belongs to the connection of this copy.
+        // Rule 5: from now on the call belongs to the connection of this copy.
         let entry = self.calls.get_mut(found);
         entry.connection = connection;
         entry.key.port = wanted.port;
@@ -469,9 +475,10 @@ impl Replies {
         }
     }
 
-    /// Returns the call of which a message is a copy: rule 5.
+    /// Rule 5: returns the known call of which a message is a copy.
     fn find(&self, wanted: Key) -> Option<Place> {
-        // In most cases no call matches.
+        // In most cases no known call matches. If the port differs, the only matching stream call
+        // is a candidate.
         let (mut streams, mut only) = (0, None);
         for (place, entry) in self.calls.alike(wanted) {
             if entry.key.port == wanted.port {
@@ -622,7 +629,7 @@ impl Replies {
         }
     }
 
-    /// Makes room for one entry; returns false if no entry can be evicted.
+    /// Evicts one cached reply (rule 8); returns false if no reply is cached.
     fn evict(&mut self) -> bool {
         let Some(place) = self.kept.most_dispensable() else { return false };
         self.counts.evicted += 1;
@@ -640,13 +647,14 @@ impl Replies {
     }
 }
 
-/// States up to this size are audited after each step of a debug build: an audit takes time in
-/// proportion to the size, and small states show the same faults.
+/// The maximum number of known calls with which a debug build audits the cache after each step: an
+/// audit takes time in proportion to the number, and small states show the same faults.
 const AUDITED_MAX: usize = 64;
 
 impl Key {
     fn of(origin: Origin, call: Call) -> Self {
-        // An odd multiplier keeps all bits; the golden ratio spreads adjacent numbers.
+        // Multiplication by an odd number loses no bits of the xid. This multiplier is derived from
+        // the golden ratio, which spreads adjacent xids over the range of the digest.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let Origin { client, port } = origin;
         let digest = call.checksum ^ u64::from(call.xid.0).wrapping_mul(SPREAD);

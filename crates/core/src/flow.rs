@@ -1,5 +1,5 @@
-//! Flow control for one link: the number of bytes in transit is bounded by the bytes that arrived a
-//! moment ago.
+//! Flow control for one link: the number of bytes in transit is bounded by the number of bytes that
+//! arrived in the last interval of length [`SPAN`].
 //!
 //! More bytes would only queue before the link or be lost there, and some would arrive late.
 
@@ -7,18 +7,22 @@ use core::time::Duration;
 
 use leasehold_base::units::Time;
 
-/// The time that the bytes in transit may take to arrive. The queues of switches hold less than
-/// that of fast links, and disks need less.
+/// The time within which all bytes in transit shall arrive. On fast links, the queues of switches
+/// delay bytes by less than this time, and disks also need less.
 pub const SPAN: Duration = Duration::from_millis(50);
 
 /// The bytes in transit, and their limit.
 #[derive(Clone, Debug)]
 pub struct Flow {
+    /// The number of bytes in transit.
     out: u64,
+    /// The smallest value of the limit `most`.
     least: u64,
+    /// The maximum number of bytes in transit.
     most: u64,
-    /// The start of the current count of arrived bytes.
+    /// The time at which the count `came` started.
     since: Time,
+    /// The number of bytes that arrived since `since`.
     came: u64,
 }
 
@@ -35,7 +39,7 @@ impl Flow {
         self.out
     }
 
-    /// Returns the limit.
+    /// Returns the maximum number of bytes in transit.
     #[must_use]
     pub const fn most(&self) -> u64 {
         self.most

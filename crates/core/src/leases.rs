@@ -14,9 +14,9 @@
 //!   callers that use the same objects.
 //! - A lease without conflicting requests costs memory and no work.
 //!
-//! Only differences of time matter. The holder counts a term from the moment when it sent the
-//! request; the server counts it from its reply, plus an allowance for clocks that run at different
-//! rates.
+//! The clocks of clients and server need not agree, because only intervals matter. The holder
+//! counts a term from the moment when it sent the request; the server counts it from its reply,
+//! plus an allowance for clocks that run at different rates.
 
 pub mod clients;
 pub mod holder;
@@ -33,15 +33,15 @@ use leasehold_base::units::{FileId, FileSystemId};
 pub struct Object {
     /// The object's file system.
     pub file_system: FileSystemId,
-    /// The object's number in the file system.
+    /// The object's file id in its file system.
     pub file: FileId,
 }
 
-/// The server's number for a client that it knows; a number is never reused.
+/// The number by which the server identifies a client. The server never reuses a client number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(pub u32);
 
-/// Identifies a waiting call to the owner.
+/// Identifies a waiting call to the owner of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -78,7 +78,7 @@ pub enum Kind {
 /// The mode in which programs on a client have an object open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Open {
-    /// Not at all.
+    /// No program has the object open.
     #[default]
     No,
     /// For reading only.
@@ -90,18 +90,18 @@ pub enum Open {
 /// Time limits, which all state machines of a server share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The term for a request that specifies none.
+    /// The term that the server grants if a request specifies no term.
     pub default_term: Duration,
-    /// The longest term.
+    /// The longest term that the server grants.
     pub longest_term: Duration,
-    /// The write slack: how long the server waits for further WRITEs after the last one; a few
-    /// times a client's timeout.
+    /// The write slack: how long the server waits for further WRITEs after the last WRITE under an
+    /// expired lease. The value is a few times a client's timeout.
     pub write_slack: Duration,
     /// The longest time for which an expired lease is kept while WRITEs still arrive.
     pub slack_max: Duration,
     /// The largest relative drift between two clocks, in parts per million.
     pub drift_ppm: u32,
-    /// The longest pause before a recall is sent again.
+    /// The longest pause before the server sends an unanswered recall again.
     pub again_max: Duration,
     /// True if holders are known to return recalled leases soon, as the servers of one volume do.
     /// Then no waiting call has precedence, and no client is barred.

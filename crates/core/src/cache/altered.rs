@@ -6,21 +6,23 @@ use leasehold_base::units::FileTime;
 
 use super::{JobId, Serial};
 
-/// The attributes that were set for one file, after all data written before.
+/// The attributes that the cache must set for one file, after all data that was written before them
+/// is saved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Altered {
     set: SetAttributes,
-    /// The time of the last change by a program.
+    /// The time at which a program last changed these attributes.
     at: FileTime,
-    /// The serials of the oldest and the newest change.
+    /// The serials of the oldest and the newest change of these attributes.
     oldest: Serial,
     newest: Serial,
     /// True if a program set mode, times or size; false if programs only saw times
     /// ([`Altered::fix`]).
     is_asked_for: bool,
-    /// The call in transit, the newest change that it carries, and its size.
+    /// The call in transit, the serial of the newest change that the call carries, and the size
+    /// that the call sets.
     sent: Option<(JobId, Serial, Option<u64>)>,
-    /// The oldest change that the call in transit does not carry.
+    /// The serial of the oldest change that the call in transit does not carry.
     next: Option<Serial>,
 }
 
@@ -62,8 +64,9 @@ impl Altered {
         }
     }
 
-    /// Records that programs saw these times: a later call sets the times as shown. Without
-    /// `was_written`, a time that no program set here stays the server's time.
+    /// Records that programs saw these times: a later call sets the times as shown. If
+    /// `was_written` is false, a modification time that no program set here stays the time of the
+    /// server.
     pub(super) fn fix(&mut self, shown: &Attributes, was_written: bool, serial: Serial) {
         if matches!(self.set.accessed, SetTime::Now) {
             self.set.accessed = SetTime::To(shown.accessed);
@@ -79,7 +82,8 @@ impl Altered {
         self.note(serial);
     }
 
-    /// Returns true if the server is to choose a time that programs here have already seen.
+    /// Returns true if a program requested the server's current time, so that the server chooses
+    /// the access or modification time.
     pub(super) const fn leaves_times_open(&self) -> bool {
         matches!(self.set.accessed, SetTime::Now) || matches!(self.set.modified, SetTime::Now)
     }
@@ -99,15 +103,16 @@ impl Altered {
         self.is_asked_for
     }
 
-    /// Records a program's write up to `end`: the modification time is that of the write, and a
-    /// size that is set later does not truncate it. Returns true if nothing is left to set.
+    /// Records a program's write up to `end`: the write determines the modification time, and a
+    /// size that is sent later does not truncate the written data. Returns true if no attribute is
+    /// left to set.
     pub(super) fn written(&mut self, end: u64) -> bool {
         self.set.modified = SetTime::Keep;
         self.set.size = self.set.size.map(|size| size.max(end));
         self.sent.is_none() && self.set == SetAttributes::default()
     }
 
-    /// Applies the attributes as programs here see them.
+    /// Replaces the given attributes by the values that programs on this client must see.
     pub(super) fn show(&self, attributes: &mut Attributes) {
         let shown = |set, known| match set {
             SetTime::Keep => known,
@@ -149,8 +154,8 @@ impl Altered {
         self.sent.and_then(|(.., size)| size)
     }
 
-    /// Ends the call in transit; with `is_over`, its attributes need not be sent again. Returns
-    /// true if nothing is left to set.
+    /// Records that the call in transit was answered. If `is_over` is true, the attributes of the
+    /// call need not be sent again. Returns true if no attribute is left to set.
     pub(super) fn end(&mut self, is_over: bool) -> bool {
         let (sent, next) = (self.sent.take(), self.next.take());
         if is_over && let Some(next) = next {

@@ -9,7 +9,8 @@ use leasehold_base::units::{FileTime, Time};
 use super::{Asked, Options};
 
 /// The attributes that distinguish one content of an object from another, because every write
-/// changes them. The change time is not among them: links and renames by others move it too.
+/// changes them. The change time does not belong to them, because links and renames by other
+/// clients also change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     size: u64,
@@ -33,29 +34,32 @@ pub(super) enum Content {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     attributes: Option<Attributes>,
-    /// The time of the request for the attributes, and how long they are trusted from then on;
-    /// `None` if they must be requested again.
+    /// The time of the request for the attributes, and the time for which they are trusted after
+    /// that; `None` if the attributes must be requested again.
     trusted: Option<(Time, Duration)>,
     /// The version of the cached content; `None` if it is unknown.
     version: Option<Version>,
     /// The number of changes of our own in transit.
     changing: u32,
-    /// True if several of them were in transit at the same time, so that their order is unknown.
+    /// True if several changes of our own were in transit at the same time, so that the order of
+    /// these changes is unknown.
     overlapping: bool,
-    /// Changes of our own whose `before` is the `after` of a change that is not answered yet.
+    /// Answered changes of our own that cannot be ordered yet: the attributes before the change,
+    /// and after it. The reply to the change that precedes them has not arrived.
     loose: Vec<(Version, Attributes)>,
-    /// The known state is at least as new as this moment: the reply to our last change, or the
-    /// request for the state.
+    /// The time from which the known state dates: the reply to our last change, or the request for
+    /// the state. The known state is at least as new as this time.
     seen: Option<Asked>,
-    /// The end of data that the server accepted, or the size that it set, by our overlapping
-    /// changes, or by changes without other knowledge of the file: their attributes may be older.
+    /// The end of the data that the server accepted, or the size that it set, in our own changes.
+    /// The replies to overlapping changes may contain older attributes, so the known size is at
+    /// least this value.
     reached: u64,
-    /// True if a change of our own was answered without attributes.
+    /// True if the reply to a change of our own contained no attributes.
     unclear: bool,
 }
 
-/// The number of changes that may wait for their predecessor. A larger number means that another
-/// client made a change in between.
+/// The maximum number of changes that may wait for the reply to the preceding change. A larger
+/// number shows that another client made a change in between.
 const LOOSE_MAX: usize = 256;
 
 impl Known {
@@ -63,7 +67,7 @@ impl Known {
         self.attributes.as_ref()
     }
 
-    /// Returns how long the attributes are still trusted; zero if they are not.
+    /// Returns the time for which the attributes are still trusted; zero if they are not trusted.
     pub(super) fn trusted_for(&self, now: Time) -> Duration {
         self.trusted.map_or(Duration::ZERO, |(since, span)| (since + span).since(now))
     }
@@ -102,17 +106,20 @@ impl Known {
         attributes: &Attributes,
     ) -> Content {
         if self.is_outdated(asked) {
-            // Without any other attributes, old ones are better than none.
+            // The attributes are out of date, so they are used only if no other attributes are
+            // known.
             self.attributes.get_or_insert(Attributes {
                 size: attributes.size.max(self.reached),
                 ..*attributes
             });
             return Content::Same;
         }
-        // The reply includes every change that was answered before the request.
+        // The reply includes every change that was answered before the request, so its size needs
+        // no correction.
         (self.seen, self.reached) = (Some(asked), 0);
         if self.changing > 0 {
-            // The attributes may show our own pending changes or changes of others.
+            // The attributes may include our own pending changes or changes of other clients. They
+            // cannot be compared with the version, so the content stays.
             self.attributes = Some(*attributes);
             return Content::Same;
         }
@@ -137,7 +144,8 @@ impl Known {
         self.changing += 1;
     }
 
-    /// Records the reply to a change of our own; it may lack any of the attributes.
+    /// Records the reply to a change of our own. The reply may lack the attributes before the
+    /// change, after it, or both.
     pub(super) fn end_change(&mut self, options: &Options, now: Asked, wcc: &Wcc) -> Content {
         self.changing = self.changing.checked_sub(1).expect("the change was begun");
         self.seen = Some(now);
@@ -159,12 +167,14 @@ impl Known {
         now: Asked,
         (before, after): (Option<Before>, Attributes),
     ) {
-        // Within one clock tick of the server, the last reply is the newest, if the order is known.
+        // Changes within one clock tick of the server have equal change times. If our changes did
+        // not overlap, the last reply is then the newest.
         let newer = self.attributes.as_ref().is_none_or(|old| {
             is_newer(&after, old) || (!self.overlapping && after.changed == old.changed)
         });
         if newer {
-            // The attributes may be older than changes that were answered before.
+            // The attributes may be older than changes that were answered before, so the size is
+            // corrected.
             self.attributes = Some(Attributes { size: after.size.max(self.reached), ..after });
             let (min, _) = options.trust(after.file_type);
             self.trusted = Some((now.time, min));
@@ -174,15 +184,17 @@ impl Known {
                 let before = Version { size: before.size, modified: before.modified };
                 self.loose.push((before, after));
             }
-            // If a server omits the attributes before, our change counts as the only one.
+            // If a server omits the attributes before the change, our change counts as the only
+            // change.
             (None, Some(version)) if newer => self.loose.push((version, after)),
             (None, Some(_)) => {}
             (_, None) => self.unclear = true,
         }
     }
 
-    /// Follows the chain of changes from the known version, where each `before` is another's
-    /// `after`.
+    /// Orders our own changes: starting from the known version, each change must begin with the
+    /// attributes with which the previous change ended. If changes remain, another client changed
+    /// the object in between.
     fn join(&mut self) -> Content {
         let mut last = None;
         while let Some(at) = self.loose.iter().position(|(before, _)| Some(*before) == self.version)
@@ -197,12 +209,14 @@ impl Known {
         self.overlapping = self.changing > 0;
         let foreign = !core::mem::take(&mut self.loose).is_empty();
         if core::mem::take(&mut self.unclear) || foreign {
-            // Another client made a change in between, or that is unknown.
+            // Another client made a change in between, or may have made one, so the cached content
+            // is not valid any more.
             (self.version, self.trusted) = (None, None);
             return Content::Changed;
         }
         let Some(last) = last else { return Content::Same };
-        // Within one clock tick of the server, the last of our changes may look older.
+        // Changes within one clock tick of the server have equal change times, so the last change
+        // of the chain determines the attributes.
         let seen = self.attributes.get_or_insert(last);
         if seen.changed == last.changed {
             *seen = last;

@@ -67,8 +67,8 @@ impl<E: Clone> Cache<E> {
                     self.observed(key, asked.asked, &attributes, effects);
                 }
                 let object = self.object(key);
-                // The end of the file may have moved by a change of our own since the READ was
-                // sent.
+                // A change of our own may have moved the end of the file after the READ was sent.
+                // The end in the reply then does not count.
                 let end = end && !object.known.is_outdated(asked.asked);
                 object.file.fill(&asked, &data, end);
             }
@@ -169,7 +169,8 @@ impl<E: Clone> Cache<E> {
                 let count = u64::from(count).min(length);
                 let outcome = unstable.map_or(Outcome::Stable, Outcome::Unstable);
                 object.file.extents.end_write(&range, job, count, outcome);
-                // A later WRITE would change the times again.
+                // After a partial WRITE, the WRITE of the rest changes the times again, so the
+                // attributes must then be sent again.
                 let size = object.file.end_alteration(job, set && count == length);
                 let size = size.filter(|_| set).unwrap_or(0);
                 object.known.reaches(size.max(range.start + count));
@@ -188,7 +189,8 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
     }
 
-    /// After a short WRITE, the next WRITEs are no longer than the accepted length.
+    /// After a partial WRITE, the next WRITEs are no longer than the accepted length. The limit
+    /// doubles after each complete WRITE of the maximum length.
     fn learn_write_bytes(&mut self, count: u64, length: u64) {
         let most = u64::from(self.options.write_bytes);
         if count < length {
@@ -198,7 +200,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Records that the server refused data, and returns the bytes that the cache has dropped.
+    /// Records that the server refused data, and reports the bytes that the cache has dropped
+    /// ([`Effect::Refused`]).
     fn refused(
         &mut self,
         key: ObjectKey,
@@ -266,8 +269,8 @@ impl<E: Clone> Cache<E> {
                 wcc
             }
             Err(error) => {
-                // The refusal of a time that was only shown is no failure: the server's time is as
-                // good.
+                // If programs only saw the time and no program set it, a refusal is no failure,
+                // because the server's time is as good. No error is recorded then.
                 if !is_unheeded && is_asked_for {
                     self.failed(key, 0, error);
                 }
@@ -279,13 +282,14 @@ impl<E: Clone> Cache<E> {
     }
 
     fn end_job(&mut self, job: JobId) -> Option<ObjectKey> {
-        // The file may have been forgotten meanwhile.
+        // If the file was forgotten after the call was sent, the reply is ignored.
         let key = self.jobs.remove(&job).expect("an answered call was asked for")?;
         self.touch(key);
         Some(key)
     }
 
-    /// Runs the consequences that every event may have.
+    /// Performs the actions that may follow from any event: accepts writes, answers programs, sends
+    /// calls, and evicts clean data.
     pub(super) fn go_on(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         self.take_writes(now, effects);
         self.push_old(now);
@@ -323,7 +327,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Accepts waiting writes, in order for each file, while there is room.
+    /// Accepts waiting writes, in order for each file, while the limit on unsaved data permits.
     pub(super) fn take_writes(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         let mut at = 0;
         let mut passed = Vec::new();
@@ -357,7 +361,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Sends old data, together with data that is half as old; or all data if there is much.
+    /// Marks old data to be sent, together with data that is at least half as old. If there is much
+    /// unsaved data, all data is marked.
     fn push_old(&mut self, now: Time) {
         let crowded =
             self.unsaved_bytes > self.options.unsaved_bytes_max / 2 || !self.held.is_empty();
@@ -374,7 +379,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Sends the calls that files need, one call for each file in turn.
+    /// Sends the calls that files need, one call for each file in round-robin order.
     fn call_in_turn(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         while self.jobs.len() < self.options.calls_max {
             let after = self
@@ -419,7 +424,8 @@ impl<E: Clone> Cache<E> {
             self.alter(key, effects);
             return true;
         }
-        // Read-ahead leaves room for calls with waiting requests.
+        // Read-ahead leaves one of the file's calls free, so that a call for a waiting request can
+        // be sent at once.
         let room = file.calls() + 1 < options.calls_of_file_max;
         let end = size.unwrap_or(0).min(file.ahead.goal);
         let start = file.ahead.behind();
@@ -527,7 +533,7 @@ impl<E: Clone> Cache<E> {
     }
 
     /// Evicts clean data, approximately in the order of its last use: the second round of the clock
-    /// algorithm drops data that was not read since the first.
+    /// algorithm drops data that was not read since the first round.
     fn evict(&mut self) {
         let mut rounds = 0;
         while self.bytes > self.options.bytes_max && self.bytes > self.unsaved_bytes && rounds < 3 {

@@ -1,5 +1,5 @@
-//! The cached bytes of one file, and the state of each: the pages of the NFS version 3 paper's
-//! figure 1, as ranges of any length.
+//! The cached bytes of one file and their states. An extent corresponds to a page in figure 1 of
+//! the NFS version 3 paper, but may have any length.
 
 mod buffer;
 
@@ -14,17 +14,18 @@ use buffer::Buffer;
 /// The state of bytes with respect to the server's stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Equal to the server's bytes: they can be dropped.
+    /// The bytes are equal to the server's bytes, so the cache may drop them.
     Clean,
-    /// Written here; the server lacks them.
+    /// A program wrote the bytes here, and the server lacks them.
     Dirty,
-    /// In transit to the server.
+    /// The bytes are in transit to the server in this WRITE.
     Writing(JobId),
-    /// The server has them, but may lose them, and then changes its verifier.
+    /// The server has the bytes but may lose them. If the server loses them, it changes its
+    /// verifier.
     Written {
         /// The verifier in the reply to the WRITE.
         verifier: Verifier,
-        /// The COMMIT in transit for them.
+        /// The COMMIT in transit for the bytes.
         commit: Option<JobId>,
     },
 }
@@ -32,13 +33,14 @@ pub(super) enum State {
 /// The outcome of a WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// On stable storage.
+    /// The bytes are on stable storage.
     Stable,
-    /// Not on stable storage yet, under this verifier.
+    /// The bytes are not on stable storage yet; the reply contained this verifier.
     Unstable(Verifier),
 }
 
 #[derive(Clone, Debug)]
+/// A range of cached bytes in one state.
 struct Extent {
     data: Buffer,
     state: State,
@@ -48,22 +50,24 @@ struct Extent {
     used: bool,
 }
 
-/// Ranges that do not overlap, by start offset.
+/// The cached extents of one file. Extents do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extents {
+    /// The extents by start offset.
     extents: BTreeMap<u64, Extent>,
-    /// The dirty extents.
+    /// The start offsets of the dirty extents.
     dirty: BTreeSet<u64>,
-    /// The extents that are not clean.
+    /// The start offsets of the extents that are not clean.
     unsaved: BTreeSet<u64>,
     bytes: u64,
     unsaved_bytes: u64,
 }
 
-/// The longest write that is appended to the previous one; longer writes keep their own buffers.
+/// The maximum length of a write that is appended to the previous write; longer writes keep their
+/// own buffers.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// Converts a length of cached bytes.
+/// Converts the length of cached bytes to `usize`.
 pub(super) fn in_memory(length: u64) -> usize {
     usize::try_from(length).expect("a length in memory fits usize")
 }
@@ -208,7 +212,8 @@ impl Extents {
                     && self.end(*start) >= offset
             });
             if let Some(start) = joins {
-                // Only bytes behind the end of the extended extent are replaced.
+                // Bytes within the extent are overwritten in place, so only the cached bytes behind
+                // the end of the extent are removed.
                 let end = offset + data.len() as u64;
                 self.remove(self.end(start)..end.max(self.end(start)));
                 let mut extent = self.take(start);
@@ -308,8 +313,8 @@ impl Extents {
         data
     }
 
-    /// Ends a WRITE of `range` of which the server accepted the first `count` bytes. The rest is
-    /// dirty again.
+    /// Ends a WRITE of `range` of which the server accepted the first `count` bytes. The other
+    /// bytes become dirty again.
     pub(super) fn end_write(
         &mut self,
         range: &Range<u64>,
@@ -335,7 +340,8 @@ impl Extents {
         starts.map(|start| (start, self.take(start).data.freeze())).collect()
     }
 
-    /// Returns the extents that remain of a WRITE's bytes; the others were overwritten since.
+    /// Returns the start offsets of the extents that still belong to a WRITE. Other bytes of the
+    /// WRITE were overwritten after it was sent.
     fn of_write(&self, range: &Range<u64>, job: JobId) -> Vec<u64> {
         let starts = self.within(range.clone());
         starts.filter(|start| self.extents[start].state == State::Writing(job)).collect()
@@ -356,8 +362,8 @@ impl Extents {
         }
     }
 
-    /// Ends a COMMIT. Bytes that were written under another verifier are lost at the server, and
-    /// dirty again. Returns the number of lost bytes.
+    /// Ends a COMMIT. The server may have lost bytes that were written under another verifier, so
+    /// these bytes become dirty again. Returns the number of lost bytes.
     pub(super) fn end_commit(&mut self, job: JobId, now: Verifier) -> u64 {
         let mut lost = 0;
         for (start, verifier) in self.of_commit(job) {

@@ -29,12 +29,14 @@ pub(super) struct File<E> {
     pub(super) altered: Option<Altered>,
     /// The requests that wait until all writes up to a serial are saved.
     pub(super) syncs: Vec<(Ticket, Serial)>,
-    /// All writes up to this serial are sent, although no request waits for them.
+    /// All writes up to this serial must be sent now, although no request waits for them.
     pub(super) background: Option<Serial>,
-    /// Pending changes in order; the first is in progress while the file is held.
+    /// The changes of the file that the owner is about to make, in order ([`super::Event::Hold`]).
+    /// While `held` is true, the first change is in progress.
     pub(super) holds: VecDeque<Ticket>,
+    /// True while the owner changes the file, so that no WRITE may be sent.
     pub(super) held: bool,
-    /// The end of the file that a READ found, if the attributes have another.
+    /// The end of the file that a READ found after the attributes were received.
     pub(super) end: Option<u64>,
     pub(super) ahead: Ahead,
     /// The number of failures to save, and the last error.
@@ -43,7 +45,7 @@ pub(super) struct File<E> {
     pub(super) modified: FileTime,
     /// The change time that programs were shown since the file last changed here.
     pub(super) shown: Option<ShownChange>,
-    /// How often clean data was dropped because the server's data may differ.
+    /// The number of times that clean data was dropped because the server's data may differ.
     pub(super) dropped: u64,
     /// The bytes and unsaved bytes that are included in the totals of the cache.
     pub(super) counted: (u64, u64),
@@ -70,7 +72,7 @@ pub(super) struct Reader {
 pub(super) struct Fetch {
     pub(super) range: Range<u64>,
     pub(super) asked: Asked,
-    /// Ranges that changed since the READ was sent, so that its reply is ignored there.
+    /// Ranges that changed after the READ was sent. The reply is ignored in these ranges.
     pub(super) holes: Vec<Range<u64>>,
 }
 
@@ -117,9 +119,11 @@ impl Ahead {
     }
 
     fn want(&mut self, options: &Options) {
-        // A reader of such large pieces continues, so the window need not grow step by step.
+        // A program that reads such large pieces in sequence is expected to continue, so the window
+        // need not grow step by step.
         let window = if self.is_streamed { self.window.max(self.spread) } else { self.window };
-        // Only whole READs are sent, and not one for each step of the reader.
+        // The goal is a multiple of a READ's size, so that the cache does not send a small READ
+        // after each read of the program.
         let goal = self.next + window;
         self.goal = goal - goal % u64::from(options.read_bytes);
     }
@@ -189,7 +193,7 @@ impl<E> File<E> {
         self.extents.unsaved_bytes() > 0 || self.altered.is_some()
     }
 
-    /// Returns the same for data and attributes up to a serial.
+    /// Returns true if the server lacks, or may lose, data or attributes up to a serial.
     pub(super) fn is_unsaved_since(&self, serial: Serial) -> bool {
         let altered = self.altered.is_some_and(|altered| altered.is_unsaved(serial));
         altered || self.extents.is_unsaved(serial)
@@ -243,8 +247,9 @@ impl<E> File<E> {
         self.altered.as_mut().map(|altered| altered.send(job))
     }
 
-    /// Returns true if a size can be set here of a file that has size `there` at the server: no
-    /// WRITE is in transit that may reach beyond it, and no other size.
+    /// Returns true if this cache can set the size of a file that has size `there` at the server:
+    /// the server has no data beyond the new size, no WRITE and no other attributes are in transit,
+    /// and the owner is not about to change the file.
     pub(super) fn can_resize(&self, there: u64, size: u64) -> bool {
         let is_quiet = self.writes.is_empty() && self.altering().is_none();
         there <= size && is_quiet && self.holds.is_empty()
@@ -262,8 +267,8 @@ impl<E> File<E> {
         self.shown = None;
     }
 
-    /// Returns true if the server would choose another access or modification time than programs
-    /// see here, if the cache sent the file in its present state.
+    /// Returns true if the access or modification time that programs see here is an estimate: the
+    /// server would choose another time when it receives the unsaved data or attributes.
     pub(super) fn estimates_times(&self) -> bool {
         let altered = self.altered.as_ref();
         let is_fixed = altered.is_some_and(Altered::fixes_modified);
@@ -348,7 +353,8 @@ impl<E> File<E> {
         self.altered.take_if(|altered| altered.written(end));
     }
 
-    /// Fills the gap before a write beyond the end of the file with zeros.
+    /// Fills the gap before a write beyond the end of the file with zeros. A gap above
+    /// `GAP_BYTES_MAX` stays uncached, and a later read of it sends a READ.
     pub(super) fn fill_gap(
         &mut self,
         gap: Range<u64>,
@@ -367,7 +373,7 @@ impl<E> File<E> {
         }
     }
 
-    /// Drops bytes that have changed.
+    /// Drops the cached bytes of a range that was changed without the cache.
     pub(super) fn overwrite(&mut self, range: Range<u64>) {
         self.distrust_answers(&range);
         self.extents.remove(range);
@@ -383,6 +389,7 @@ impl<E> File<E> {
         self.dropped += 1;
     }
 
+    /// Excludes a range from the replies to the READs in transit, because its bytes have changed.
     fn distrust_answers(&mut self, range: &Range<u64>) {
         for fetch in self.fetches.values_mut().filter(|fetch| overlap(&fetch.range, range)) {
             fetch.holes.push(range.clone());
@@ -503,14 +510,16 @@ impl<E> File<E> {
     }
 }
 
-/// A longer gap takes more memory than a READ costs.
+/// The maximum length of a gap that is filled with zeros. For a longer gap a READ costs less than
+/// the memory for the zeros.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
-/// A shorter gap omits no block of a file system.
+/// The usual block size of file systems. A gap that is shorter than a block saves no space at the
+/// server, so it may be sent as zeros.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The number of changed ranges that are recorded while one READ is in transit; above it, the whole
-/// reply is ignored.
+/// The maximum number of changed ranges that are recorded while one READ is in transit. Above this
+/// number the whole reply is ignored.
 const HOLES_MAX: usize = 64;
 
 pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {

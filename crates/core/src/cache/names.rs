@@ -17,13 +17,15 @@ pub enum Source {
 type Target = Option<ObjectKey>;
 
 #[derive(Clone, Debug)]
+/// A cached name.
 struct Named {
     target: Target,
     source: Source,
+    /// The counter of the last use: the name with the lowest counter is evicted first.
     turn: u64,
 }
 
-/// The position of a name: its directory and its bytes.
+/// A name in a directory: the directory and the bytes of the name.
 type Place = (ObjectKey, Box<[u8]>);
 
 /// All names, with a bound: the least recently used name is evicted first. Names that came in
@@ -33,17 +35,21 @@ type Place = (ObjectKey, Box<[u8]>);
 pub(super) struct Names {
     max: usize,
     directories: BTreeMap<ObjectKey, BTreeMap<Box<[u8]>, Named>>,
+    /// The names that were requested or created here, by the counter of their last use.
     asked: BTreeMap<u64, Place>,
+    /// The names that only listings contained, by the counter of their insertion.
     listed: BTreeMap<u64, Place>,
     /// The names that lead to an object.
     leading: BTreeMap<ObjectKey, BTreeSet<Place>>,
     /// The directories of which all names are known.
     whole: BTreeSet<ObjectKey>,
+    /// The counter of uses, which orders the names by their last use.
     turn: u64,
 }
 
-/// The server must check a longer name itself, because it may refuse it: of the file systems in
-/// use, the strictest allows 143 bytes.
+/// The maximum length of a name that the cache may report as absent without a request to the
+/// server. The server must check a longer name, because it may refuse the name: of the file systems
+/// in use, the strictest allows 143 bytes.
 const SURE_BYTES_MAX: usize = 128;
 
 impl Names {
@@ -82,7 +88,8 @@ impl Names {
     ) {
         let (directory, name) = place;
         let known = self.directories.get(&directory).and_then(|names| names.get(name));
-        // A listing does not count as a use of a name.
+        // A listing does not count as a use of a name, so a name that was requested before keeps
+        // its source.
         let source = known.map_or(source, |known| match known.source {
             Source::Asked => Source::Asked,
             Source::Listed => source,

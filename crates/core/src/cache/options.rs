@@ -7,37 +7,38 @@ use leasehold_base::attributes::FileType;
 /// The limits and timeouts of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The bytes of all data; unsaved data, and data that a request waits for, may exceed it.
+    /// The maximum number of cached bytes of data. Unsaved data, and data for which a request
+    /// waits, may exceed this limit.
     pub bytes_max: u64,
-    /// The bytes of data that the server may lose.
+    /// The maximum number of unsaved bytes, which the server lacks or may lose.
     pub unsaved_bytes_max: u64,
-    /// The number of names, including absent names.
+    /// The maximum number of cached names, including absent names.
     pub names_max: usize,
-    /// True if a name without an entry is absent in a directory that was created here. False where
-    /// others may create names meanwhile, so that the server must be asked.
+    /// True if a name without an entry is absent in a directory that was created here. False if
+    /// other clients may create names there, so that the server must be asked.
     pub names_of_new: bool,
-    /// True if zeros in short gaps may be written with the data around them. False where others may
-    /// write at the same time, because they may have written these bytes.
+    /// True if zeros in short gaps may be written with the data around them. False if other clients
+    /// may write at the same time, because they may have written the bytes of the gap.
     pub writes_gaps: bool,
     /// The shortest and the longest time for which attributes of a regular file are trusted.
     pub file_trust: (Duration, Duration),
-    /// The same for a directory.
+    /// The shortest and the longest time for which attributes of a directory are trusted.
     pub directory_trust: (Duration, Duration),
-    /// The same for other objects.
+    /// The shortest and the longest time for which attributes of other objects are trusted.
     pub other_trust: (Duration, Duration),
-    /// The largest READ.
+    /// The maximum number of bytes of a READ.
     pub read_bytes: u32,
-    /// The longest read-ahead.
+    /// The maximum number of bytes that are read ahead, unless a file is striped over many servers.
     pub ahead_bytes: u64,
-    /// The largest WRITE.
+    /// The maximum number of bytes of a WRITE.
     pub write_bytes: u32,
-    /// The longest time for which written data stays here before it is sent.
+    /// The longest time for which written data stays in the cache before it is sent.
     pub write_delay: Duration,
     /// True if each WRITE must be stable when it is answered.
     pub always_stable: bool,
-    /// The number of calls in transit for one file's data.
+    /// The maximum number of calls in transit for one file's data.
     pub calls_of_file_max: usize,
-    /// The number of calls in transit for data.
+    /// The maximum number of calls in transit for the data of all files.
     pub calls_max: usize,
 }
 

@@ -7,15 +7,16 @@ use leasehold_base::units::{FileTime, Time};
 
 use super::{Cache, Effect, ObjectKey};
 
-/// The source of the times of a file that programs see.
+/// The source of the access and modification times that programs on this client see for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// The server, or a program that set the times here.
+    /// The times come from the server, or from a program that set the times here.
     Known,
-    /// The clock here when programs wrote. The times at the server will be later, unless a program
-    /// is shown these times ([`super::Event::Show`]).
+    /// The times come from the clock of this client when programs wrote. The server will choose
+    /// later times, unless a program is shown these times ([`super::Event::Show`]).
     Estimated,
-    /// No source yet: the server has a later time than the time of day.
+    /// The times have no reliable source, because the modification time at the server is later than
+    /// the time of day here.
     Unclear,
 }
 
@@ -34,7 +35,8 @@ impl<E: Clone> Cache<E> {
         if file.is_written() {
             attributes.modified = attributes.modified.max(file.modified);
             attributes.changed = attributes.changed.max(file.modified);
-            // Programs treat a file without allocated space as a file without data.
+            // Programs treat a file without allocated space as a file without data, so the unsaved
+            // bytes count as allocated.
             let blocks = attributes.size.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
             let (_, unsaved) = file.bytes();
             attributes.used = known.used.max(blocks.min(known.used.saturating_add(unsaved)));
@@ -46,11 +48,13 @@ impl<E: Clone> Cache<E> {
         Some((attributes, object.known.trusted_for(now)))
     }
 
-    /// Returns the source of the times of a file that programs see here, at this time of day.
+    /// Returns the source of the access and modification times that programs on this client see for
+    /// a file. `at` is the current time of day.
     #[must_use]
     pub fn times(&self, file: ObjectKey, at: FileTime) -> Times {
         let Some(object) = self.objects.get(&file) else { return Times::Known };
-        // A program has set a future time, which the next write at the server replaces.
+        // The time at the server is in the future, probably because a program set it. The next
+        // WRITE replaces it at the server, so neither time is reliable.
         let is_ahead = object.known.attributes().is_none_or(|known| at < known.modified);
         match object.file.estimates_times() {
             false => Times::Known,
@@ -70,7 +74,8 @@ impl<E: Clone> Cache<E> {
         self.touch(file);
     }
 
-    /// Handles the end of a call of the cache that has changed the file, or failed to.
+    /// Handles the end of a call of the cache that has changed the file, or has failed to change
+    /// it.
     pub(super) fn end_job_change(
         &mut self,
         now: Time,

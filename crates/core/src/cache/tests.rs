@@ -73,8 +73,8 @@ fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
     }
 }
 
-/// Of two threads that bring replies, the second may have read the clock first. A request between
-/// both times is still older than the first thread's reply.
+/// Of two threads that deliver replies, the second may have read the clock first. A request between
+/// both clock values still counts as older than the reply of the first thread.
 #[test]
 fn a_reply_is_as_old_as_its_request() {
     let at = |seconds| Time::ZERO + Duration::from_secs(seconds);

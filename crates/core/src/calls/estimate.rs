@@ -5,8 +5,9 @@ use core::time::Duration;
 /// The timeout before any measurement (RFC 6298 2.1).
 const INITIAL: Duration = Duration::from_secs(1);
 
-/// The shortest timeout, the same as in Linux for RPC. RFC 6298 2.4 requires a second, for the
-/// internet; a local server answers in a thousandth of that, and a disk in a hundredth.
+/// The shortest timeout, equal to the shortest timeout of RPC in Linux. RFC 6298 2.4 requires one
+/// second, for the internet; a local server answers within about a millisecond, and a disk within
+/// about ten.
 const MIN: Duration = Duration::from_millis(100);
 
 /// The longest timeout (RFC 6298 2.5 permits no shorter maximum).

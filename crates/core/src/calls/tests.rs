@@ -20,7 +20,8 @@ fn dialogues() {
             calls.step(now, event(words), &mut effects);
             calls.check();
             let mut said = lines(&effects);
-            // Most rules concern time.
+            // Most rules concern time, so the dialogue also shows the next time at which a step is
+            // needed.
             if let Some(wake) = calls.next_wake() {
                 said.push(format!("(then at {}s)", wake.since(Time::ZERO).as_secs_f64()));
             }
@@ -213,7 +214,8 @@ proptest! {
         }
         let bound = match carrier {
             Carrier::Datagram => estimate::MAX,
-            // One timeout until the dead connection is noticed, one more for a dropped call.
+            // One timeout until the dead connection is detected, and one more for a call that the
+            // server dropped.
             Carrier::Stream => STREAM_PATIENCE_MAX * 2,
         };
         prop_assert!(world.heal() <= bound);

@@ -1,27 +1,31 @@
-//! The known calls: each has a fixed place, and is found by its identity.
+//! The known calls. Each call has a fixed index in a list, and a hash of its identity finds it.
 
 use std::collections::BTreeMap;
 
 use super::{Entry, Key};
 
-/// The position of a call, for as long as it is known.
+/// The index of a known call in the list of calls. The index does not change while the call is
+/// known.
 pub(super) type Place = u32;
 
-/// The calls that are known.
+/// The known calls: the running calls and the finished calls with a cached reply.
 ///
 /// A small hash finds a call, so that a lookup is cheap; calls with an equal hash form a list.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
+    /// The calls by index; `None` at a free index.
     places: Vec<Option<Held>>,
+    /// The free indexes.
     free: Vec<Place>,
-    /// The first call of each digest.
+    /// The index of the first call of each digest.
     first: BTreeMap<u64, Place>,
 }
 
 #[derive(Clone, Debug)]
+/// A known call, as an element of a linked list.
 struct Held {
     entry: Entry,
-    /// The next call with the same digest.
+    /// The index of the next call with the same digest: the calls of one digest form a linked list.
     next: Option<Place>,
 }
 

@@ -8,21 +8,24 @@ use leasehold_base::units::Time;
 use super::Harm;
 use super::calls::Place;
 
-/// Cached replies by place, oldest first: over all clients, and for each client by harm.
+/// Cached replies by the index of their call, oldest first: one list over all clients, and for each
+/// client one list for each kind of harm.
 ///
 /// The lists are linked and not sorted, because a reply is nearly always appended at the end: the
 /// cost of an insertion and of a removal does not depend on the length.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// The time at which the reply of each place was last sent.
+    /// For each index, the time at which the reply was last sent.
     since: Vec<Time>,
+    /// The links of the list of all replies, by index.
     in_all: Vec<Links>,
+    /// The links of the lists of the clients, by index: a reply is in one of these lists.
     in_own: Vec<Links>,
     all: List,
     of_client: BTreeMap<IpAddr, Own>,
 }
 
-/// The neighbours of a place in a list.
+/// The neighbours of a reply in a list, as indexes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
     before: Option<Place>,
@@ -61,7 +64,7 @@ impl List {
         Self { first: None, last: None, count: 0 }
     }
 
-    /// Inserts a place after all places that are as old or older.
+    /// Inserts a reply after all replies that are as old or older.
     fn insert(&mut self, links: &mut [Links], since: &[Time], place: Place) {
         let (mut before, mut after) = (self.last, None);
         while let Some(other) = before.filter(|other| since[at(*other)] > since[at(place)]) {
@@ -80,7 +83,7 @@ impl List {
         self.count -= 1;
     }
 
-    /// Checks the order, and returns the places in it.
+    /// Checks the order, and returns the indexes in this order.
     fn check(&self, links: &[Links], since: &[Time]) -> Vec<Place> {
         let after = |place: &Place| links[at(*place)].after;
         let places: Vec<Place> = core::iter::successors(self.first, after).collect();
@@ -112,24 +115,25 @@ impl Queue {
         self.all.count
     }
 
-    /// Returns the oldest reply, and the time when it was last sent.
+    /// Returns the oldest reply, and the time at which it was last sent.
     pub(super) fn oldest(&self) -> Option<(Place, Time)> {
         self.all.first.map(|place| (place, self.since[at(place)]))
     }
 
-    /// Returns the time when a reply was last sent; the reply must exist.
+    /// Returns the time at which a reply was last sent; the reply must exist.
     pub(super) fn since(&self, place: Place) -> Time {
         self.since[at(place)]
     }
 
-    /// Returns the oldest reply of least harm of the client with the most replies. The search
+    /// Returns the reply that rule 8 evicts: of the client with the most replies, the oldest reply
+    /// to a call that does harm only late or, without such a reply, the oldest reply. The search
     /// examines every client: there are few clients, and a ranking at each call would cost more.
     pub(super) fn most_dispensable(&self) -> Option<Place> {
         let own = self.of_client.values().max_by_key(|own| own.count())?;
         own.late.first.or(own.always.first)
     }
 
-    /// Inserts the reply of a client at a place.
+    /// Inserts the reply to the call with index `place`.
     pub(super) fn push(&mut self, since: Time, place: Place, client: IpAddr, harm: Harm) {
         if self.since.len() <= at(place) {
             let count = at(place) + 1;
@@ -143,7 +147,7 @@ impl Queue {
         own.of(harm).insert(&mut self.in_own, &self.since, place);
     }
 
-    /// Removes a reply; it must exist and belong to this client.
+    /// Removes a reply, which must exist and belong to this client.
     pub(super) fn remove(&mut self, place: Place, client: IpAddr, harm: Harm) {
         self.all.remove(&mut self.in_all, place);
         let own = self.of_client.get_mut(&client).expect("a kept reply has a client");
@@ -153,7 +157,8 @@ impl Queue {
         }
     }
 
-    /// Checks the orders against each other; `whose` returns the client and the harm of a place.
+    /// Checks that the lists agree; `whose` returns the client and the harm of the call at an
+    /// index.
     pub(super) fn check(&self, whose: impl Fn(Place) -> (IpAddr, Harm)) {
         let all = self.all.check(&self.in_all, &self.since);
         let mut count = 0;

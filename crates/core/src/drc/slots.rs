@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-/// Slots from zero on; the lowest free slot is taken first, so that few slots are ever used.
+/// The taken and the free slots, which are numbered from zero. The lowest free slot is taken first,
+/// so that few slots are ever used.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
-    /// No slot from this number on was ever taken.
+    /// The lowest slot number from which on no slot was ever taken.
     end: u32,
     /// The free slots below `end`.
     free: BTreeSet<u32>,

@@ -28,7 +28,7 @@ fn remove(xid: u32, checksum: u64) -> Call {
     Call { xid: Xid(xid), program: 100_003, version: 3, procedure: 12, checksum }
 }
 
-/// The notes, by slot.
+/// The notes on stable storage, by slot.
 type Notes = BTreeMap<u32, (Time, Note)>;
 
 fn write_down(notes: &mut Notes, effects: &[Effect]) {
@@ -39,7 +39,7 @@ fn write_down(notes: &mut Notes, effects: &[Effect]) {
     }
 }
 
-/// Creates a cache from the notes.
+/// Creates the cache of a restarted server from the notes.
 fn restart(now: Time, limits: Limits, notes: &Notes) -> Replies {
     let (mut replies, mut effects) = (Replies::new(limits), Vec::new());
     for (slot, (given, note)) in notes {
@@ -69,7 +69,7 @@ fn dialogues() {
     });
 }
 
-/// An effect as a line; a note is shown by its slot only.
+/// Returns an effect as a line of text; the line shows only the slot of a note.
 fn told(effect: &Effect) -> String {
     if let Effect::Note { slot, change, .. } = effect {
         match change {
@@ -83,7 +83,8 @@ fn told(effect: &Effect) -> String {
 
 /// `call CLIENT udp|tcp PORT [again N] xid X [sum S] [late]`, `closed CLIENT PORT [again N]`, `done
 /// TICKET REPLY`, `made TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no event
-/// and prints the number of known calls. The connection number N + 1 from one port has `again N`.
+/// and prints the number of known calls. `again N` denotes the connection from a port that was
+/// opened N times before.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
     let client = || u8::try_from(number(1)).expect("a client below 256");
@@ -174,7 +175,8 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
         }
         Move::Done { which, extra_bytes } => {
             let ticket = ticket(which)?;
-            // The reply identifies its call.
+            // The reply contains the ticket of its call, so that the test detects the reply of
+            // another call.
             let mut reply = ticket.0.to_string().into_bytes();
             reply.resize(reply.len() + extra_bytes, b'.');
             Event::Done { ticket, reply: reply.into() }
@@ -196,8 +198,8 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
     })
 }
 
-/// Keeps the calls that a start knows after a kill: each finished call, and each running call with
-/// a note of its change.
+/// Keeps the calls that a restarted server knows after a kill: each finished call, and each running
+/// call with a note of its change.
 fn forget_unnoted(
     runs: &mut BTreeMap<Call, Ticket>,
     running: &mut BTreeMap<Ticket, Call>,
@@ -230,20 +232,20 @@ proptest! {
         }
     }
 
-    /// With sufficient room and time, for a client that has one connection at a time.
-    /// [`Move::Recalled`], which models a restart, is left out because it would recall invented
-    /// notes.
+    /// The limits are large enough that no reply is evicted or expires, and the client has one
+    /// connection at a time. The test skips [`Move::Recalled`], which would load notes that no call
+    /// has written.
     #[test]
     fn each_call_runs_once_across_reconnects_and_restarts(
         moves in prop::collection::vec(any_move(), 0..60)
     ) {
         let limits = Limits { entries: 60, running_of_client: 60, bytes: 6000, age: Duration::from_secs(3600) };
         let (mut replies, mut notes) = (Replies::new(limits), Notes::new());
-        // The port of the client's connection, and how often it connected before. If the client
+        // The port of the client's connection, and the number of earlier connections. If the client
         // reconnects from the same port, the end of the earlier connection may be reported later.
         let (mut connected, mut connected_before, mut untold) = ((700, 0), 0, Vec::new());
-        // The ticket of each call, the running calls by ticket, and the tickets with a note of
-        // their change.
+        // `runs` maps each call to its ticket, `running` contains the running calls by ticket, and
+        // `made` contains the tickets with a note of their change.
         let (mut runs, mut running, mut made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for next in &moves {
             let tickets: Vec<Ticket> = running.keys().copied().collect();
@@ -273,7 +275,8 @@ proptest! {
                     let (origin, connection) = came(address(1, connected.0), true, connected.1);
                     Event::Call { origin, connection, call, harm }
                 }
-                // A server that abandons a call after its change was made is about to end.
+                // A server abandons a call whose change was made only when it is about to end, so
+                // the test skips the event.
                 (_, Some(Event::Abandoned { ticket })) if made.contains(&ticket) => continue,
                 (_, Some(event)) => event,
                 (_, None) => continue,

@@ -1,18 +1,20 @@
 //! The clients of a server, and the recovery after a restart.
 //!
 //! Rules:
-//! 1. A client becomes known by HELLO with its name and its instance. A greater instance voids all
-//!    leases of a lesser one; a lesser one is refused.
-//! 2. A client is on the stable list before it is granted its first lease: its lease requests wait
-//!    until the list is written. (a) A call whose owner gives it up while it waits proceeds without
-//!    a lease. From then on calls of the client do not wait for this write. (b) If the list cannot
-//!    be written, waiting and later calls proceed without a lease until a write succeeds. The write
-//!    is retried with pauses that double. One write serves all clients that wait for the list.
-//! 3. A client that says GOODBYE, or that an administrator removes, is forgotten and taken off the
-//!    list.
-//! 4. A client is also forgotten if it has been silent for so long that all its leases have
-//!    expired.
-//! 5. A server that starts with an empty list is open at once.
+//! 1. A client registers by a HELLO call with its name and its instance. A HELLO with a greater
+//!    instance voids all leases of the client's earlier instance; the server refuses a HELLO with a
+//!    lesser instance.
+//! 2. The server writes a client to the stable list before it grants the client a first lease: the
+//!    lease requests of the client wait for that write. (a) If the owner gives up a call that waits
+//!    for the write, the call proceeds without a lease, and later calls of the client do not wait
+//!    for this write. (b) If the write fails, waiting and later calls proceed without a lease until
+//!    a write succeeds. The server retries the write with pauses that double. One write of the list
+//!    includes all clients that wait to be listed.
+//! 3. The server forgets a client that sends GOODBYE, or that an administrator removes, and takes
+//!    the client off the list.
+//! 4. The server also forgets a client that has sent no call for so long that all leases of the
+//!    client have expired.
+//! 5. A server that starts with an empty list needs no recovery.
 //! 6. Otherwise it recovers in two phases. First it waits until each client on the list has
 //!    reclaimed its leases, has called with a greater instance, or is gone or forgotten; or until
 //!    the longest term and the allowance for drift have passed since the start. Then it waits until
@@ -20,12 +22,12 @@
 //!    the first phase and since the last WRITE of late data, which extends the wait by at most
 //!    `slack_max`.
 //! 7. During recovery, only clients on the list are admitted.
-//! 8. A call of another epoch than the server's is refused.
+//! 8. The server refuses a call that names another epoch than the server's epoch.
 //! 9. A client of instance zero (a client of NQNFS) has no memory of a restart: it reclaims
 //!    nothing, and the server waits only for its late data.
 //!
 //! The stable list contains names and instances. A client is removed from it only after all its
-//! leases have ended, so a list that is too long costs time after a restart and nothing else.
+//! leases have ended, so a list with too many clients only lengthens the recovery after a restart.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +45,8 @@ pub struct Name(pub [u8; 16]);
 pub enum Event {
     /// A client identifies itself by its name and instance.
     Hello(Name, u64),
-    /// A client requests leases in a call, which waits until it may proceed.
+    /// A client requests leases in a call. The call waits for [`Effect::Proceed`] or
+    /// [`Effect::Decline`].
     Asks(Client, Ticket),
     /// The client is on the stable list with this instance, as [`Effect::List`] requested.
     Listed(Name, u64),
@@ -63,16 +66,16 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The client is known by this number.
+    /// The server accepts the HELLO and identifies the client by this client number.
     Welcome(Name, Client),
-    /// The client is refused, because this greater instance of it is known.
+    /// The server refuses the HELLO, because it knows this greater instance of the client.
     Superseded(Name, u64),
     /// Write the client and its instance to the stable list; [`Event::Listed`] follows.
     List(Name, u64),
-    /// Remove the client from the stable list, at a later time.
+    /// Remove the client from the stable list; the removal is not urgent.
     Unlist(Name),
     /// The call may request leases.
     Proceed(Ticket),
@@ -89,13 +92,14 @@ pub enum Effect {
 /// The reason for which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The call names another epoch than the server's, which is this one.
+    /// The call names another epoch. The value is the epoch of the server.
     Epoch(u64),
-    /// The call names an older instance than the current one, which is this one.
+    /// The call names another instance than the current one. The value is the current instance.
     Instance(u64),
-    /// The client is not known.
+    /// The server does not know the client: the client must send HELLO.
     Unknown,
-    /// The server is recovering, and the client is not on its list.
+    /// The server is recovering, and the client is not on the stable list: the client must retry
+    /// later.
     Later,
 }
 
@@ -106,7 +110,8 @@ pub struct Clients {
     epoch: u64,
     known: BTreeMap<Name, Known>,
     names: BTreeMap<Client, Name>,
-    /// The time at which each known client has been silent for too long, or an earlier check.
+    /// For each known client, the time at which the server checks if the client has been silent for
+    /// too long (rule 4).
     idle: BTreeSet<(Time, Name)>,
     recovery: Option<Recovery>,
     /// Clients that requested leases while the list could not be written.
@@ -122,8 +127,9 @@ pub struct Clients {
 struct Known {
     client: Client,
     instance: u64,
+    /// The time of the client's last call.
     heard: Time,
-    /// The client's entry in the set of the same name.
+    /// The time of the client's entry in the set `Clients::idle`.
     idle: Time,
     listing: Listing,
 }
@@ -135,15 +141,16 @@ enum Listing {
     /// A write of the list with the client is pending.
     Asked {
         waiting: Vec<Ticket>,
-        /// True if no further call waits: the owner gave a waiting call up, or a write failed.
+        /// True if later calls do not wait for this write, because the owner gave up a waiting call
+        /// or because the previous write failed (rule 2).
         slow: bool,
     },
-    /// The list could not be written; the client is in the set `unlisted`.
+    /// The list could not be written; the client is in the set `Clients::unlisted`.
     Failed,
     Yes,
 }
 
-/// A write of the list that failed.
+/// The next write of the list after a failed write.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     at: Time,
@@ -153,8 +160,9 @@ struct Retry {
 /// The pause between the first failed write of the list and the next write.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// The longest pause between a failed write of the list and the next write. Each write is a small
-/// file, and after an operator makes room, clients expect leases soon.
+/// The longest pause between a failed write of the list and the next write. A write is cheap,
+/// because the list is a small file, and after an operator frees disk space, clients expect leases
+/// soon.
 const RETRY_MAX: Duration = Duration::from_secs(16);
 
 #[derive(Clone, Debug)]
@@ -165,11 +173,12 @@ struct Recovery {
     reclaiming: Option<BTreeSet<Name>>,
     /// The time at which all leases of the previous epoch have expired.
     end: Time,
+    /// The time of the last WRITE of late data.
     last_write: Time,
 }
 
 impl Clients {
-    /// Starts in a new epoch with the stable list.
+    /// Creates the state of a server that starts a new epoch with the stable list.
     #[must_use]
     pub fn new(now: Time, terms: Terms, epoch: u64, list: BTreeMap<Name, u64>) -> Self {
         let end = now + terms.waited(terms.longest_term);
@@ -348,8 +357,8 @@ impl Clients {
             effects.push(Effect::Welcome(name, known.client));
             return;
         }
-        // A lesser instance on the list does not count: a restart would take it for the current
-        // one.
+        // If the list has a lesser instance, the client counts as unlisted: after another restart
+        // the server would otherwise accept the lesser instance as the current one.
         let listing = if listed == Some(&instance) { Listing::Yes } else { Listing::No };
         if was.is_some_and(|was| was < instance) {
             self.expect_no_more(name);
@@ -408,7 +417,8 @@ impl Clients {
         }
     }
 
-    /// Rule 2b: the pauses double. One failed write may have been for several clients.
+    /// Rule 2b: schedules the next write; the pauses double. A failed write may be reported once
+    /// for each of several clients, so only the first report doubles the pause.
     fn put_off(&mut self, now: Time) {
         let pause = match self.retry {
             Some(Retry { at, .. }) if at > now => return,
@@ -418,14 +428,16 @@ impl Clients {
         self.retry = Some(Retry { at: now + pause, pause });
     }
 
-    /// Rule 2b: asks for another write of the list, with all clients that asked for leases.
+    /// Rule 2b: requests another write of the list, with all clients that requested leases and are
+    /// not listed.
     fn list_again(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if self.unlisted.is_empty() || self.retry.is_some_and(|retry| retry.at > now) {
             return;
         }
         for name in core::mem::take(&mut self.unlisted) {
             if let Some(known) = self.known.get_mut(&name) {
-                // Calls that arrive meanwhile do not wait for a write that may fail again.
+                // Calls that arrive during this write do not wait for it, because it may fail
+                // again.
                 known.listing = Listing::Asked { waiting: Vec::new(), slow: true };
                 effects.push(Effect::List(name, known.instance));
             }
@@ -484,7 +496,8 @@ impl Clients {
             recovery.missing.is_empty() || now >= recovery.due(&self.terms)
         };
         if let Some(recovery) = self.recovery.take_if(over) {
-            // These clients may still send late data, but all their leases have ended.
+            // All leases of these clients have ended, although the clients may still send late
+            // data. The list therefore does not need their entries.
             let unknown = recovery.missing.into_keys();
             let unknown = unknown.filter(|name| !self.known.contains_key(name));
             effects.extend(unknown.map(Effect::Unlist));
@@ -492,8 +505,8 @@ impl Clients {
         }
     }
 
-    /// The time after which all leases of a silent client have ended, and all its earlier requests:
-    /// such a request waits for another client's lease at most for that lease's lifetime.
+    /// Returns the time of silence after which all leases and all pending requests of a client have
+    /// ended: a request waits for another client's lease at most for the lifetime of that lease.
     fn idle_max(&self) -> core::time::Duration {
         (self.terms.waited(self.terms.longest_term) + self.terms.slack_max) * 2
     }

@@ -7,26 +7,29 @@
 //! 2. A caller that needs a lease waits until it is held. At most one request per object is
 //!    pending, and none while the lease is recalled or late data remains.
 //! 3. A grant is void if its serial is at most the greatest serial that was returned or reported as
-//!    not held: a recall overtook it. For forgotten objects, one greatest serial serves for all,
-//!    because servers number all leases by one counter. A grant that is void only because of that
-//!    shared serial is returned.
+//!    not held: a recall overtook it. When the holder forgets an object, it adds the object's
+//!    greatest serial to one serial that serves all objects without a state; this suffices because
+//!    a server numbers the leases on all objects by one counter. The holder returns a grant that is
+//!    void only because of that shared serial.
 //! 4. A lease in use is renewed when a third of its term is left. A lease that is not renewed when
-//!    a sixth is left is withdrawn: its owner revokes the content that it gave to others (for
-//!    example, the kernel), and changes are written back.
+//!    a sixth of its term is left is withdrawn: the owner of the holder revokes the content that it
+//!    passed on (for example, to the kernel), and changes are written back.
 //! 5. A recalled lease is withdrawn, changes are written back, and then the lease is returned. A
 //!    recall of a lease that is not held is answered at once.
-//! 6. A lease with a new serial may concern a changed object. Unless its modrev equals that of the
-//!    cached content, the content is dropped, except changes that are being reclaimed. A crash may
-//!    have left an earlier state than the one from which these changes were made.
+//! 6. A lease with a new serial may concern a changed object. Unless the modrev of the grant equals
+//!    the modrev of the cached content, the content is dropped, except changes that are being
+//!    reclaimed. The modrevs differ, for example, if a crash of the server restored an earlier
+//!    state than the state from which the client made the changes.
 //! 7. Changes that were not written back when the lease expired are late. They are written back,
 //!    with the modrev from which they were made, before a lease is requested. If the server refuses
-//!    them, they are moved to a rescue copy. If the server applied them to an earlier state, which
-//!    a crash left, other cached content is dropped.
+//!    late changes, they are moved to a rescue copy. If the server applied late changes to an
+//!    earlier state, which a crash had restored, other cached content is dropped.
 //! 8. While a call that changes the object is pending, cached content is not used. If the change
-//!    was applied to the modrev of the cached content, the content stays valid after it; if that is
-//!    unknown, the content is dropped and the lease returned.
-//! 9. Under a lease that is not cachable the holder works by calls, and cached content is dropped.
-//!    If the lease was cachable before, it is withdrawn first, and returned only after that.
+//!    was applied to the modrev of the cached content, the content stays valid after the change; if
+//!    the modrevs of the change are unknown, the content is dropped and the lease returned.
+//! 9. Under a lease that is not cachable the holder sends each access to the server as a call, and
+//!    cached content is dropped. If the lease was cachable before, the holder withdraws the lease
+//!    before it may return the lease.
 //! 10. In a new epoch no lease is held. Leases whose term has not passed are reclaimed, together
 //!     with the changes under them; then late data is written back; then the client has recovered.
 //! 11. A local write needs reserved space; if the server reserves no more, the write fails as on a
@@ -58,47 +61,49 @@ use super::table::Grant;
 use super::{Kind, Modrev, Object, Open, Serial, Ticket};
 use state::State;
 
-/// Identifies a lease request to the owner.
+/// Identifies a lease request to the owner of the holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request(pub u64);
 
 /// An event for a client's leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A caller wants to read from the cache, or to write this many bytes to it.
+    /// A caller requests to read from the cache, or to write this many bytes to the cache.
     Use(Ticket, Object, Kind, u64),
     /// The server granted the request, with the object's modrev, or refused it.
     Answered(Request, Option<(Grant, Modrev)>),
     /// A lease came with the reply to a call that was sent at this time.
     Came(Object, Time, Grant, Modrev),
-    /// The caller does not wait for this use any more.
+    /// The caller does not wait any more for the permission that [`Event::Use`] requested.
     GivenUp(Ticket, Object),
     /// The server recalled a lease.
     Evicted(Object, Serial),
     /// The server requests the attributes of the object under a lease; the number identifies the
     /// inquiry.
     Inquired(Object, Serial, u64),
-    /// The owner has revoked the content that it gave to others.
+    /// The owner has revoked the content that it passed on, as [`Effect::Withdraw`] requested.
     Withdrawn(Object),
-    /// The object was changed in the cache, with this many additional bytes.
+    /// The object was changed in the cache. The change takes this many bytes of the reserved space.
     Dirtied(Object, u64),
-    /// The server must receive the changes of the object.
+    /// The changes of the object must be written back now, for example for an fsync.
     Sync(Object),
     /// The server received some of the changes; the object had these modrevs before and after.
     Wrote(Object, Modrev, Modrev),
-    /// The server has received all changes that existed when the push began.
+    /// The server has received all changes that existed at the time of [`Effect::Push`].
     Pushed(Object),
-    /// The server refused late data.
+    /// The server refused the late data of the object.
     Refused(Object),
     /// A call that changes the object was sent.
     Changing(Object),
-    /// That call has ended, with the modrevs before and after it, if they are known.
+    /// A call that changes the object has ended, with the modrevs before and after the change, if
+    /// they are known.
     Changed(Object, Option<(Modrev, Modrev)>),
     /// Programs have the object open in this mode.
     Opened(Object, Open),
-    /// Nothing of the object is cached, and its lease is not needed.
+    /// The client caches nothing of the object and does not need its lease.
     Released(Object),
-    /// The server is in a new epoch. Pending pushes are void and will be requested again.
+    /// The server is in a new epoch. Pending write-backs are void; [`Effect::Push`] requests them
+    /// again.
     Restarted,
     /// The server has forgotten the client, and does not wait for it to reclaim leases.
     Forgotten,
@@ -106,12 +111,12 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The caller may use the cache.
     Use(Ticket),
-    /// The caller must use a call to the server.
+    /// The caller must bypass the cache and send a call to the server.
     Through(Ticket),
     /// The caller's write fails for lack of space.
     Full(Ticket),
@@ -125,24 +130,26 @@ pub enum Effect {
         kind: Kind,
         /// The number of bytes to reserve.
         space: u64,
-        /// True if the lease is held from before a restart.
+        /// True if the client held the lease before the server restarted and now reclaims the
+        /// lease.
         reclaim: bool,
     },
-    /// Revoke the content of the object that was given to others; [`Event::Withdrawn`] follows.
+    /// Revoke the content of the object that the owner passed on, for example to the kernel;
+    /// [`Event::Withdrawn`] follows.
     Withdraw(Object),
     /// Send the changes to the server, with the lease under which, and the modrev from which, they
     /// were made; [`Event::Pushed`] or [`Event::Refused`] follows.
     Push(Object, Serial, Modrev),
-    /// Drop the cached content, except changes that are not written back.
+    /// Drop the cached content of the object, except changes that are not written back.
     Drop(Object),
     /// Save the changes in a rescue copy, with the modrev from which they were made.
     Rescue(Object, Modrev),
     /// Report the attributes of the object to the server, or that the lease is not held (false);
     /// the number identifies the inquiry.
     Report(Object, Serial, u64, bool),
-    /// Return a lease.
+    /// Return a lease to the server, with the mode in which programs have the object open.
     Return(Object, Serial, Open),
-    /// All leases from before the restart that continue are reclaimed.
+    /// The client has reclaimed all leases from before the restart that it still needs.
     Reclaimed,
     /// All changes from before the restart are written back.
     Recovered,
@@ -191,7 +198,7 @@ pub enum Mutant {
     KeepsDisordered,
 }
 
-/// The context of a change of a state.
+/// The context in which one event changes the state of one object.
 struct Turn<'a> {
     now: Time,
     object: Object,
@@ -368,7 +375,8 @@ impl Holder {
         self.states.get(&object).is_some_and(|state| state.can_write(now, bytes))
     }
 
-    /// Returns the base of a change to the cached content: the last lease, and the modrev.
+    /// Returns the lease under which, and the modrev from which, a change to the cached content is
+    /// made.
     #[must_use]
     pub fn base(&self, object: Object) -> Option<(Serial, Modrev)> {
         self.states.get(&object)?.made_from()
@@ -431,14 +439,15 @@ impl Holder {
         self.states.get(&object).is_some_and(State::is_reclaiming)
     }
 
-    /// Returns true if content of an object that was given to others is being revoked.
+    /// Returns true while the owner revokes content of an object that it passed on, for example to
+    /// the kernel.
     #[must_use]
     pub fn is_withdrawing(&self, object: Object) -> bool {
         self.states.get(&object).is_some_and(State::is_withdrawing)
     }
 
-    /// Records that the client reports a lease as not held, on an object without a state: the grant
-    /// may still arrive, and is then void.
+    /// Records that the client reported a lease as not held, on an object without a state. A grant
+    /// of this lease that arrives later is void.
     pub fn disown(&mut self, serial: Serial) {
         self.forgotten = self.forgotten.max(serial);
     }

@@ -1,5 +1,5 @@
-//! The modrevs of objects: the change time of each object, and a greater number where the change
-//! time is too coarse.
+//! The modrevs of objects: the change time of each object, or a greater value where the change time
+//! is too coarse.
 //!
 //! Rules:
 //! 1. The modrev of an object without recent changes through this server is its change time, in
@@ -8,7 +8,8 @@
 //!    earlier state after a crash.
 //! 2. A change through the server increases the modrev, even within one tick of the clock from
 //!    which change times are taken.
-//! 3. A modrev is remembered until that clock has passed the tick.
+//! 3. The server remembers a modrev until the clock of the change times has passed the tick in
+//!    which the object was changed.
 //!
 //! Limits: if the clock is set back by more than the time between two changes of an object, its
 //! modrev may decrease, if the server has forgotten the modrev meanwhile.
@@ -49,8 +50,9 @@ impl Modrevs {
         modrev
     }
 
-    /// Returns the modrevs of an object at an earlier change time and at its current one. If the
-    /// object was seen in between, the first is the modrev at that time.
+    /// Returns the modrevs of an object at an earlier change time (`since`) and at its current
+    /// change time (`changed`). If a modrev of a change time from `since` to `changed` is
+    /// remembered, the first result is that modrev.
     pub fn seen_since(
         &mut self,
         now: Time,

@@ -16,17 +16,18 @@
 //!    requires that (b) no unread calls wait in the server's queues, and (c) the write slack has
 //!    passed since the last WRITE; (b) and (c) extend the lease by at most `slack_max`.
 //! 8. If all conflicting leases were returned and no client that shares the object has it open for
-//!    writing, a new lease is cachable at once. Otherwise no sharing client may cache until the
-//!    writers have returned their leases or the leases have expired; a new writer waits for all
-//!    other clients. A lease that is already cachable stays so until it is recalled.
+//!    writing, a new lease is cachable at once. Otherwise the new lease is not cachable: a read
+//!    lease while another client has a write lease that is not cachable, and a write lease while
+//!    another client has any lease that is not cachable. A lease that is already cachable stays so
+//!    until it is recalled.
 //! 9. An opportunistic request recalls no lease; it is not granted if any lease conflicts.
 //! 10. A call that reads only attributes makes the holder of a write lease report them; the holder
 //!     keeps its lease. A report serves the calls that arrived before the report was requested. The
 //!     lease of a holder that cannot report is recalled instead.
-//! 11. Running calls are implicit leases. A lease is granted only when no writing call of another
-//!     client runs on the object. A lease does not expire while a writing call of its holder runs,
-//!     and no other client's writing call runs beside that call. A call without a client belongs to
-//!     no holder.
+//! 11. Each running call acts as an implicit lease of its caller. A lease is granted only when no
+//!     writing call of another client runs on the object. A lease does not expire while a writing
+//!     call of its holder runs, and no writing call of another client runs at the same time as that
+//!     call. A call without a client belongs to no holder.
 //! 12. A full table grants only leases that are not cachable and that it does not record.
 //! 13. A write lease reserves space on its object's file system. One lease may reserve at most an
 //!     eighth of the free bytes, the leases of one origin together a quarter, and all leases
@@ -43,9 +44,10 @@
 //!     another call of the same client received the same grant meanwhile.
 //! 17. A recall of every lease on an object does not modify the object and precedes all queued
 //!     calls, because a queued call may depend on the recall.
-//! 18. While a plain call waits, no lease is granted that would conflict with the call. A call that
-//!     is given up keeps its place for a while, because its caller retries it. An opportunistic
-//!     request is granted no lease that would conflict with any waiting call.
+//! 18. While a plain call (a call without a client) waits, no lease is granted that would conflict
+//!     with the call. After a call is given up, its queue position still prevents such leases for a
+//!     while, because its caller retries the call. An opportunistic request is granted no lease
+//!     that would conflict with any waiting call.
 //! 19. A client that delays other callers for too long is granted no lease. No client of an origin
 //!     is granted a lease if the clients of that origin together delay other callers for too long.
 //!     `delays` contains the rules of these bounds.
@@ -142,7 +144,8 @@ pub enum Event {
     Vacate(Object, Ticket),
     /// A running call has ended.
     Done(Object, Ticket, Outcome),
-    /// A waiting call is given up and must not run. It may already have begun to run.
+    /// A waiting call is given up and must not run. The event has no effect on a call that already
+    /// runs.
     GivenUp(Object, Ticket),
     /// A client acknowledged a recall.
     Received(Client, Object, Serial),
@@ -179,7 +182,8 @@ pub struct Outcome {
     pub void: bool,
 }
 
-/// Attributes that the holder of a write lease reports, because its values are newer.
+/// Attributes that the holder of a write lease reports, because its cached values are newer than
+/// the values of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// Size in bytes.
@@ -200,7 +204,7 @@ pub enum Standing {
     Free,
 }
 
-/// A waiting call and its client.
+/// A waiting call and its client; `None` for a plain call.
 pub type Waiter = (Ticket, Option<Client>);
 
 /// A lease as granted to a client.
@@ -218,10 +222,10 @@ pub struct Grant {
     pub space: u64,
 }
 
-/// An action for the owner of the table.
+/// An action that the owner of the table must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Run the call; [`Event::Done`] must follow.
+    /// Run the call; [`Event::Done`] must follow when the call has ended.
     Run(Run),
     /// The call does not run; its caller must retry it later.
     Later(Ticket),
@@ -247,21 +251,23 @@ pub struct Run {
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// New leases that were granted.
+    /// The number of new cachable leases that were granted.
     pub granted: u64,
-    /// Leases that were renewed.
+    /// The number of renewals.
     pub renewed: u64,
-    /// Leases that were granted and are not cachable.
+    /// The number of leases that were granted and are not cachable.
     pub shared: u64,
-    /// Leases that were not recorded because the table was full.
+    /// The number of leases that were not recorded because the table was full.
     pub full: u64,
-    /// Recalls that were started.
+    /// The number of recalls that were started.
     pub evicted: u64,
-    /// Recalled leases that expired before they were returned.
+    /// The number of recalled leases that expired before they were returned.
     pub waited_out: u64,
-    /// Requests that were granted nothing because the lease would conflict with a waiting call.
+    /// The number of requests that were granted no lease because the lease would conflict with a
+    /// waiting call.
     pub yielded: u64,
-    /// Requests that were granted nothing because their clients delayed other callers for too long.
+    /// The number of requests that were granted no lease because their clients delayed other
+    /// callers for too long.
     pub barred: u64,
 }
 
@@ -269,9 +275,10 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub struct Table {
     common: Common,
-    /// Boxed, because the nodes of a B-tree are half empty.
+    /// Each record is boxed: the nodes of a B-tree are about half empty, and an unused entry of a
+    /// pointer wastes less memory than an unused entry of a record.
     records: BTreeMap<Object, Box<Record>>,
-    /// The time of the next examination of each record: one entry for each.
+    /// The time of the next examination of each record, with one entry for each record.
     due: BTreeSet<(Time, Object)>,
     /// The objects whose records have pending calls, recalls or inquiries.
     busy: BTreeSet<Object>,
@@ -287,7 +294,8 @@ struct Common {
     next_serial: u64,
     backlog: bool,
     recovery: Option<Phase>,
-    /// Clients whose leases are void, until the time at which the last lease would have expired.
+    /// The forgotten clients, each with the time at which its last lease would have expired. Until
+    /// then the leases of the client are void but may still be recorded.
     forgotten: BTreeMap<Client, Time>,
     delays: Delays,
     counts: Counts,
@@ -322,7 +330,7 @@ pub enum Mutant {
     ForgetsRunning,
     /// A lease never expires, even after its term.
     NeverEnds,
-    /// A call that was given up keeps no place.
+    /// A call that was given up keeps no queue position.
     KeepsNoPlace,
     /// The table grants leases that conflict with waiting plain calls.
     YieldsToNobody,
@@ -334,14 +342,14 @@ pub enum Mutant {
     OwnsAllChanges,
 }
 
-/// The bits for the serials of one epoch: about 10^12, so that the next epoch's serials are
-/// greater.
+/// The number of low bits of a serial that count within one epoch. An epoch never issues all 2^40
+/// (about 10^12) serials, so each serial of the next epoch is greater.
 const SERIAL_BITS: u32 = 40;
 
-/// The number of records that one step examines, which bounds the time of a step.
+/// The maximum number of records that one step examines, which bounds the time of a step.
 const DUE_AT_ONCE_MAX: usize = 256;
 
-/// States up to this size are audited after each step of a debug build.
+/// The maximum number of records with which a debug build audits the table after each step.
 const AUDITED_MAX: usize = 64;
 
 impl Table {
@@ -481,8 +489,8 @@ impl Table {
         self.common.share(object.file_system, client, has)
     }
 
-    /// Returns true if both are the same client or have one origin: rule 13 counts their bytes
-    /// together.
+    /// Returns true if the two clients are equal or have the same origin: rule 13 counts the
+    /// reserved bytes of both together.
     #[must_use]
     pub fn share_room(&self, one: Client, other: Client) -> bool {
         let origin = |client| self.common.delays.origin(client);
@@ -586,8 +594,8 @@ impl Table {
         let (was, next) = (record.due, record.next_due(&self.common, now));
         match next {
             Some(next) => {
-                // A renewal leaves the old entry in place: moving the entry at each renewal would
-                // cost more.
+                // After a renewal the record keeps its earlier entry in `due`. An update of `due`
+                // at each renewal would cost more than the one early examination.
                 if next < was || was <= now || record.is_busy() {
                     record.due = next;
                     self.due.remove(&(was, object));
@@ -628,7 +636,8 @@ impl Table {
         }
     }
 
-    /// The leases of the client are void at once; each is removed when its record is examined.
+    /// Rule 15: the leases of the client are void at once. The table removes each lease when it
+    /// examines the lease's record.
     fn forgotten(&mut self, now: Time, client: Client, effects: &mut Vec<Effect>) {
         let terms = self.common.terms;
         let last = now + terms.waited(terms.longest_term) + terms.slack_max;
@@ -639,7 +648,7 @@ impl Table {
     }
 }
 
-/// One change of a record.
+/// The context in which one event changes one record.
 struct Turn<'a> {
     now: Time,
     object: Object,

@@ -34,7 +34,7 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send the object's changes until now to its home.

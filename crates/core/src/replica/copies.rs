@@ -79,7 +79,7 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the home for a version newer than this one; `None` if there is no copy.

@@ -46,7 +46,7 @@ pub enum Event {
     Search,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send the peer a request that waits for nothing.

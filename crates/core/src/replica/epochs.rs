@@ -33,7 +33,7 @@ pub enum Event {
     Ended(Ticket, Seat, u64),
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Run the call; [`Event::Ended`] always follows.

@@ -154,7 +154,7 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Request permission from the root's home; [`Event::Had`] follows, as after every request.

@@ -85,7 +85,7 @@ impl Event {
     }
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the object's home whether the object stands there and has not yielded the name to the

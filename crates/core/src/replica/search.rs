@@ -51,7 +51,7 @@ pub enum Answer {
     Unknown,
 }
 
-/// An action for the owner, or the result.
+/// An action that the owner of this state machine must perform, or the result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the peer, which then asks the peers behind it.

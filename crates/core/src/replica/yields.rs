@@ -54,7 +54,7 @@ pub enum Event {
     Tick,
 }
 
-/// An action for the owner.
+/// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the object's home whether the object stands there or is about to; [`Event::Stands`]

@@ -81,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug, Default)]
 struct Model {
     bytes: Vec<u8>,
-    /// The number of the write that produced each byte.
+    /// For each byte, the sequence number of the write that produced it.
     writes: Vec<u64>,
     /// The mode that was set last.
     mode: Option<u32>,
@@ -476,7 +476,7 @@ impl World {
         }
     }
 
-    /// A read at this time may return this state.
+    /// Records that a read which waits now may return this state of the file.
     fn changed(&mut self, bytes: &[u8]) {
         for waiting in self.waiting.values_mut() {
             if let Waiting::Read { seen, .. } = waiting {
@@ -485,10 +485,12 @@ impl World {
         }
     }
 
-    /// Each byte that was written up to that write, and not since, is on stable storage.
+    /// Checks that each byte that was last written by one of the first `writes` writes is on stable
+    /// storage.
     fn check_stable(&self, writes: u64) {
         for (at, number) in self.model.writes.iter().enumerate() {
-            // Bytes that are being truncated may be gone.
+            // Bytes behind the new size of a pending truncation may be gone, so they are not
+            // checked.
             let kept = self.resizing.is_none_or(|size| at < size);
             if kept && (1..=writes).contains(number) {
                 let stable = self.server.stable.0.get(at);

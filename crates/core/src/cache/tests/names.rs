@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A moment at the server: the number of changes so far.
+/// A moment at the server: the number of changes that the server has made.
 type Moment = usize;
 type Listed = BTreeMap<u8, u64>;
 
@@ -129,7 +129,7 @@ impl Server {
         self.moments[moment..].iter().map(|(_, names)| names.get(&name).copied()).collect()
     }
 
-    /// The last moment of a time.
+    /// Returns the last moment at or before a time.
     fn at(&self, time: Time) -> Moment {
         self.moments.iter().rposition(|(since, _)| *since <= time).unwrap_or(0)
     }
@@ -157,9 +157,11 @@ enum OnTheWay {
     List(Asked),
     Look(Asked),
     Change(Change),
-    /// A reply with names and the directory, as they were at a moment.
+    /// A reply on its way to the client: names and the attributes of the directory, as they were at
+    /// the moment.
     Told(Asked, Source, Vec<(u8, Option<u64>)>, Option<Attributes>, Moment),
-    /// A change was made: the objects of the names since then, and the directory before and after.
+    /// The reply to a change on its way to the client: the objects of the changed names, the
+    /// attributes of the directory before and after the change, and the moment of the change.
     Changed(Change, Vec<(u8, Option<u64>)>, Wcc, Moment),
 }
 
@@ -170,7 +172,8 @@ struct World {
     /// True if no other client exists.
     alone: bool,
     calls: Vec<OnTheWay>,
-    /// The moment that the cache must not fall behind, for the directory and for each name.
+    /// The moments that the cache must not fall behind: one for the directory, and one for each
+    /// name.
     seen: Moment,
     told: BTreeMap<u8, Moment>,
 }
@@ -225,7 +228,7 @@ impl World {
                 self.seen = self.server.moment();
             }
             Step::Wait { seconds } => {
-                // A change is answered soon.
+                // Replies to changes arrive before time passes, as with a real server.
                 let is_change =
                     |call: &OnTheWay| matches!(call, OnTheWay::Change(..) | OnTheWay::Changed(..));
                 while let Some(at) = self.calls.iter().position(is_change) {
@@ -249,7 +252,7 @@ impl World {
             let Effect::Idle { object } = effect else {
                 panic!("the test writes no data: {effect:?}")
             };
-            // The owner distrusts some of the names.
+            // The owner forgets every second idle object, so that the test covers both cases.
             if object.0 % 2 == 0 {
                 self.step(Event::Forget { object });
             }

@@ -17,7 +17,7 @@ enum RowState {
     Kept { since: Time, number: u64, slot: Option<u32>, reply: Bytes },
 }
 
-/// Rules 1 to 10, implemented literally.
+/// A literal implementation of the rules 1 to 10.
 #[derive(Debug)]
 pub(super) struct Model {
     limits: Limits,

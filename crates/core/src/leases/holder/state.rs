@@ -12,34 +12,39 @@ use crate::leases::{Kind, Modrev, Open, Serial, Ticket};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// The time of the next examination.
+    /// The time at which the holder must examine this state again.
     pub(super) due: Time,
     lease: Option<Lease>,
     /// The last lease under which the cached content was valid.
     last_serial: Serial,
     /// Grants up to this serial are void.
     returned: Serial,
-    /// Grants up to this serial are void because of earlier forgotten objects.
+    /// Grants up to this serial are void, because the holder had forgotten objects before it
+    /// created this state (rule 3).
     forgotten: Serial,
     /// The modrev of the cached content.
     modrev: Option<Modrev>,
     dirty: bool,
+    /// True while the owner writes changes back.
     pushing: bool,
-    /// True if the object was changed after the push began.
+    /// True if the object was changed after the pending write-back began.
     dirty_since: bool,
-    /// True if the server must receive the changes.
+    /// True if the changes must be written back, although the lease stays (rule 12).
     sync: bool,
-    /// True while the owner revokes content that it gave to others, regardless of the reason.
+    /// True while the owner revokes content that it passed on, for any reason.
     withdrawing: bool,
     /// The serial of the recalled lease.
     evicted: Option<Serial>,
+    /// The reason for the pending lease request.
     asking: Option<Asking>,
+    /// The time before which no lease is requested, because the server refused a request.
     again: Time,
     waiting: Vec<Waiting>,
     /// The number of pending calls that change the object.
     changing: u32,
     /// True while calls overlap that change the object.
     overlapping: bool,
+    /// The mode in which programs have the object open.
     open: Open,
     space: u64,
     /// True if the lease was used since it was granted.
@@ -58,9 +63,13 @@ struct Lease {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason for a lease request.
 enum Asking {
+    /// A caller waits for a lease or for space.
     Anew,
+    /// The lease in use must be renewed (rule 4).
     Again,
+    /// The lease from before a restart is reclaimed (rule 10).
     Reclaim,
 }
 
@@ -69,7 +78,7 @@ struct Waiting {
     ticket: Ticket,
     kind: Kind,
     space: u64,
-    /// True if a request for this much space is pending.
+    /// True if a request was sent that includes the space of this caller.
     asked: bool,
 }
 
@@ -205,11 +214,12 @@ impl State {
         let overtaken = overtaken && !turn.has(Mutant::TakesOvertaken);
         let end = sent + grant.term;
         if !overtaken && grant.serial <= self.forgotten {
-            // The shared serial may stem from another object, so the server may count this lease as
-            // held.
+            // The serial in `forgotten` may belong to another object. The server then still records
+            // this lease as held, so the client must return the lease.
             self.give_back(grant.serial, turn);
             return;
         }
+        // A recall overtook the grant (rule 3), or its term has already passed.
         if overtaken || end <= turn.now {
             return;
         }
@@ -250,7 +260,8 @@ impl State {
         turn: &mut Turn<'_>,
     ) -> bool {
         if self.dirty && asking != Some(Asking::Reclaim) {
-            // Late data is written back first: the grant arrived while it was being sent.
+            // The grant arrived while late data was being written back. Rule 7 permits no lease
+            // before the write-back ends, so the client returns the lease.
             self.give_back(grant.serial, turn);
             return false;
         }
@@ -260,7 +271,8 @@ impl State {
         }
         if self.modrev != Some(modrev) || !grant.cachable {
             turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
-            // Reclaimed changes keep the modrev from which they were made.
+            // Changes that the client reclaims keep the modrev from which they were made, so the
+            // modrev of a dirty object must not change here.
             if !self.dirty {
                 self.modrev = grant.cachable.then_some(modrev);
             }
@@ -268,8 +280,8 @@ impl State {
         true
     }
 
-    /// Rule 9: the lease continues and is not cachable any more. Content that was given to others
-    /// is revoked before the lease is returned.
+    /// Rule 9: the lease continues and is not cachable any more. The owner revokes the content that
+    /// it passed on before the client returns the lease.
     fn cache_no_more(&mut self, turn: &mut Turn<'_>) {
         if self.lease.is_some_and(|lease| lease.cachable) {
             self.withdraw(turn);
@@ -304,7 +316,8 @@ impl State {
                     self.withdraw(turn);
                 }
             }
-            // Late data under that lease may still be in transit.
+            // The recalled lease has expired, but late data under that lease may still be in
+            // transit. The client returns the lease after the data is written back.
             _ if self.dirty && self.last_serial <= serial => self.evicted = Some(serial),
             _ => self.give_back(serial, turn),
         }
@@ -337,7 +350,8 @@ impl State {
     }
 
     pub(super) fn dirtied(&mut self, bytes: u64, now: Time) {
-        // During a withdrawal others may hand back changes that they made under the lease.
+        // While the owner revokes content, the kernel may still return changes that programs made
+        // under the lease. The holder therefore accepts changes during a withdrawal.
         assert!(self.withdrawing || self.is_covered(now, Kind::Write), "written under a lease");
         self.dirty = true;
         self.dirty_since = self.pushing;
@@ -376,8 +390,9 @@ impl State {
         self.changing += 1;
     }
 
-    /// Rule 17: true if no other change overlaps with a change, or if the change follows the cached
-    /// content. Equal modrevs report that the answer names no change.
+    /// Rule 17: returns true if no other change overlaps with this change, or if the server made
+    /// this change to the modrev of the cached content. Equal modrevs before and after mean that
+    /// the reply reports no change.
     pub(super) fn is_in_order(&self, modrevs: Option<(Modrev, Modrev)>) -> bool {
         let follows = |(before, after)| Some(before) == self.modrev && after > before;
         !self.overlapping || modrevs.is_some_and(follows)
@@ -445,7 +460,8 @@ impl State {
         }
     }
 
-    /// Sends the messages and answers the callers that follow from the state.
+    /// Appends the effects that follow from the state: lease requests, withdrawals, write-backs,
+    /// lease returns, and the replies to waiting callers.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now;
         self.let_run(turn);
@@ -476,8 +492,8 @@ impl State {
         }
     }
 
-    /// Returns true if a caller waits for a lease or for space, and not only for the end of a
-    /// change.
+    /// Returns true if a caller waits for a lease or for space. A caller that waits only for the
+    /// end of a pending change needs no lease request.
     fn waits_for_lease(&self, now: Time) -> bool {
         self.waiting.iter().any(|one| !self.is_covered(now, one.kind) || one.space > self.space)
     }
@@ -516,7 +532,8 @@ impl State {
         }
     }
 
-    /// Writes changes back if the lease is recalled or near its end.
+    /// Requests the write-back of changes if the lease is recalled, has expired or soon expires, or
+    /// if the owner requested it (rules 5, 7 and 12).
     fn push(&mut self, turn: &mut Turn<'_>) {
         let lease = self.lease.filter(|lease| turn.now < lease.end);
         let ending = lease.is_none_or(|lease| lease.ending || !lease.cachable);

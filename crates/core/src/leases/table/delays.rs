@@ -52,8 +52,9 @@ pub(super) struct Delays {
 /// The charge of a client or an origin: the time for which it has delayed other callers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
+    /// The charge at the time `at`.
     taken: Duration,
-    /// The time of the last charge: all time before it is accounted for.
+    /// The end of the last charged interval. No time before it is charged again.
     at: Time,
 }
 
@@ -76,7 +77,7 @@ impl Delays {
         self.met.insert(client, origin);
     }
 
-    /// Returns the last origin of a client, as long as the table needs it.
+    /// Returns the last origin of a client that the table has not forgotten.
     pub(super) fn origin(&self, client: Client) -> Option<Origin> {
         self.met.get(&client).copied()
     }
@@ -103,7 +104,8 @@ impl Delays {
         }
     }
 
-    /// Returns true if a client is granted no leases now.
+    /// Returns true if the charge of a client or of its origin exceeds the bound, so that the
+    /// client is granted no lease now (rules 3 and 4).
     pub(super) fn is_barred(&self, now: Time, client: Client, terms: &Terms) -> bool {
         if self.clients.is_empty() && self.origins.is_empty() {
             return false;
@@ -114,7 +116,8 @@ impl Delays {
             || exceeds(origin, terms.longest_term * ORIGIN_TERMS_MAX)
     }
 
-    /// Makes room for a new origin. This is rare, because few origins delay other callers.
+    /// Forgets all origins without a remaining charge and, if necessary, the origin with the least
+    /// charge. This is rare, because few origins delay other callers.
     fn forget_origin(&mut self, now: Time) {
         self.origins.retain(|_, delay| !delay.left(now).is_zero());
         if self.origins.len() > ORIGINS_MAX {

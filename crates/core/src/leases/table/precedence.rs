@@ -6,19 +6,22 @@ use leasehold_base::units::Time;
 use super::{Access, Ask, Call};
 use crate::leases::{Client, Kind};
 
-/// The place that calls keep after they were given up while they waited.
+/// The queue position that calls keep after their owner gave them up while they waited. It prevents
+/// lease grants that would conflict with the calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// The client of the calls, if one client made all of them.
     pub(super) client: Option<Client>,
-    /// The greatest access of a call.
+    /// The greatest access of these calls.
     pub(super) access: Access,
+    /// The time until which the queue position prevents grants.
     pub(super) until: Time,
 }
 
 /// The waiting calls, counted by the leases that they prevent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
+    /// The calls of callers that hold no leases.
     plain: Stops,
     /// The calls of clients that may hold leases.
     clients: Stops,
@@ -27,12 +30,12 @@ pub(super) struct Wants {
 /// The numbers of waiting calls, by the leases that would conflict with them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stops {
-    /// Calls that conflict with every lease.
+    /// The number of calls that conflict with every lease.
     all: usize,
-    /// Calls that conflict with write leases.
+    /// The number of calls that conflict with write leases.
     writes: usize,
-    /// Calls that conflict with new write leases but not with renewals: the holder is about to
-    /// report.
+    /// The number of calls that conflict with new write leases but not with renewals. Such a call
+    /// reads attributes, and the holder of the write lease is about to report them.
     new_writes: usize,
 }
 
@@ -43,7 +46,7 @@ impl Wants {
         wants
     }
 
-    /// The number of calls like `call`.
+    /// Returns the counter of the calls that conflict with the same leases as `call`.
     pub(super) fn like(&mut self, call: &Call) -> &mut usize {
         let Self { plain, clients } = self;
         let stops = if call.client.is_some() { clients } else { plain };
@@ -70,7 +73,8 @@ impl Stops {
 }
 
 impl Place {
-    /// Returns true if another client's requested lease would conflict with the calls of the place.
+    /// Returns true if a lease that `client` requests would conflict with the calls that keep this
+    /// queue position, unless the calls are the client's own.
     pub(super) fn stops(&self, client: Client, ask: &Ask, renews: bool) -> bool {
         let by_access = match self.access {
             Access::Nothing => false,

@@ -17,14 +17,16 @@ use crate::leases::{Client, Kind, Object, Open, Serial, Ticket};
 /// The first pause before a recall or an inquiry is sent again.
 const AGAIN_FIRST: Duration = Duration::from_millis(500);
 
-/// How often an expired write lease is examined again while unread calls wait.
+/// The pause before an expired write lease is examined again while unread calls wait in the
+/// server's queues.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a call that was given up keeps its place: three times the delay before clients retry a
-/// call (Linux: 5 s).
+/// The time for which a call that was given up keeps its queue position: three times the delay
+/// before clients retry a call (Linux: 5 s).
 const PLACE: Duration = Duration::from_secs(15);
 
-/// How long a holder may take to report.
+/// The longest time for which the table waits for a report before it recalls the holder's lease
+/// (rule 20).
 const REPORT_MAX: Duration = Duration::from_secs(4);
 
 /// A lease on an object.
@@ -53,7 +55,7 @@ pub struct Lease {
 /// The state of an object on which there are leases or calls.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// The time of the next examination.
+    /// The time at which the table must examine this record again.
     pub(super) due: Time,
     leases: Few<Lease>,
     busy: Option<Box<Busy>>,
@@ -68,7 +70,7 @@ struct Busy {
     inquiry: Option<Sent>,
     /// The newest round of inquiries.
     round: u64,
-    /// The place that calls keep after they were given up.
+    /// The queue position that calls keep after they were given up.
     place: Option<Place>,
 }
 
@@ -86,7 +88,8 @@ struct Running {
     ticket: Ticket,
     client: Option<Client>,
     writes: bool,
-    /// True if a lease covers the call.
+    /// True if the call writes back a change under a write lease that its client still holds
+    /// ([`Standing::Held`]).
     held: bool,
     /// A new lease that the call was granted.
     granted: Option<Serial>,
@@ -97,6 +100,7 @@ struct Waiting {
     call: Call,
     /// The first round of inquiries that serves the call.
     round: Option<u64>,
+    /// The attributes that the holder of a write lease reported for the call.
     told: Option<Told>,
 }
 
@@ -326,7 +330,8 @@ impl Record {
         }
     }
 
-    /// Rule 6: the client has received the recall; writing back takes longer.
+    /// Rule 6: the client has received the recall and may now need time to write its changes back,
+    /// so the table waits for the longest pause before it sends the recall again.
     pub(super) fn received(&mut self, client: Client, serial: Serial, turn: &Turn<'_>) {
         let again_max = turn.common.terms.again_max;
         let sent = self.busy.iter_mut().flat_map(|busy| &mut busy.evictions);
@@ -346,6 +351,8 @@ impl Record {
         let is_meant = |lease: &Lease| (lease.client, lease.serial) == (client, serial);
         let Some(lease) = self.leases.iter().copied().find(is_meant) else { return };
         self.release(is_meant, turn);
+        // Rule 8: programs of the client still write the object, so the client keeps a lease that
+        // is not cachable. The lease prevents other clients from caching.
         if lease.evicted && open == Open::Write {
             let terms = turn.common.terms;
             let end = turn.now + terms.waited(terms.default_term);
@@ -441,7 +448,8 @@ impl Record {
         let places = busy.filter_map(|busy| Some(busy.place?.until));
         let sent = sent.map(|sent| sent.again).chain(inquiries).chain(places);
         let next = leases.chain(sent).min();
-        // An expired lease that a running call still uses is examined when the call has ended.
+        // The time is in the past for an expired lease that a running call still uses. The table
+        // then examines the record after a short pause.
         let next = next.map(|next| if next > now { next } else { now + BACKLOG_PAUSE });
         next.or_else(|| self.busy.as_ref().map(|_| now + common.terms.again_max))
     }
@@ -469,6 +477,8 @@ impl Record {
         let Some(busy) = &mut self.busy else { return };
         let waiting = core::mem::take(&mut busy.waiting);
         let mut wants = Wants::of(waiting.iter().map(|one| &one.call));
+        // True once a call that must not be overtaken by later writing calls and lease requests
+        // keeps waiting.
         let mut is_behind = false;
         for mut one in waiting {
             if self.can_run(&mut one, is_behind, turn) {
@@ -505,10 +515,12 @@ impl Record {
         let mut running = self.busy.iter().flat_map(|busy| &busy.running);
         let covered = running.any(|other| other.held && other.client != one.call.client);
         free &= !covered || one.call.access != Access::Write;
-        // No stream of writes or lease requests may starve a call that arrived earlier.
+        // A writing call does not overtake earlier calls that wait (`is_behind`). Otherwise a
+        // stream of writes could starve such a call.
         free &= !is_behind || one.call.access != Access::Write;
         if one.call.ask.is_some_and(|ask| !ask.opportune) {
-            // The client requests a new lease, which waits until its recalled lease is returned.
+            // A lease request waits until the client has returned its recalled lease, until no
+            // writing call of another client runs, and until earlier calls have run.
             let evicted = self.lease_of(one.call.client).is_some_and(|lease| lease.evicted);
             let changed = self.is_being_changed(one.call.client);
             #[cfg(feature = "mutants")]
@@ -518,7 +530,8 @@ impl Record {
         free && self.can_look(one, turn)
     }
 
-    /// Rule 10: returns true if the call needs no report, or has one, of a write lease's holder.
+    /// Rule 10: returns true if the call needs no report from the holder of a write lease, or if
+    /// the report has arrived. Otherwise requests the report.
     fn can_look(&mut self, one: &mut Waiting, turn: &mut Turn<'_>) -> bool {
         let looks = one.call.access == Access::Look && one.told.is_none();
         let writer = self.leases.iter().find(|lease| {
@@ -528,7 +541,8 @@ impl Record {
         let Some(lease) = writer.copied().filter(|_| looks) else { return true };
         let busy = self.busy();
         if busy.inquiry.as_ref().is_some_and(|sent| sent.is_of(&lease)) {
-            // The pending inquiry was sent before this call arrived.
+            // The pending inquiry was sent before this call arrived, so only a later report serves
+            // the call.
             one.round = one.round.or(Some(busy.round + 1));
         } else {
             busy.round = turn.common.serial().0;
@@ -588,8 +602,9 @@ impl Record {
         if granted.is_none()
             && let Some(grant) = grant
         {
-            // Rule 16: the client may learn of the lease by this call, even if the first call
-            // fails.
+            // Rule 16: the reply to this call reports a lease that another running call was granted
+            // first. The lease must stay even if that other call fails, so the other call does not
+            // count as granted any more.
             let running = self.busy().running.iter_mut();
             let first = running.filter(|one| one.granted == Some(grant.serial));
             first.for_each(|one| one.granted = None);
@@ -638,8 +653,8 @@ impl Record {
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
         let most = turn.most_space(client, &ask, own.map_or(0, |lease| lease.space));
-        // The holder caches until it is recalled, because it cannot know of the sharing before
-        // then.
+        // A cachable lease stays cachable when it is renewed, even if other clients now share the
+        // object: the holder learns of the sharing only from a recall.
         let renewed = own.filter(|lease| lease.cachable);
         let lease = match renewed {
             Some(lease) => {
@@ -661,7 +676,8 @@ impl Record {
         };
         let Lease { cachable, serial, space, .. } = lease;
         let kind = lease.kind.max(ask.kind);
-        // A renewal is not a report: the inquiry stays pending.
+        // A renewal is not a report, so the inquiry stays pending: it is restored after `release`
+        // has removed it together with the old lease.
         let inquiry = self.busy().inquiry.filter(|sent| sent.is_of(&lease));
         self.release(|lease| lease.client == client, turn);
         // Rule 12.
@@ -699,9 +715,10 @@ impl Record {
                 if let Some(busy) = busy {
                     let sent = busy.evictions.iter().find(|sent| sent.is_of(lease));
                     if let Some(sent) = sent {
-                        // A server that was suspended detects an expiry some time after it. Unread
-                        // calls may have kept the lease until the time at which the server was to
-                        // examine the record.
+                        // A server that was suspended detects an expiry late, so the charge of the
+                        // client ends at the expiry and not now. Unread calls may have prolonged
+                        // the lease until the planned examination of the record (`due`), so the
+                        // charge ends at `due` if that is later.
                         let end = lease.over_at(moment).max(*due).min(turn.now);
                         let times = (sent.since, lease.last_write);
                         turn.common.delays.gave_back(end, lease.client, times);

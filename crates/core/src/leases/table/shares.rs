@@ -15,23 +15,25 @@ use crate::leases::Client;
 /// large files at the same time then have a share each, and most of the disk is left.
 const LEASE_PARTS: u64 = 8;
 
-/// The leases of one origin may together reserve at most this fraction (1/n).
+/// The leases of one origin may together reserve at most this fraction (1/n) of the free bytes.
 const ORIGIN_PARTS: u64 = 4;
 
-/// All leases may together reserve at most this fraction (1/n). Writers without a lease have the
-/// other bytes, however many clients keep their leases.
+/// All leases may together reserve at most this fraction (1/n) of the free bytes. Writers without a
+/// lease can use the other bytes, however many clients hold leases.
 const ALL_PARTS: u64 = 2;
 
 /// The most bytes that a lease may reserve, by each of the bounds of rule 13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The bytes by the bound of one lease.
+    /// The maximum by the bound of one lease.
     pub of_lease: u64,
-    /// The bytes by the bound of the client's origin, less the bytes of other leases of the origin.
+    /// The maximum by the bound of the client's origin, less the bytes that other leases of the
+    /// origin have reserved.
     pub of_origin: u64,
-    /// The bytes by the bound of all leases, less the bytes of all other leases.
+    /// The maximum by the bound of all leases, less the bytes that all other leases have reserved.
     pub of_all: u64,
-    /// The bytes that no other lease has reserved: the only bound of a reclaimed lease.
+    /// The number of free bytes that no other lease has reserved: the only bound of a reclaimed
+    /// lease.
     pub(super) unreserved: u64,
 }
 
@@ -43,11 +45,12 @@ impl Share {
     }
 }
 
-/// The bytes of a file system.
+/// The free bytes and the reserved bytes of one file system.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room {
     /// The free bytes, as the owner of the table last reported them, less the bytes written since.
     free: u64,
+    /// The number of free bytes that leases have reserved.
     reserved: u64,
 }
 
@@ -56,9 +59,9 @@ struct Room {
 pub(super) struct Shares {
     /// The free and reserved bytes of each exported file system.
     rooms: BTreeMap<FileSystemId, Room>,
-    /// The bytes by client, where the client has reserved any bytes.
+    /// The number of reserved bytes of each client that has reserved any.
     clients: BTreeMap<(FileSystemId, Client), u64>,
-    /// The bytes by origin, where clients of the origin have reserved any bytes.
+    /// The number of reserved bytes of each origin that has reserved any.
     origins: BTreeMap<(FileSystemId, Origin), u64>,
 }
 
@@ -107,7 +110,7 @@ impl Shares {
         }
     }
 
-    /// Moves the reserved bytes of a client to another origin.
+    /// Counts the reserved bytes of a client under another origin.
     pub(super) fn moved(&mut self, client: Client, from: Option<Origin>, to: Option<Origin>) {
         if from == to {
             return;
