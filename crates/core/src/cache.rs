@@ -478,8 +478,8 @@ impl<E> Default for Object<E> {
     }
 }
 
-#[derive(Clone, Debug)]
 /// A write of a program that waits until the cache accepts it.
+#[derive(Clone, Debug)]
 struct HeldWrite {
     ticket: Ticket,
     file: ObjectKey,

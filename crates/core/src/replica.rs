@@ -14,8 +14,10 @@
 //! Criteria in order of weight:
 //! - The name space is a tree at every moment, and no failure at any time loses a file.
 //! - A removed object does not reappear.
-//! - No state older than a window is shown; if that cannot be guaranteed, the caller must retry.
-//! - A use without conflicts costs no message within a window, and one message after it.
+//! - No caller receives a state older than a window; if that cannot be guaranteed, the caller must
+//!   retry.
+//! - An access without conflicts costs no message within a window, and one message after the
+//!   window.
 
 pub mod changes;
 pub mod copies;
@@ -35,20 +37,20 @@ use std::collections::BTreeMap;
 
 use leasehold_base::units::FileId;
 
-/// A metaserver, by its number on the administrator's list.
+/// A metaserver, identified by its number on the administrator's list of metaservers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u32);
 
-/// The number of a change at a home; the number of the last change to a metadata file is its
-/// version.
+/// The version number of a change at a home. The version of a metadata file is the version number
+/// of the last change to the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
-/// A call to a peer, by a number that is unique within the calling state machine.
+/// A call to a peer, identified by a call id that is unique within the calling state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(pub u64);
 
-/// Identifies a waiting call to the owner.
+/// Identifies a waiting call to the owner of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -70,13 +72,14 @@ impl fmt::Debug for Place {
 /// Time limits and size limits, which are equal at all peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The staleness bound: how long a copy is valid, and how long a call for one may take.
+    /// The staleness bound: the time for which a cached copy is valid, and the timeout of a call
+    /// that fetches a copy.
     pub window: Duration,
-    /// How long after the last WRITE the changes are released to the home.
+    /// The time after the last WRITE after which the changes are released to the home.
     pub release: Duration,
     /// The time limit for a change of a name.
     pub patience: Duration,
-    /// The largest number of entries in each table of a state machine.
+    /// The maximum number of entries in each table of a state machine.
     pub most: usize,
 }
 
@@ -92,13 +95,14 @@ impl Bounds {
     };
 }
 
-/// The bits of an id that number the objects within a range.
+/// The number of low bits of an object id that identify the object within its range; the high bits
+/// are the number of the range.
 const RANGE_BITS: u32 = 48;
 
 /// The number of ids that are reserved on stable storage at once, before the first of them is used.
 const BLOCK: u64 = 4096;
 
-/// The homes of objects: each range of ids has one home.
+/// The homes of objects: each range of object ids has one home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Homes(BTreeMap<u64, Peer>);
 
@@ -126,28 +130,29 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Continues after the stored number; zero is never issued.
+    /// Creates the state that continues with the stored counter. The counter value zero is never
+    /// issued.
     #[must_use]
     pub fn new(range: u64, stored: u64) -> Self {
         Self { range, next: stored.max(1), stored: stored.max(1) }
     }
 
-    /// Returns an id; `None` until more ids are reserved.
+    /// Returns a new object id; `None` until more ids are reserved.
     pub fn take(&mut self) -> Option<FileId> {
         let given = (self.next < self.stored).then_some(self.next)?;
         self.next += 1;
         Some(FileId(self.range << RANGE_BITS | given))
     }
 
-    /// Returns the number to store so that more ids are available; `None` if there are enough, or
-    /// if the range is exhausted.
+    /// Returns the counter to store so that more ids are available; `None` if enough ids are
+    /// reserved, or if the range is exhausted.
     #[must_use]
     pub fn to_store(&self) -> Option<u64> {
         let end = (self.stored + BLOCK).min(1 << RANGE_BITS);
         (self.stored - self.next < BLOCK / 2 && end > self.stored).then_some(end)
     }
 
-    /// Records that the number is stored.
+    /// Records that the counter is on stable storage.
     pub fn stored(&mut self, stored: u64) {
         self.stored = self.stored.max(stored);
     }

@@ -39,8 +39,8 @@ pub(super) enum Outcome {
     Unstable(Verifier),
 }
 
-#[derive(Clone, Debug)]
 /// A range of cached bytes in one state.
+#[derive(Clone, Debug)]
 struct Extent {
     data: Buffer,
     state: State,

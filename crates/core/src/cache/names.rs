@@ -16,8 +16,8 @@ pub enum Source {
 /// The object that a name leads to: `None` if the name is known to be absent.
 type Target = Option<ObjectKey>;
 
-#[derive(Clone, Debug)]
 /// A cached name.
+#[derive(Clone, Debug)]
 struct Named {
     target: Target,
     source: Source,

@@ -21,8 +21,8 @@ pub(super) struct Calls {
     first: BTreeMap<u64, Place>,
 }
 
-#[derive(Clone, Debug)]
 /// A known call, as an element of a linked list.
+#[derive(Clone, Debug)]
 struct Held {
     entry: Entry,
     /// The index of the next call with the same digest: the calls of one digest form a linked list.

@@ -5,9 +5,11 @@
 //!    after the first WRITE that was not released.
 //! 2. A COMMIT, and any other call that must be stable, waits until earlier changes are released;
 //!    without such changes it does not wait.
-//! 3. One release of an object is pending at a time; changes meanwhile go with the next release.
-//! 4. A failed release is retried a second later. The waiting callers must retry later.
-//! 5. An object that is gone has nothing to release.
+//! 3. One release of an object is pending at a time; changes during a release are sent with the
+//!    next release.
+//! 4. A failed release is retried a second later. The callers that waited for the failed release
+//!    must retry later.
+//! 5. The changes of an object that is gone are not released.
 //! 6. If too many objects have changes to release, the changes of the oldest object are released
 //!    at once.
 
@@ -26,7 +28,7 @@ pub enum Event {
     Commit(Ticket, FileId),
     /// The home has received the release.
     Released(Call),
-    /// The release has no reply, or no clear one; the home may have received it.
+    /// The release has no reply, or an unclear reply; the home may have received the release.
     Failed(Call),
     /// The object is gone.
     Gone(FileId),
@@ -47,10 +49,11 @@ pub enum Effect {
 
 #[derive(Clone, Debug)]
 struct Changed {
-    /// The times of the first and the last change that is not being released.
+    /// The times of the first and the last change that the pending release does not include.
     since: Option<(Time, Time)>,
-    /// The latest time of the next release.
+    /// The time at which the next release is sent at the latest.
     due: Time,
+    /// The pending release, and the calls that wait for it.
     on_its_way: Option<(Call, Vec<Ticket>)>,
     /// The calls that wait for the next release.
     waiting: Vec<Ticket>,

@@ -3,33 +3,33 @@
 //!
 //! Rules:
 //! 1. A copy is valid for a window, counted from when the call that brought it was sent. The first
-//!    use after that is an acquire: it asks the home for a newer version.
+//!    use after the window causes an acquire, which asks the home for a newer version.
 //! 2. A read at or past the known end, and an error that reports a missing object, cause an acquire
 //!    at once.
-//! 3. A name without a local object is searched for. If no object has it, its absence is cached for
-//!    a window and needs no further search.
+//! 3. A name without a local object is searched for. If no object has the name, the absence is
+//!    cached for a window, and uses of the name in that time need no search.
 //! 4. A caller that needs a result that is already requested waits for that reply.
 //! 5. A call is given up after a window. Its callers, and the callers of a failed call, must retry
 //!    later: nothing older than a window is used.
-//! 6. An announcement reports that an object has lost a name; its copy is dropped, and nothing is
-//!    fetched.
-//! 7. An announcement is remembered for a window. A reply with an earlier version is void then, and
-//!    is requested again. Every call that could bring an earlier version back has ended when the
-//!    announcement is forgotten.
-//! 8. If there is no room for another announcement, the oldest is forgotten, and the replies to all
-//!    pending calls are void.
-//! 9. If the home reports that an object is gone and there was a copy of it, that is remembered
-//!    like an announcement. If there was no copy, the object may be about to be created, because
-//!    some caller has its id: nothing is remembered, and the results of pending searches are void.
-//!    If there was no copy when the call was sent and there is one now, the object may have been
-//!    created in between: it is requested again.
-//! 10. If there is no room for another copy, the copy that was acquired first is dropped; absent
-//!     names are treated likewise.
-//! 11. If homes grant leases, a home recalls a lease before a change: the copy is dropped, and so
-//!     are the absent names in that directory. The result of a call that was pending then serves
-//!     the callers that waited before it was sent, and is not kept; later callers ask again. The
-//!     same holds for a reply that the object is gone, and for a vacant name without a known end of
-//!     that state.
+//! 6. An announcement reports that an object has lost a name. The copy of the object is dropped,
+//!    and no call is sent.
+//! 7. An announcement is remembered for a window. In this time a reply with an earlier version is
+//!    void, and the state is requested again. When the announcement is forgotten, every call that
+//!    was sent before it has ended (rule 5), so no reply can restore an earlier version.
+//! 8. If the table of announcements is full, the oldest announcement is forgotten, and the replies
+//!    to all pending calls are void.
+//! 9. If the home reports that an object is gone and there is a copy of the object, the report is
+//!    remembered like an announcement. If there is no copy, the object may be about to be created,
+//!    because some caller has its id: the report is not remembered, and the replies to all pending
+//!    calls are void. If there was no copy when the call was sent and there is a copy now, the
+//!    object may have been created in between, so the object is requested again.
+//! 10. If the table of copies is full, the copy that was acquired first is dropped. The table of
+//!     absent names works in the same way.
+//! 11. If homes grant leases, a home recalls a lease on an object before it changes the object: the
+//!     copy is dropped, and so are the absent names in it if it is a directory. If a call was
+//!     pending at the recall, its result serves only the callers that waited before the call was
+//!     sent, and is not kept; for later callers a new call is sent. Results that an object is gone,
+//!     or that a name is vacant, also serve only these first callers.
 //! 12. When a home has begun a new epoch, all copies are dropped, and all pending replies are void.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,7 +38,7 @@ use leasehold_base::units::{FileId, Time};
 
 use super::{Bounds, Call, Place, Stamp, Ticket};
 
-/// The home's reply about an object.
+/// The reply of a home about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The copy has the current version.
@@ -54,9 +54,9 @@ pub enum Answer {
 pub enum Event {
     /// A caller uses the known state of the object.
     Use(Ticket, FileId),
-    /// A caller needs more than the known state, which may be out of date.
+    /// A caller needs more than the cached copy contains; the copy may be out of date.
     Miss(Ticket, FileId),
-    /// A caller uses a name that has no local object.
+    /// A caller uses a name that no local object has.
     Search(Ticket, Place),
     /// The home replied.
     Fetched(Call, Answer),
@@ -64,14 +64,14 @@ pub enum Event {
     Found(Call, FileId, Stamp),
     /// The search found that no object has the name.
     Nowhere(Call),
-    /// The search found that no object has the name now, but an object is about to get it, or had
-    /// it.
+    /// The search found that no object has the name now, but that an object is about to get the
+    /// name, or had it recently.
     Vacant(Call),
     /// The call has no reply, or the reply contains no result.
     Failed(Call),
-    /// The object has lost a name and now has these; none if it is gone.
+    /// The object has lost a name and now has these names; the list is empty if the object is gone.
     Announced(FileId, Stamp, Vec<Place>),
-    /// The home recalls the lease on the object, and on the names in it.
+    /// The home recalls the lease on the object, which includes the names in a directory.
     Evicted(FileId),
     /// A home has begun a new epoch.
     Restarted,
@@ -82,7 +82,8 @@ pub enum Event {
 /// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the home for a version newer than this one; `None` if there is no copy.
+    /// Ask the home for a version that is newer than the version of the copy; `None` if there is no
+    /// copy.
     Fetch(Call, FileId, Option<Stamp>),
     /// Search for the name.
     Search(Call, Place),
@@ -92,7 +93,8 @@ pub enum Effect {
     Drop(FileId),
     /// The waiting caller may use the copy of the object.
     Go(Ticket, FileId),
-    /// Only this waiting caller may use the result of the call, which is not kept.
+    /// This waiting caller, and no later caller, may use the result of the call. The result is not
+    /// kept.
     Once(Ticket, Call),
     /// The object is gone, or no object has the name.
     Gone(Ticket),
@@ -100,32 +102,37 @@ pub enum Effect {
     Later(Ticket),
 }
 
+/// The subject of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Object(FileId),
     Name(Place),
 }
 
+/// A cached copy, valid until the given time.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     version: Stamp,
     until: Time,
 }
 
+/// A pending call.
 #[derive(Clone, Debug)]
 struct Asked {
     what: What,
     sent: Time,
+    /// True if the reply must be ignored and the result requested again.
     is_void: bool,
     /// True if there was a copy when the call was sent.
     had_copy: bool,
     /// Objects whose leases were recalled since the call was sent.
     evicted: BTreeSet<FileId>,
-    /// The waiting callers, and how many of them waited before the call was sent.
+    /// The waiting callers. The first `first_count` of them waited before the call was sent.
     waiting: Vec<Ticket>,
     first_count: usize,
 }
 
+/// An announcement that is remembered until the given time (rule 7).
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     version: Stamp,
@@ -157,11 +164,13 @@ pub struct Copies {
     bounds: Bounds,
     copies: BTreeMap<FileId, Kept>,
     ages: BTreeSet<(Time, FileId)>,
+    /// The absent names, each with the end of its validity.
     nowhere: BTreeMap<Place, Time>,
     nowhere_ages: BTreeSet<(Time, Place)>,
     announced: BTreeMap<FileId, Announced>,
     announced_ages: VecDeque<(Time, FileId)>,
     calls: BTreeMap<Call, Asked>,
+    /// The pending call for each object and name.
     asking: BTreeMap<What, Call>,
     next_call: u64,
     #[cfg(feature = "mutants")]
@@ -201,8 +210,8 @@ impl Copies {
 
     /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
-        // Calls time out before their replies and before the announcements that could void them
-        // expire.
+        // Calls that time out now are given up first. Their replies are then ignored, so the
+        // announcements that would void these replies can be forgotten after that.
         let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
         for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
             let asked = self.take(call).expect("the call is pending");
@@ -359,7 +368,8 @@ impl Copies {
         }
     }
 
-    /// The object or name is absent; callers that came after the call was sent ask again.
+    /// Reports the absence of the object or name to the callers that waited before the call was
+    /// sent. A new call is sent for later callers (rule 11).
     fn is_gone(&mut self, now: Time, mut asked: Asked, effects: &mut Vec<Effect>) {
         let later = asked.waiting.split_off(asked.first_count);
         effects.extend(asked.waiting.into_iter().map(Effect::Gone));
@@ -368,7 +378,7 @@ impl Copies {
         }
     }
 
-    /// Handles a call that brought a metadata file of this version.
+    /// Handles a reply with a metadata file of this version.
     fn newer(
         &mut self,
         now: Time,

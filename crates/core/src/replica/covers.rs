@@ -1,35 +1,40 @@
-//! Delegable leases ("covers"): leases that a metaserver holds from homes so that its clients may
-//! cache an object, or so that it may change the object's data. The home's side is the table of
-//! [`crate::leases`].
+//! Delegable leases ("covers"): leases that homes grant to a metaserver. Under such a lease the
+//! metaserver may let its clients cache an object, or may change the object's data. A home records
+//! these leases in a table of [`crate::leases`].
 //!
 //! Rules:
-//! 1. A read lease is compatible with read leases of others, a write lease with no other lease. A
-//!    lease is requested from the object's home when it is needed and not held, or when less of its
-//!    term is left than a delegated lease would last. An idle write lease is exchanged for a read
-//!    lease before it is delegated to clients. A lease is used only while at least a third of a
-//!    window is left.
-//! 2. A caller that needs a lease that is already requested waits for that reply. If it needs a
-//!    stronger lease, that is requested afterwards.
-//! 3. A lease counts from when it was requested. When it expires it is not used any more, and all
-//!    client leases delegated under it are void without notice; pending delegations are refused. A
-//!    home counts the term for longer, and delegated leases end earlier.
-//! 4. A recalled lease is not delegated again. It is used only until clients have returned their
-//!    delegated leases, because they write back their changes, and for a window while another user
-//!    is active, because a user may need it twice. The lease is returned when its users have
-//!    finished as well; without users, at once.
-//! 5. A recall of a lease that is not held, or that a later one followed, is answered at once. But
-//!    if a request is pending, its reply may grant the recalled lease, because another metaserver
-//!    already waits for the lease: the answer waits for that reply, for a tenth of a window. If the
-//!    reply grants that lease, the waiting callers use it, and then it is returned. Otherwise
-//!    metaservers that request a lease at the same time would take it from each other, and none
-//!    could use it. A grant whose number shows that it was returned before it arrived is void.
+//! 1. A read lease is compatible with read leases of other metaservers, a write lease with no other
+//!    lease. A lease is requested from the object's home when it is needed and not held, or when
+//!    its remaining term is shorter than the term of a delegated lease. An idle write lease is
+//!    exchanged for a read lease before it is delegated to clients. A lease is used only while at
+//!    least a third of a window is left.
+//! 2. A caller that needs a lease that is already requested waits for the reply. If the caller
+//!    needs a stronger lease, the stronger lease is requested after that reply.
+//! 3. The term of a lease counts from the time of the request. When the lease expires, it is not
+//!    used any more, all client leases delegated under it are void without notice, and pending
+//!    delegations are refused. A home counts the term from its reply, so the home's term ends
+//!    later; delegated leases end earlier than the lease.
+//! 4. A recalled lease is not delegated again. It is still used until clients have returned their
+//!    delegated leases, because the clients write back their changes. It is also still used for a
+//!    window while an operation under it is running, because the operation may need the lease
+//!    twice. The lease is returned when all operations under it have ended and all delegated leases
+//!    are returned.
+//! 5. A recall of a lease that is not held, or that a later lease has replaced, is answered at
+//!    once. But if a request is pending, the grant may be in transit while its recall has arrived,
+//!    because another metaserver already waits for the lease. The answer to the recall then waits
+//!    for the grant, for at most a tenth of a window. If the recalled lease is granted, the waiting
+//!    callers use it once, and then it is returned. Without this wait, metaservers that request one
+//!    lease at the same time would take it from each other, and none could use it. A grant with a
+//!    serial that was already answered as returned is void.
 //! 6. Requests to a home that begins a new epoch are void. Held leases stay. The home receives a
-//!    list of them before it serves, and counts them from then: no later grant shortens them.
-//! 7. Clients return their delegated leases once, however often the home sends recalls meanwhile.
-//!    The last few recalls are answered when that is done; earlier ones must be retried.
-//! 8. If there is no room for another lease, an idle lease is dropped; if none is idle, the caller
-//!    must retry later. The limit for leases that are delegated is lower, so that data can be
-//!    changed however many leases are delegated.
+//!    list of the held leases before it serves, and counts their terms from that time, so no later
+//!    grant shortens a held lease.
+//! 7. Delegated leases are recalled from clients once, even if the home sends several recalls. When
+//!    the clients have returned them, the last few recalls are answered; earlier recalls must be
+//!    retried.
+//! 8. If the table is full, an idle lease is dropped; if no lease is idle, the caller must retry
+//!    later. The limit for delegated leases is lower, so that operations can still get leases when
+//!    many leases are delegated.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,15 +44,17 @@ use leasehold_base::units::{FileId, Time};
 use super::{Bounds, Call, Ticket};
 use crate::leases::{Kind, Serial};
 
-/// The number of recalls of one lease that are answered.
+/// The maximum number of recalls of one lease that wait for the return of the lease. Earlier
+/// recalls must be retried.
 const ASKERS_MAX: usize = 4;
 
 /// The purpose of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// An operation that ends soon, as [`Event::Done`] reports.
+    /// The metaserver runs one operation under the lease. The operation ends soon, and
+    /// [`Event::Done`] reports its end.
     Use,
-    /// Delegation to clients, which may then cache.
+    /// The metaserver delegates leases to clients, which may then cache the object.
     Lend,
 }
 
@@ -69,15 +76,16 @@ pub struct Need {
 pub enum Event {
     /// A caller needs a lease.
     Need(Need),
-    /// A caller does not need a lease for use any more, whether it had the lease or still waits.
+    /// A caller does not need a lease any more for its operation. The caller may have the lease or
+    /// may still wait for it.
     Done(FileId, Ticket),
     /// The home has granted a lease for this term.
     Granted(Call, Kind, Serial, Duration),
-    /// The home has not granted it.
+    /// The home has refused the request.
     Refused(Call),
     /// The home recalls a lease; the ticket identifies the recall.
     Evicted(Ticket, FileId, Serial),
-    /// Clients have returned all delegated leases.
+    /// Clients have returned all leases that were delegated under the lease.
     Vacated(FileId),
     /// A home has begun a new epoch.
     Restarted,
@@ -88,9 +96,10 @@ pub enum Event {
 /// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Request a lease from the home, in exchange for the lease with this number, if there is one.
+    /// Request a lease from the home. If a serial is given, the held lease with this serial is
+    /// returned with the request.
     Ask(Call, FileId, Kind, Purpose, Option<Serial>),
-    /// The caller has the lease.
+    /// The caller may now use the lease.
     Go(Ticket),
     /// The caller must retry later.
     Later(Ticket),
@@ -102,6 +111,7 @@ pub enum Effect {
     Lost(FileId),
 }
 
+/// A held lease.
 #[derive(Clone, Copy, Debug)]
 struct Had {
     kind: Kind,
@@ -109,6 +119,7 @@ struct Had {
     until: Time,
 }
 
+/// A pending request.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     kind: Kind,
@@ -116,16 +127,20 @@ struct Asked {
     sent: Time,
 }
 
+/// The lease on one object: held, requested or recalled.
 #[derive(Clone, Debug, Default)]
 struct Cover {
     had: Option<Had>,
     asked: Option<Asked>,
     waiting: Vec<Need>,
+    /// The operations that run under the lease.
     using: BTreeSet<Ticket>,
+    /// True if leases may be delegated to clients.
     is_lent: bool,
-    /// True if clients were asked to return their delegated leases and have not yet.
+    /// True while clients have not yet returned delegated leases that were recalled from them.
     is_leaving: bool,
-    /// The recall of the lease: its presence, its time, and the recalls to answer at the return.
+    /// True while the home's recall is not answered. The next fields are the time of the first
+    /// recall, and the recalls to answer when the lease is returned.
     is_evicted: bool,
     evicted_at: Time,
     askers: Vec<Ticket>,
@@ -159,7 +174,7 @@ pub struct Covers {
     ends: BTreeSet<(Time, FileId)>,
     /// The objects whose leases are idle.
     idle: BTreeSet<FileId>,
-    /// The times at which recalls stop waiting for a pending reply.
+    /// The times at which recalls stop waiting for a pending reply (rule 5).
     early: BTreeSet<(Time, FileId)>,
     next_call: u64,
     #[cfg(feature = "mutants")]
@@ -176,7 +191,7 @@ impl Cover {
             && !self.is_evicted
     }
 
-    /// Rule 4.
+    /// Rule 4: returns true if the lease may be used for this purpose.
     fn is_open_to(&self, purpose: Purpose, now: Time, bounds: Bounds) -> bool {
         let is_used = !self.using.is_empty() && now < self.evicted_at + bounds.window;
         match purpose {
@@ -341,7 +356,7 @@ impl Covers {
             && cover.is_open_to(need.purpose, now, self.bounds)
     }
 
-    /// Returns how much of a lease must be left.
+    /// Returns the minimum remaining term of a lease for this purpose.
     fn least(&self, purpose: Purpose) -> Duration {
         match purpose {
             Purpose::Use => self.bounds.window / 3,
@@ -349,7 +364,7 @@ impl Covers {
         }
     }
 
-    /// Returns how much must be left of a lease that is delegated.
+    /// Returns the minimum remaining term of a lease before it is delegated.
     fn lent(&self) -> Duration {
         #[cfg(feature = "mutants")]
         if self.is(Mutant::LendsTooLong) {
@@ -418,7 +433,7 @@ impl Covers {
         early.is_some_and(|until| self.early.remove(&(until, object)))
     }
 
-    /// All waiting callers must retry later.
+    /// Makes all waiting callers retry later.
     fn refuse(&mut self, object: FileId, effects: &mut Vec<Effect>) {
         self.end_early(object);
         let Some(cover) = self.covers.get_mut(&object) else { return };
@@ -436,7 +451,8 @@ impl Covers {
         let Some((object, asked)) = self.take(call) else { return };
         let is_early = self.end_early(object);
         let cover = self.covers.get_mut(&object).expect("the request was pending");
-        // Rule 5: the grant is the recalled lease.
+        // Rule 5: the grant is the lease that was recalled before the grant arrived. The waiting
+        // callers use it once.
         let is_once = is_early && serial == cover.evicted;
         let is_void = serial <= cover.evicted && !is_once;
         #[cfg(feature = "mutants")]
@@ -447,7 +463,8 @@ impl Covers {
             return;
         }
         if is_early && !is_once {
-            // The recall concerned an earlier lease.
+            // The recall concerned an earlier lease, which is not held, so the recall is answered
+            // now.
             cover.is_evicted = false;
             effects.extend(cover.askers.drain(..).map(Effect::Given));
         }
@@ -469,7 +486,8 @@ impl Covers {
             } else if suffices(had, need, now, least) {
                 Self::go(cover, need, effects);
             } else if is_once || need.kind <= asked.kind && need.purpose <= asked.purpose {
-                // The lease was requested, and the grant came too late or is too weak.
+                // The request included this need, but the grant came too late or is too weak, so
+                // the caller must retry.
                 effects.push(Effect::Later(need.ticket));
             } else {
                 cover.waiting.push(need);
@@ -484,8 +502,8 @@ impl Covers {
         self.give(object, effects);
     }
 
-    /// Stores a grant. It shortens no lease: the home still counts an earlier one, under any
-    /// number.
+    /// Stores a grant. The kind and the end of an earlier grant remain valid if they are greater,
+    /// because the home still counts the earlier lease, even if its serial differs.
     fn have(&mut self, object: FileId, mut had: Had) {
         if let Some(was) = self.drop_had(object) {
             had.kind = had.kind.max(was.kind);
@@ -579,8 +597,8 @@ impl Covers {
             let cover = self.covers.get_mut(&object).expect("a lease with an end has an entry");
             if core::mem::take(&mut cover.is_lent) {
                 effects.push(Effect::Lost(object));
-                // Pending delegations are refused too, because the lender does not distinguish
-                // them.
+                // The owner voids all delegations of the object and cannot distinguish pending
+                // delegations, so these are refused too.
                 cover.waiting.retain(|need| {
                     let is_lent = need.purpose == Purpose::Lend;
                     effects.extend(is_lent.then_some(Effect::Later(need.ticket)));

@@ -1,23 +1,22 @@
 //! The distances of other metaservers, for a search that asks the nearest first.
 //!
 //! Criteria in order of weight:
-//! - The peer that is asked first is the one that answers soonest, even after the network has
-//!   changed.
-//! - Random delays of networks and busy machines change no order.
+//! - A search first asks the peer that replies soonest, even after the network has changed.
+//! - Random delays of networks and busy machines do not change the order of the peers.
 //! - The measurement costs almost no messages, and none without searches.
 //!
 //! Rules:
-//! 1. The distance of a peer is the shortest response time in the current span and the one before,
-//!    for requests that wait for nothing. So a peer that becomes nearer is near at once, and a
-//!    single slow reply changes nothing.
-//! 2. The distance of a peer stays unchanged until the measured one is more than twice or less than
-//!    half of it; below 250 microseconds all peers are equally near.
+//! 1. The distance of a peer is its shortest response time in the current and the previous span.
+//!    Only requests that the peer can answer without a wait are measured. So a peer that becomes
+//!    nearer counts as near at once, and a single slow reply changes nothing.
+//! 2. The distance that is used for ordering stays unchanged until the measured distance is more
+//!    than twice or less than half of it. Peers below 250 microseconds are equally near.
 //! 3. Peers that are at most twice as far as the nearest peer of their group are equally near, and
 //!    are ordered by number.
-//! 4. A peer that did not reply comes after all others until it replies, as does a peer without a
-//!    reply yet.
-//! 5. When a search begins, each peer without a reply or a request for a span is asked at the same
-//!    time.
+//! 4. A peer that did not reply to the last request, or has never replied, comes after all other
+//!    peers until it replies.
+//! 5. When a search begins, each peer that has neither replied nor received a request for one span
+//!    is sent a request.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -26,10 +25,12 @@ use leasehold_base::units::Time;
 
 use super::Peer;
 
-/// Long compared with random delays, and short compared with changes of a network.
+/// The length of a span: long compared with random delays, and short compared with the time between
+/// changes of a network.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// Below this time the load of machines, and not the network, decides the response time.
+/// The shortest distance: below this time the load of machines, and not the network, determines the
+/// response time.
 const NEAREST: Duration = Duration::from_micros(250);
 
 /// The ratio of distances up to which two peers are equally near.
@@ -38,9 +39,9 @@ const TIMES: u32 = 2;
 /// An event for the distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A peer replied after this time to a request that waits for nothing.
+    /// A peer replied after this time to a request that it can answer without a wait.
     Answered(Peer, Duration),
-    /// A peer did not reply to such a request.
+    /// A peer did not reply to a request that it can answer without a wait.
     Silent(Peer),
     /// A search begins.
     Search,
@@ -49,7 +50,7 @@ pub enum Event {
 /// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Send the peer a request that waits for nothing.
+    /// Send the peer a request that it can answer without a wait.
     Ask(Peer),
 }
 
@@ -58,7 +59,8 @@ pub enum Effect {
 struct Way {
     /// The time at which the span began.
     began: Time,
-    /// The shortest response time in the span, and in the one before.
+    /// The shortest response time in the current span (`quickest`) and in the previous span
+    /// (`before`).
     quickest: Duration,
     before: Duration,
     /// The distance that is used for ordering.
@@ -91,7 +93,7 @@ impl Way {
 struct Other {
     way: Option<Way>,
     is_silent: bool,
-    /// The time of the last reply or request.
+    /// The time of the last reply, request or timeout.
     looked: Option<Time>,
 }
 

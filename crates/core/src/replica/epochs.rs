@@ -1,12 +1,12 @@
-//! The calls of metaservers that an iod accepts: an iod fences superseded epochs.
+//! Decides which calls of metaservers an iod accepts: an iod fences superseded epochs of a
+//! metaserver.
 //!
 //! Rules:
-//! 1. The last epoch of a metaserver is the greatest epoch that one of its calls named or that was
-//!    stored before. A call of an earlier epoch is refused.
-//! 2. A call of a later epoch ends earlier epochs. It runs, like all calls of its epoch, when no
-//!    call of an earlier epoch is pending: calls of an epoch take effect after all calls of earlier
-//!    epochs.
-//! 3. A call that waits for that is refused when a later epoch begins.
+//! 1. The last epoch of a metaserver is the greatest epoch that a call of the metaserver named or
+//!    that the stored record names. A call of an earlier epoch is refused.
+//! 2. A call of a later epoch ends earlier epochs. The calls of the later epoch run when no call of
+//!    an earlier epoch is pending, so that they take effect after all calls of earlier epochs.
+//! 3. A call that waits for calls of earlier epochs is refused when a later epoch begins.
 //! 4. Each metaserver has its own epochs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use super::Ticket;
 /// The identity of a metaserver, across restarts and machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
-    /// The volume of the metaserver.
+    /// The number of the volume that the metaserver serves.
     pub volume: u64,
     /// The metaserver's number in the volume.
     pub number: u32,
@@ -29,7 +29,8 @@ pub enum Event {
     Noted(Seat, u64),
     /// A call of a metaserver in this epoch arrived.
     Call(Ticket, Seat, u64),
-    /// Such a call has ended, or its caller gave it up while it waited.
+    /// A call of a metaserver in this epoch has ended, or its caller gave the call up while it
+    /// waited.
     Ended(Ticket, Seat, u64),
 }
 
@@ -42,10 +43,12 @@ pub enum Effect {
     Refuse(Ticket),
 }
 
+/// The calls of one metaserver.
 #[derive(Clone, Debug, Default)]
 struct Calls {
+    /// The last epoch.
     last: u64,
-    /// The number of pending calls of each epoch; no entry is zero.
+    /// The number of running calls of each epoch; an epoch without running calls has no entry.
     under_way: BTreeMap<u64, usize>,
     /// The calls of the last epoch that wait for calls of earlier epochs.
     waiting: BTreeSet<Ticket>,

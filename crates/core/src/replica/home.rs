@@ -1,34 +1,36 @@
 //! Changes of the names of an object at its home, one at a time.
 //!
 //! Rules:
-//! 1. One change of an object's names is pending at a time; another must be retried later.
+//! 1. One change of an object's names is pending at a time; another change must be retried later.
 //! 2. An object must have the name that it is to lose.
 //! 3. A directory needs permission before it gets another parent.
 //! 4. A name is claimed before the object gets it. The owner refuses a claim if another object of
-//!    this home stands at the place and is not being replaced. The recorded claim may be the
-//!    object's own, from an earlier attempt to replace that object, and an object may claim its
-//!    name again.
-//! 5. A directory is closed before it loses its name: it must be empty.
-//! 6. When all conditions hold, the metadata file is changed on stable storage, once; then the call
-//!    is answered, and an announcement is sent if a name was lost.
-//! 7. If a condition fails or times out, the change is given up without effect; so is a change that
-//!    cannot be stored. A later reply for it has no effect.
-//! 8. An object is about to stand at a place from before the claim until the change is stored or
-//!    given up. A directory move is pending for the same time.
-//! 9. If the object that loses its name has the same home, it takes part in the change: a directory
-//!    is closed, and both metadata files are changed at once.
-//! 10. If the object that loses its name has another home, it yields the name first, and the name
-//!     is claimed when the change is stored. Then that home removes the name from it. These steps
-//!     are retried until they succeed, starting with the yield, and the change is pending until
-//!     then; so is such a change that a start finds stored.
-//! 11. All leases of others on the object are recalled before the yield, without a time limit. A
-//!     yielded object is hidden from all callers, so the yield must not wait for leases.
-//! 12. The yields of a home are void when it begins a new epoch: a change that is not being stored
-//!     yet is given up.
-//! 13. For one more window a replaced object is reported to its home if that home restarts: a
-//!     search for the name may still arrive there too late.
-//! 14. If two objects are to replace each other, the one with the lower number does: the other
-//!     change gives way while it waits for a yield.
+//!    this home has the name and is not being replaced. The recorded claim may be from an earlier
+//!    attempt of the same object to replace that object, and an object may repeat its claim.
+//! 5. A directory is closed before it loses its name, because it must be empty and stay empty.
+//! 6. When all conditions hold, the metadata file is changed on stable storage in one write. Then
+//!    the call is answered, and an announcement is sent if the object has lost a name.
+//! 7. If a condition fails or times out, or the change cannot be stored, the change is given up
+//!    without effect. A reply that arrives after that is ignored.
+//! 8. From before the claim until the change is stored or given up, an object is about to get the
+//!    name, and this home reports so to other homes. A directory move is pending for the same time.
+//! 9. If the object that loses the name has the same home, it takes part in the change: if it is a
+//!    directory, it is closed, and both metadata files are changed in one write.
+//! 10. If the object that loses the name has another home, that object yields the name first, and
+//!     the name is claimed after the change is stored. Then the other home removes the name from
+//!     its object. If the claim or the removal fails, the steps are repeated from the yield on
+//!     until they succeed, and the change is pending until then. A restarted metaserver resumes
+//!     each stored change that is not complete.
+//! 11. All leases of other metaservers on the object are recalled before the yield, without a time
+//!     limit. The object that yields is hidden from all callers, so the time between the yield and
+//!     the change must not include a wait for leases.
+//! 12. When a home begins a new epoch, its earlier yields are void: a change that depends on such a
+//!     yield is given up, unless it is already being stored.
+//! 13. This home remembers a complete replacement for one more window. If the home of the replaced
+//!     object restarts in that time, this home reports the replacement to it, because a search for
+//!     the name may still arrive at that home (rule 5 of `yields`).
+//! 14. If two objects are to replace each other, the object with the lower id replaces the other
+//!     object: the other change is given up if it still waits for its yield.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -38,18 +40,18 @@ use leasehold_base::units::{FileId, Time};
 use super::yields::Yield;
 use super::{Bounds, Peer, Place, Stamp, Ticket};
 
-/// The number of pending replacements of objects of other homes: a home that starts receives all of
-/// them.
+/// The maximum number of pending replacements of objects of other homes: a home that starts
+/// receives a list of all of them.
 pub const REPLACES_MAX: usize = 128;
 
-/// The number of recent replacements that are remembered: a home that starts receives these as
-/// well.
+/// The maximum number of recent replacements that are remembered: a home that starts receives a
+/// list of them as well.
 pub const LATELY_MAX: usize = 96;
 
 /// The object that loses a name to another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// An object of this home, and whether it is a directory.
+    /// An object of this home; true if the object is a directory.
     Here(FileId, bool),
     /// An object of this peer, which is not a directory.
     There(FileId, Peer),
@@ -62,16 +64,16 @@ pub struct Change {
     pub object: FileId,
     /// True if the object is a directory.
     pub is_directory: bool,
-    /// The name that the object loses, and whether the object has it.
+    /// The name that the object loses; true if the object has this name.
     pub from: Option<(Place, bool)>,
     /// The name that the object gets.
     pub to: Option<Place>,
-    /// The object that loses that name.
+    /// The object that has the name `to` and loses it.
     pub over: Option<Over>,
 }
 
 impl Change {
-    /// The directory that must be empty for the change.
+    /// Returns the directory that must be empty for the change.
     fn closes(&self) -> Option<FileId> {
         match self.over {
             Some(Over::Here(over, true)) => Some(over),
@@ -81,7 +83,7 @@ impl Change {
         }
     }
 
-    /// Returns the object of this home that loses the name.
+    /// Returns the object of this home that loses the name to another object.
     #[must_use]
     pub const fn over_here(&self) -> Option<FileId> {
         match self.over {
@@ -90,7 +92,7 @@ impl Change {
         }
     }
 
-    /// Returns the object of another home that loses the name, with the place and that home.
+    /// Returns the object of another home that loses the name, with the name and the other home.
     #[must_use]
     pub fn over_there(&self) -> Option<(Place, FileId, Peer)> {
         match (self.over, &self.to) {
@@ -137,18 +139,19 @@ pub enum Refusal {
 pub enum Event {
     /// A change of names is requested.
     Change(Ticket, Change),
-    /// The result of the last effect that asked for something on behalf of this change.
+    /// The result of the last request that an effect made for this change.
     Had(Ticket, Result<(), Refusal>),
     /// The change is on stable storage, with this version.
     Stored(Ticket, Stamp),
-    /// The change cannot be stored now, and will not be.
+    /// The change was not stored, and will not be stored.
     Undone(Ticket),
-    /// A start finds this change stored, with this version, and the replaced object may still exist
-    /// (rule 10).
+    /// After a restart the owner found this change on stable storage, with this version. The
+    /// replaced object may still have the name (rule 10).
     Found(Ticket, Change, Stamp),
     /// A peer has begun a new epoch.
     Restarted(Peer),
-    /// The first object must yield a name to the second, which has its home elsewhere.
+    /// Another home requests that the first object, an object of this home, yields a name to the
+    /// second object.
     Wanted(FileId, FileId),
     /// Time has passed.
     Tick,
@@ -159,19 +162,21 @@ pub enum Event {
 pub enum Effect {
     /// Request permission from the root's home; [`Event::Had`] follows, as after every request.
     Leave(Ticket, FileId, FileId),
-    /// Claim the name at the home of its directory. The last object loses the name, unless another
-    /// object of this home stands there (rule 4).
+    /// Claim the name at the home of its directory. The last object loses the name. The owner
+    /// refuses the claim if a third object of this home has the name (rule 4).
     Claim(Ticket, FileId, Place, Option<FileId>),
     /// Close the directory, which has its home here.
     Close(Ticket, FileId),
-    /// Recall all leases on the object, and grant none until the change has ended.
+    /// Recall all leases of other metaservers on the object, and grant none until the change has
+    /// ended.
     Turn(Ticket, FileId),
-    /// Ask the home of the last object to yield the place to the first object.
+    /// Ask the home of the last object that this object yields the name to the first object.
     Yield(Ticket, FileId, Place, FileId),
-    /// Report to that home that the object will not stand there.
+    /// Report to the home of the last object that the first object will not get the name, so that
+    /// the yield ends.
     Keep(Ticket, FileId, Place, FileId),
-    /// Ask that home to remove the place from its object; the first object stands there by a change
-    /// with this version.
+    /// Ask the home of the last object to remove the name from this object. The first object has
+    /// the name since the change with this version.
     Replace(Ticket, FileId, Place, FileId, Stamp),
     /// The replacement is complete: the record that the object has replaced another can be removed.
     Replaced(FileId),
@@ -184,10 +189,12 @@ pub enum Effect {
     Done(Ticket, Stamp),
     /// The change is not made.
     Refused(Ticket, Refusal),
-    /// Reopen a directory that was closed, or that was to be closed.
+    /// Reopen a directory for which [`Effect::Close`] was requested.
     Open(FileId),
 }
 
+/// The step of a change whose result is awaited. Steps from `Again` on follow the stored change
+/// (rule 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Leave,
@@ -196,7 +203,7 @@ enum Step {
     Claim,
     Close,
     Store,
-    /// The stored change requests the yield again, because that home may have forgotten it.
+    /// The stored change requests the yield again, because the other home may have forgotten it.
     Again,
     /// The stored change claims the name.
     Note,
@@ -210,14 +217,16 @@ impl Step {
     }
 }
 
+/// A pending change.
 #[derive(Clone, Debug)]
 struct Under {
     ticket: Ticket,
     change: Change,
     step: Step,
+    /// The time at which the change is given up, if its step is limited.
     until: Time,
     version: Stamp,
-    /// The time at which the stored change retries.
+    /// The time at which the current step is requested again.
     again: Option<Time>,
 }
 
@@ -229,7 +238,7 @@ pub enum Mutant {
     ClaimsNothing,
     /// A directory gets another parent without permission.
     TakesLeave,
-    /// No object is ever about to stand at a place.
+    /// No object is ever reported as about to get a name.
     HidesClaims,
     /// A refused name is taken.
     TakesRefused,
@@ -237,7 +246,7 @@ pub enum Mutant {
     ReplacesFull,
     /// An object that does not get its new name loses its old one.
     LosesRefused,
-    /// A change that a start finds stored is not pending.
+    /// A restarted metaserver does not resume the stored changes.
     ForgetsReplaced,
 }
 
@@ -245,12 +254,14 @@ pub enum Mutant {
 #[derive(Clone, Debug)]
 pub struct Home {
     bounds: Bounds,
+    /// The pending changes, by the object that gets or loses names.
     under: BTreeMap<FileId, Under>,
+    /// The object of each pending change.
     objects: BTreeMap<Ticket, FileId>,
-    /// The objects that are about to be replaced.
+    /// The objects of this home that pending changes replace.
     replaced: BTreeSet<FileId>,
-    /// Recently replaced objects of other homes: how long each is reported, its home, and the
-    /// change.
+    /// Recent replacements of objects of other homes (rule 13): the time until which the
+    /// replacement is reported, the home of the replaced object, and the yield.
     lately: VecDeque<(Time, Peer, Yield)>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
@@ -326,7 +337,7 @@ impl Home {
         }
     }
 
-    /// Returns true if an object is about to stand at a place.
+    /// Rule 8: returns true if an object is about to get a name.
     #[must_use]
     pub fn is_about_to_stand(&self, object: FileId, place: &Place) -> bool {
         #[cfg(feature = "mutants")]
@@ -345,7 +356,7 @@ impl Home {
         self.under.contains_key(&object) || self.replaced.contains(&object)
     }
 
-    /// Returns true if a change is being stored by which an object of this peer loses a name.
+    /// Returns true if a change by which an object of this peer loses a name is being stored.
     #[must_use]
     pub fn is_storing_over(&self, peer: Peer) -> bool {
         self.under.values().any(|under| {
@@ -418,7 +429,7 @@ impl Home {
         Under { ticket, change, step: Step::Leave, until, version, again }
     }
 
-    /// Resumes a stored change that is not complete.
+    /// Rule 10: resumes a stored change that is not complete.
     fn found(
         &mut self,
         now: Time,
@@ -439,7 +450,8 @@ impl Home {
         }
     }
 
-    /// A stored change claims the name, and then has it removed from the replaced object.
+    /// Rule 10: requests the current step of a change that replaces an object of another home: the
+    /// yield, the claim, or the removal of the name from the replaced object.
     fn go_on(under: &Under, effects: &mut Vec<Effect>) {
         let Under { ticket, change, step, version, .. } = under;
         let Some((place, over, _)) = change.over_there() else { return };
@@ -473,7 +485,8 @@ impl Home {
         }
     }
 
-    /// Takes the next step that requires an action.
+    /// Continues with the first step, from `step` on, that this change needs, and requests the
+    /// action of that step.
     fn go(&self, under: &mut Under, step: Step, effects: &mut Vec<Effect>) {
         let Under { ticket, change, .. } = under;
         let (ticket, object) = (*ticket, change.object);
@@ -537,7 +550,8 @@ impl Home {
                 self.put_back(under);
                 return;
             }
-            // An object that does not stand there any more need not yield.
+            // A refusal of the repeated yield means that the object does not have the name any
+            // more, so the change continues with the claim.
             (Step::Again, _) | (Step::Note, Ok(())) => {
                 let is_again = under.step == Step::Again;
                 under.step = if is_again { Step::Note } else { Step::Replace };

@@ -2,13 +2,15 @@
 //! becomes its own ancestor.
 //!
 //! Rules:
-//! 1. One move has permission at a time; other requests must be retried later.
-//! 2. Before permission is granted, the homes of the new parent and of its ancestors are asked for
-//!    their parents, up to the root. If the directory is among them, the move is refused. If one is
-//!    gone, or its home does not reply, the request must be retried later.
-//! 3. Permission is granted when it is on stable storage. It ends when the directory's home reports
-//!    that the move is done or given up; that home is asked each second, and when another move
-//!    requests permission.
+//! 1. One move (a rename of a directory to another parent) has permission at a time; other requests
+//!    must be retried later.
+//! 2. Before permission is granted, the chain of ancestors is followed from the new parent up to
+//!    the root: the home of each directory of the chain is asked for the directory's parent. If the
+//!    moved directory is in the chain, the move is refused. If a directory of the chain is gone, or
+//!    its home does not reply, the request must be retried later.
+//! 3. Permission is granted when it is on stable storage. The permission ends when the directory's
+//!    home reports that the move is done or given up. The home is asked each second, and also when
+//!    another move requests permission.
 //! 4. After a restart the stored permission is still valid.
 //! 5. A chain of parents that does not reach the root within a limit is given up.
 
@@ -17,7 +19,7 @@ use leasehold_base::units::{FileId, Time};
 
 use super::{Call, Peer, Ticket};
 
-/// The limit on the depth of directories: more than any path can contain.
+/// The maximum depth of directories: more than any path can contain.
 pub const DEPTH_MAX: usize = 1 << 11;
 
 /// A directory that is to get another parent.
@@ -25,7 +27,7 @@ pub const DEPTH_MAX: usize = 1 << 11;
 pub struct Move {
     /// The directory's home.
     pub home: Peer,
-    /// The number of the move at its home.
+    /// The number by which the directory's home identifies the move.
     pub number: u64,
     /// The directory.
     pub directory: FileId,
@@ -43,7 +45,7 @@ pub enum Event {
     Above(Call, Option<FileId>),
     /// The permission is on stable storage.
     Noted,
-    /// The home, and the number, of a permitted move that has ended.
+    /// The home reports that the move with this number, which had permission, has ended.
     Ended(Peer, u64),
     /// Time has passed.
     Tick,
@@ -52,11 +54,11 @@ pub enum Event {
 /// An action that the owner of this state machine must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the directory's home, and not a copy, for its parent.
+    /// Ask the directory's home for the directory's parent; a cached copy does not suffice.
     LookAbove(Call, FileId),
     /// Store the permitted move, or its end; for a move, [`Event::Noted`] follows.
     Note(Option<Move>),
-    /// Ask the move's home whether the move is still pending.
+    /// Ask the directory's home if the move is still pending.
     AskEnded(Move),
     /// The move has permission.
     Given(Ticket),
@@ -82,7 +84,8 @@ enum State {
         ticket: Ticket,
         asked: Move,
     },
-    /// The move has permission; its home is asked at the given time.
+    /// The move has permission; at the given time the directory's home is asked if the move is
+    /// still pending.
     Given {
         given: Move,
         ask: Time,
@@ -100,7 +103,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Starts with the stored permission.
+    /// Creates the state from the stored permission, if there is one.
     #[must_use]
     pub fn new(now: Time, root: FileId, stored: Option<Move>) -> Self {
         Self {
@@ -185,7 +188,8 @@ impl Moves {
         self.look(effects);
     }
 
-    /// Continues with the next ancestor.
+    /// Checks the current ancestor: refuses the move, grants permission at the root, or asks for
+    /// the ancestor's parent.
     fn look(&mut self, effects: &mut Vec<Effect>) {
         let State::Looking { ticket, asked, at, .. } = self.state else { return };
         if at == asked.directory {

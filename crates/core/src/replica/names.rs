@@ -1,25 +1,28 @@
 //! Unique names at a directory's home: of two objects that are to get one name exactly one gets it,
 //! and a directory that is removed is empty.
 //!
-//! The owner stores a note on stable storage for each name in a directory: the object that claimed
-//! (reserved) the name last. The note does not prove that the object stands there: only the
-//! object's home knows that.
+//! The owner stores a claim record (a "note") on stable storage for each name in a directory: the
+//! object that claimed (reserved) the name last. The record does not prove that the object has the
+//! name, because only the metadata file at the object's home determines the object's names.
 //!
 //! Rules:
-//! 1. A claim of a name without a note is granted as soon as its note is stored.
+//! 1. A claim of a name without a claim record is granted as soon as the new claim record is
+//!    stored.
 //! 2. An object that has claimed a name may claim it again.
-//! 3. If another object has claimed the name, that object's home is asked. If the object stands
-//!    there or is about to, the name exists; if not, the note is overwritten. The note is also
-//!    overwritten if that object has yielded the name to the claimant and the claimant has already
-//!    replaced it; for a claimant that does not have the name yet, the object still stands there.
-//! 4. If that home does not reply, the claimant must retry later.
+//! 3. If another object has claimed the name, the home of that object is asked. If the other object
+//!    has the name or is about to get it, the name exists; if not, the claim record is overwritten.
+//!    The record is also overwritten if the other object has yielded the name to the claimant and
+//!    the claimant already has the name. If the claimant does not have the name yet, an object that
+//!    has yielded the name still counts as its holder.
+//! 4. If the home of the other object does not reply, the claimant must retry later.
 //! 5. One operation on a name is pending at a time; another claim meanwhile must be retried later.
 //! 6. A directory may be removed if the homes of all objects that claimed a name in it report that
-//!    none stands there or is about to. The directory is closed then, and while the homes are
-//!    asked: a claim in it must be retried later.
-//! 7. While a name in it is being claimed, a directory is not empty.
-//! 8. When an object has left a place, its home is asked as well, and the note is removed if the
-//!    home confirms it.
+//!    none of these objects has its name or is about to get it. The directory is closed while the
+//!    homes are asked and after that: a claim of a name in a closed directory must be retried
+//!    later.
+//! 7. While a claim of a name in a directory is pending, the directory is not empty.
+//! 8. When an object has lost a name, the object's home is asked as well, and the claim record is
+//!    removed if the home confirms that the object does not have the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,12 +30,13 @@ use leasehold_base::units::FileId;
 
 use super::{Call, Homes, Place, Ticket};
 
-/// The reply of an object's home: the object stands at a place or is about to, or it does not.
+/// The reply of an object's home to the question if the object has a name (the object "stands" at
+/// the place).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// It stands there or is about to.
+    /// The object has the name or is about to get it.
     Yes,
-    /// It does not stand there.
+    /// The object does not have the name.
     No,
     /// The home did not reply.
     Unknown,
@@ -51,18 +55,19 @@ pub enum Event {
         object: FileId,
         /// The other object that has claimed the name, if any.
         noted: Option<FileId>,
-        /// True if the object already has the name, and an object of another home has yielded it.
+        /// True if the object already has the name, because an object of another home has yielded
+        /// the name to it.
         yielded: bool,
     },
     /// A directory is to be removed; these objects have claimed names in it.
     Retire(Ticket, FileId, Vec<(Vec<u8>, FileId)>),
-    /// The object that claimed the place has left it.
+    /// The object that claimed the name has lost the name.
     Left(Place, FileId),
-    /// The reply of a home that was asked.
+    /// The reply of a home to [`Effect::Ask`].
     Stands(Call, Stands),
-    /// The note of the claim is stored.
+    /// The claim record of the name is stored.
     Noted(Place),
-    /// The directory is gone, or is not removed after all.
+    /// The directory is gone, or its removal was given up.
     Reopened(FileId),
 }
 
@@ -78,7 +83,8 @@ impl Event {
     ) -> Self {
         let is_elsewhere = |other: FileId| homes.of(other) != homes.of(object);
         let yielded = over.is_some_and(is_elsewhere);
-        // The shared home of both objects handles their replacement itself.
+        // If both objects have one home, that home handles the replacement itself, so the object
+        // that loses the name need not be asked.
         let is_seen_to = over.is_some() && !yielded;
         let noted = noted.filter(|noted| !is_seen_to || is_elsewhere(*noted));
         Self::Claim { ticket, place, object, noted, yielded }
@@ -88,12 +94,13 @@ impl Event {
 /// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the object's home whether the object stands there and has not yielded the name to the
-    /// last object; [`Event::Stands`] always follows.
+    /// Ask the home of the first object if this object has the name or is about to get it. An
+    /// object that has yielded the name to the last object counts as not having it.
+    /// [`Event::Stands`] always follows.
     Ask(Call, Place, FileId, Option<FileId>),
-    /// Store the note that the object has claimed the place; [`Event::Noted`] follows.
+    /// Store the claim record: the object has claimed the name. [`Event::Noted`] follows.
     Note(Place, FileId),
-    /// Remove the note, at a later time.
+    /// Remove the claim record; the removal is not urgent.
     Drop(Place),
     /// The claim is granted.
     Granted(Ticket),
@@ -107,20 +114,22 @@ pub enum Effect {
     Full(Ticket),
 }
 
+/// The pending operation on a name.
 #[derive(Clone, Debug)]
 enum Work {
     /// The home of another object is asked, on behalf of a claim.
     Asking { ticket: Ticket, object: FileId },
-    /// The note of the claim is being stored.
+    /// The claim record is being stored.
     Noting(Ticket),
-    /// The home of an object that has left the place is asked.
+    /// The home of an object that has lost the name is asked (rule 8).
     Sweeping,
 }
 
+/// A directory that is closed for a removal.
 #[derive(Clone, Debug)]
 struct Closed {
     ticket: Ticket,
-    /// The calls without a reply.
+    /// The calls to homes that have no reply yet.
     asked: BTreeSet<Call>,
 }
 
@@ -130,13 +139,13 @@ struct Closed {
 pub enum Mutant {
     /// A name that another object has claimed is taken from it.
     TakesNames,
-    /// An object that has yielded a name counts as not standing there, even before it is replaced.
+    /// An object that has yielded a name counts as not having it, even before it is replaced.
     TakesYielded,
     /// A directory is closed without asking the homes.
     ClosesFull,
     /// A directory is open while the homes are asked.
     LeavesOpen,
-    /// A note is removed although its object stands there.
+    /// A claim record is removed although its object has the name.
     DropsStanding,
 }
 
@@ -145,7 +154,7 @@ pub enum Mutant {
 pub struct Names {
     work: BTreeMap<Place, Work>,
     closed: BTreeMap<FileId, Closed>,
-    /// The place that each call concerns, and whether the call serves a removal of the directory.
+    /// The name that each call concerns, and true if the call serves a removal of the directory.
     calls: BTreeMap<Call, (Place, bool)>,
     last_call: u64,
     #[cfg(feature = "mutants")]

@@ -1,19 +1,21 @@
 //! The peers of a metaserver, and the decision whether this metaserver may serve.
 //!
 //! Rules:
-//! 1. A peer that starts asks all others for their record of it, each second until they reply.
+//! 1. A metaserver that starts asks each peer for the peer's record of this metaserver, each second
+//!    until the peer replies.
 //! 2. If a reply contains a later epoch or version number than the storage of this metaserver, its
 //!    metadata is out of date (for example, restored from a backup): it never serves.
-//! 3. It serves when all peers have replied without such a record; an administrator may exclude a
-//!    peer from this wait.
-//! 4. A peer's record of another peer contains the last epoch that the other began, the epoch
-//!    before, and its greatest known version number. The record is stored on stable storage
-//!    whenever it grows. A starting peer receives the epoch before the one that it starts.
+//! 3. The metaserver serves when all peers have replied and no reply contained a later record. An
+//!    administrator may exclude a peer from this wait.
+//! 4. The record of a peer contains the last epoch that the peer began, the epoch before it, and
+//!    the peer's greatest known version number. The record is stored on stable storage whenever one
+//!    of the values grows. A starting peer has already begun its new epoch, so the reply contains
+//!    the previous epoch.
 //! 5. A call is admitted if it names the epoch of this peer and the last epoch of its caller.
 //! 6. All peers use the same consistency mode. A peer that starts and receives a different mode
 //!    never serves.
-//! 7. A serving peer that learns of a later epoch of its own is superseded, for example by a copy
-//!    on another machine: it stops serving.
+//! 7. A serving metaserver that receives a later epoch of itself is superseded, for example by a
+//!    copy on another machine: it stops serving.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +45,8 @@ impl Known {
 pub struct Noted {
     /// The last epoch that the peer began.
     pub epoch: u64,
-    /// The epoch before, which the peer finds in its storage while it starts.
+    /// The epoch before the last epoch. A peer finds this epoch in its storage while it starts the
+    /// last epoch.
     pub before: u64,
     /// The greatest known version number.
     pub stamp: Stamp,
@@ -64,15 +67,16 @@ impl Noted {
 /// An event for the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A peer has started this epoch, and asks for the record of it.
+    /// A peer has started this epoch, and asks for this metaserver's record of the peer.
     Hello(Peer, u64),
     /// A peer in this epoch replied with its record of this metaserver.
     Answered(Peer, u64, Known),
-    /// A peer answered or refused a call, in this epoch and with this version number.
+    /// A peer replied to a call or refused a call. The reply contains the peer's epoch and version
+    /// number.
     Heard(Peer, Known),
     /// A peer replied that it uses another consistency mode.
     Unlike(Peer),
-    /// The start does not wait for this peer.
+    /// The administrator has excluded this peer from the wait at the start.
     Away(Peer),
     /// Time has passed.
     Tick,
@@ -87,7 +91,7 @@ pub enum Effect {
     Answer(Peer, Known),
     /// Store this record of the peer on stable storage.
     Note(Peer, Noted),
-    /// This metaserver serves.
+    /// This metaserver may serve now.
     Open,
     /// The peer's record is later than the storage: this metaserver does not serve.
     Older(Peer, Known),
@@ -100,7 +104,8 @@ pub enum Effect {
 /// The reason for which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The call names another epoch than the current one, which is this.
+    /// The call names an epoch that is not current. The value is the current epoch of this
+    /// metaserver.
     Epoch(u64),
     /// This metaserver does not serve now.
     Later,
@@ -108,8 +113,10 @@ pub enum Refusal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// The metaserver waits for the records of its peers.
     Asking,
     Open,
+    /// The metaserver must not serve.
     Refused,
 }
 
@@ -142,7 +149,8 @@ pub enum Mutant {
 }
 
 impl Peers {
-    /// Starts an epoch, with the stored state of this metaserver and the records of the others.
+    /// Starts an epoch, with the stored state of this metaserver and its records of the other
+    /// metaservers.
     #[must_use]
     pub fn new(now: Time, epoch: u64, stored: Known, others: BTreeMap<Peer, Noted>) -> Self {
         let other = |noted| Other { noted, ask: Some(now) };
@@ -201,8 +209,8 @@ impl Peers {
         }
     }
 
-    /// Returns whether a call with this caller, the caller's epoch, and this peer's epoch is
-    /// admitted.
+    /// Admits a call of this caller that names the caller's epoch and the epoch of this metaserver
+    /// (rule 5).
     ///
     /// # Errors
     /// Returns a refusal if the call must have no effect.

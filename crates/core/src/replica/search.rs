@@ -10,12 +10,13 @@
 //! | constant | up to 2 | up to 2 |
 //!
 //! Rules:
-//! 1. In sequence, peers are asked one by one, by number or nearest first, until one has the name.
-//! 2. In a tree, two peers are asked at once, each with half of the other peers behind it. A peer
-//!    that is asked searches its own objects first, and then the peers behind it in the same way.
+//! 1. In the sequential and nearest orders, peers are asked one by one until a peer has the name.
+//! 2. In the tree order, two peers are asked at once, and each receives half of the other peers as
+//!    a list. A peer that is asked searches its own objects first, and then asks the peers of its
+//!    list in the same way.
 //! 3. In constant order, the directory's home is asked which object has claimed the name, and that
-//!    object's home is asked for the metadata file. If the object does not stand there, no object
-//!    does.
+//!    object's home is asked for the metadata file. If that object does not have the name, no
+//!    object has it.
 //! 4. The first positive reply ends the search. No object has the name if all peers that were asked
 //!    reported so. If a peer did not reply and no other peer has the name, the result is unknown.
 
@@ -28,13 +29,13 @@ use super::Peer;
 /// The order in which a search asks peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By number.
+    /// One peer after the other, by peer number.
     Sequential,
-    /// The nearest first.
+    /// One peer after the other, the nearest first.
     Nearest,
-    /// Two halves at once.
+    /// A binary tree: two peers at once, each with half of the other peers.
     Tree,
-    /// The directory's home, then the object's home.
+    /// First the directory's home, then the home of the object that has claimed the name.
     Constant,
 }
 
@@ -54,11 +55,11 @@ pub enum Answer {
 /// An action that the owner of this state machine must perform, or the result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the peer, which then asks the peers behind it.
+    /// Ask the peer to search its own objects, and then the listed peers.
     Search(Peer, Vec<Peer>),
-    /// Ask the directory's home.
+    /// Ask the directory's home which object has claimed the name.
     Named(Peer),
-    /// Ask the object's home.
+    /// Ask the object's home for the metadata file.
     Fetch(FileId),
     /// The object has the name.
     Found(FileId),
@@ -71,8 +72,11 @@ pub enum Effect {
 /// A pending search.
 #[derive(Clone, Debug)]
 pub struct Search {
+    /// The peers that were not asked yet.
     to_ask: VecDeque<Peer>,
+    /// The number of missing replies.
     asked: usize,
+    /// True if a peer did not reply, or reported that the result is unknown.
     is_unknown: bool,
     #[cfg(feature = "mutants")]
     gives_up: bool,

@@ -3,20 +3,21 @@
 //!
 //! The other home changes its own metadata file atomically, and this home changes its file after
 //! that. In between, the name already belongs to the other object, and no caller may see the old
-//! one: so the old object yields the name, which hides it, before the change.
+//! object. Therefore the old object yields the name before the change: from then on the old object
+//! is hidden.
 //!
 //! Rules:
-//! 1. An object yields a name to one object at a time, for one change with a number.
+//! 1. An object yields a name to one object at a time, for one change, which a number identifies.
 //! 2. While an object yields a name, it is hidden from all callers, and its names are not changed.
 //! 3. The yield ends when the change is given up, or when the name is lost.
-//! 4. If this home receives neither report for a while, it asks the other home each second whether
-//!    the other object stands there or is about to. If the object does not stand there, the name
-//!    was not lost. Without a reply the result is unknown.
-//! 5. A caller that searched for the name at the other home may have been too early there, and
-//!    would be too late here. For a window after the name was lost, this home does not report it as
-//!    absent.
-//! 6. A home that starts learns its yields, and its recently lost names, from the replies to its
-//!    HELLO, and shows no object before that.
+//! 4. If this home receives neither report for a while, it asks the other home each second if the
+//!    other object has the name or is about to get it. If the reply is no, the old object keeps the
+//!    name and the yield ends. Without a reply the yield continues.
+//! 5. A search for the name may have asked the other home before the change and may ask this home
+//!    after the name was lost, so that it finds neither object. For a window after the name was
+//!    lost, this home therefore does not report the name as absent.
+//! 6. A home that starts receives its yields, and its recently lost names, in the replies to its
+//!    HELLO, and serves no object before that.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +30,7 @@ use super::{Bounds, Call, Place};
 /// A name that an object yields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Yield {
-    /// The object, which has its home here.
+    /// The object that loses the name; its home is this metaserver.
     pub over: FileId,
     /// The name.
     pub place: Place,
@@ -44,11 +45,11 @@ pub struct Yield {
 pub enum Event {
     /// An object yields a name.
     Yielded(Yield),
-    /// The change of this number is given up.
+    /// The change with this number, for which the object yields a name, is given up.
     Kept(FileId, u64),
     /// The object has lost the name, perhaps in an earlier epoch.
     Lost(FileId, Place),
-    /// The reply of a home that was asked.
+    /// The reply of a home to [`Effect::Ask`].
     Stands(Call, Stands),
     /// Time has passed.
     Tick,
@@ -57,7 +58,7 @@ pub enum Event {
 /// An action that the owner of this state machine must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the object's home whether the object stands there or is about to; [`Event::Stands`]
+    /// Ask the object's home if the object has the name or is about to get it; [`Event::Stands`]
     /// always follows.
     Ask(Call, Place, FileId),
 }
@@ -72,6 +73,7 @@ pub enum Mutant {
     ForgetsLost,
 }
 
+/// A pending yield, the time of the next question to the other home, and the pending question.
 #[derive(Clone, Debug)]
 struct Given {
     it: Yield,
@@ -84,9 +86,9 @@ struct Given {
 pub struct Yields {
     bounds: Bounds,
     given: BTreeMap<FileId, Given>,
-    /// Lost names, and the times after which no pending search can be affected.
+    /// Lost names, each with the time after which no pending search can miss both objects.
     lost: BTreeMap<Place, Time>,
-    /// The same entries, ordered by time.
+    /// The entries of `lost`, ordered by time.
     ends: VecDeque<(Time, Place)>,
     last_call: u64,
     #[cfg(feature = "mutants")]
@@ -163,8 +165,8 @@ impl Yields {
         }
     }
 
-    /// Returns true if a name may be yielded: it is not yielded to another object, and there is
-    /// room.
+    /// Returns true if a name may be yielded: the object yields no other name and yields to no
+    /// other object, and the table is not full.
     #[must_use]
     pub fn may(&self, it: &Yield) -> bool {
         match self.given.get(&it.over) {
@@ -186,7 +188,8 @@ impl Yields {
         given.is_some_and(|given| (&given.it.place, given.it.to) == (place, to))
     }
 
-    /// Returns the object to which an object yields a name, so that the latter must be hidden.
+    /// If an object yields a name and so must be hidden, returns the object that is to get the
+    /// name.
     #[must_use]
     pub fn hides(&self, object: FileId) -> Option<FileId> {
         #[cfg(feature = "mutants")]

@@ -62,8 +62,8 @@ struct Lease {
     ending: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 /// The reason for a lease request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
     /// A caller waits for a lease or for space.
     Anew,
