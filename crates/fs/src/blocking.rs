@@ -35,7 +35,7 @@ where
 {
     let (sender, receiver) = oneshot::channel();
     blocking.run(Box::new(move || {
-        // The caller may have dropped the future; the work runs anyway.
+        // The caller may have dropped the future, so a failure to send the result is ignored.
         drop(sender.send(work()));
     }));
     async { receiver.await.expect("blocking work runs to its end") }

@@ -5,11 +5,11 @@ use leasehold_base::groups::Groups;
 /// The credential of an operation, after identity mapping and squashing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Caller {
-    /// Effective user.
+    /// The effective user id.
     pub uid: u32,
-    /// Effective group.
+    /// The effective group id.
     pub gid: u32,
-    /// Supplementary groups.
+    /// The supplementary group ids.
     pub groups: Groups,
 }
 
@@ -19,14 +19,14 @@ pub const SUPERUSER: u32 = 0;
 /// The user id and the group id of an unknown or unprivileged user.
 pub const NOBODY: u32 = 65_534;
 
-/// The number that is not a user or group: for chown(2) it means that the owner stays, and in
-/// attributes it marks a number that cannot be mapped. No object belongs to it, and no caller has
-/// it.
+/// The id that is neither a user nor a group: in a chown(2) call it means that the owner stays, and
+/// in attributes it marks an id that cannot be mapped. No object belongs to this id, and no caller
+/// has it.
 pub const NO_USER: u32 = u32::MAX;
 
-/// Returns the owner number that the server reports to clients. A directory that other programs
-/// filled may contain objects of [`NO_USER`], and a Linux client that meets such an object lists
-/// the directory again and again.
+/// Returns the owner id that the server reports to clients: `NOBODY` in place of [`NO_USER`]. A
+/// directory that other programs filled may contain objects of [`NO_USER`], and a Linux client that
+/// meets such an object lists the directory again and again.
 #[must_use]
 pub const fn shown_owner(number: u32) -> u32 {
     if number == NO_USER { NOBODY } else { number }

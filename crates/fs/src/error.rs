@@ -25,7 +25,7 @@ pub enum FsError {
     Invalid,
     /// The disk failed (EIO).
     Io,
-    /// The object is a directory, and the operation needs another kind (EISDIR).
+    /// The object is a directory, and the operation needs an object of another kind (EISDIR).
     IsDirectory,
     /// The name is longer than the store permits (ENAMETOOLONG).
     NameTooLong,
@@ -35,7 +35,7 @@ pub enum FsError {
     NoSuchDevice,
     /// The directory contains names (ENOTEMPTY).
     NotEmpty,
-    /// The object is not a directory, and the operation needs one (ENOTDIR).
+    /// The object is not a directory, and the operation needs a directory (ENOTDIR).
     NotDirectory,
     /// The name does not exist (ENOENT).
     NotFound,

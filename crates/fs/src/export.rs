@@ -10,16 +10,17 @@ pub struct ExportId(pub u16);
 
 /// A store that clients can mount under a name.
 pub struct Export {
-    /// Its number.
+    /// The number of the export.
     pub id: ExportId,
-    /// Its name, as clients mount it: `/name`.
+    /// The name under which clients mount the export: `/name`.
     pub name: String,
-    /// Its absolute path on the server, which clients may mount as well; empty if there is none.
+    /// The absolute path of the exported directory on the server, which clients may mount as well;
+    /// empty if the export has no path.
     pub path: String,
     /// True if every change, from any caller, fails with
     /// [`FsError::ReadOnly`](crate::FsError::ReadOnly).
     pub read_only: bool,
-    /// The store of its files.
+    /// The store of the exported files.
     pub store: Arc<dyn Store>,
 }
 

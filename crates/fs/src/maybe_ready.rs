@@ -36,7 +36,8 @@ impl<'a, T> MaybeReady<'a, T> {
     }
 }
 
-// The value is never pinned; only the boxed future is, and moving a box is sound.
+// Only the boxed future is pinned and never the value, and a box can be moved without moving the
+// future. So the type may be `Unpin`.
 impl<T> Unpin for MaybeReady<'_, T> {}
 
 impl<T> Future for MaybeReady<'_, T> {

@@ -3,12 +3,12 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// The identifier of an object in its store: bytes that only the store interprets. They identify
-/// the same object for its whole life, across rename, restart and upgrade, and never identify
+/// The identifier of an object in its store: bytes that only the store interprets. The bytes
+/// identify one object for its whole life, across rename, restart and upgrade, and never identify
 /// another object.
 ///
-/// The length is at most [`ObjectId::BYTES_MAX`] bytes, so that a handle with export, form and
-/// checksum fits the 32 bytes of version 2.
+/// The length is at most [`ObjectId::BYTES_MAX`] bytes, so that a handle with the id, the export
+/// number, the handle's form and a checksum fits the 32 bytes of NFS version 2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
     length: u8,
@@ -19,7 +19,7 @@ impl ObjectId {
     /// The longest identifier that a store may create, in bytes.
     pub const BYTES_MAX: usize = 20;
 
-    /// Returns the object with these bytes; None if they are too many.
+    /// Returns the object id with these bytes; None if there are more than [`ObjectId::BYTES_MAX`].
     #[must_use]
     pub fn new(id: &[u8]) -> Option<Self> {
         let mut bytes = [0; Self::BYTES_MAX];

@@ -1,7 +1,8 @@
 //! One file for each operation, with the rules of every protocol version and every store.
 //!
 //! This layer parses names, refuses changes on read-only exports, rejects values that no store
-//! accepts, and adds attributes to the reply of a failed operation. The store does the rest.
+//! accepts, and adds attributes to the reply of a failed operation. The store performs the
+//! operation and checks the permissions.
 
 mod access;
 mod commit;
@@ -40,7 +41,7 @@ use crate::{
     SetAttributes, SetTime, Step, Wcc,
 };
 
-/// The failure of an operation that changes nothing, with the attributes of its object.
+/// The failure of an operation that only reads, with the attributes of the operation's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The cause.
@@ -58,7 +59,8 @@ impl Failed {
 /// Returns the attributes for the reply of a failed operation. They are optional, so an error
 /// yields None.
 async fn attributes(export: &Export, object: &ObjectId, error: FsError) -> Option<Attributes> {
-    // The caller retries after a delay, so the reply does not wait for attributes.
+    // An object that is gone has no attributes. After `Delay` the caller retries the request, so
+    // the reply does not wait for attributes.
     if matches!(error, FsError::Stale | FsError::BadHandle | FsError::Delay) {
         return None;
     }

@@ -11,17 +11,17 @@ pub const SET_GROUP: u32 = 0o2000;
 /// The permissions that mode bits grant to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Read a file, or list a directory.
+    /// The permission to read a file, or to list a directory.
     pub read: bool,
-    /// Write a file, or change a directory.
+    /// The permission to write a file, or to change a directory.
     pub write: bool,
-    /// Run a file, or search a directory.
+    /// The permission to run a file, or to search a directory.
     pub execute: bool,
 }
 
 /// Returns the permissions that the mode bits of an object grant to a caller: the bits of the
 /// owner, the group or the others, in this order of precedence. The superuser has all permissions,
-/// but runs a file only if it has at least one execute bit.
+/// but may run a file only if the file has at least one execute bit.
 #[must_use]
 pub fn rights(attributes: &Attributes, caller: &Caller) -> Rights {
     let mode = attributes.mode.bits();
@@ -43,7 +43,7 @@ pub fn rights(attributes: &Attributes, caller: &Caller) -> Rights {
 #[must_use]
 pub fn access(attributes: &Attributes, rights: Rights) -> Access {
     let directory = attributes.file_type == FileType::Directory;
-    // A change of names in a directory also needs search permission.
+    // A change of names in a directory also needs search permission, which is the execute bit.
     let change = rights.write && (!directory || rights.execute);
     Access {
         read: rights.read,
@@ -56,7 +56,8 @@ pub fn access(attributes: &Attributes, rights: Rights) -> Access {
 }
 
 /// Returns true if the sticky bit of a directory forbids the caller to remove or rename an entry.
-/// Only the owner of the entry, the owner of the directory and the superuser may do so.
+/// Only the owner of the entry, the owner of the directory and the superuser may remove or rename
+/// an entry of such a directory.
 #[must_use]
 pub fn sticky_forbids(directory: &Attributes, entry: &Attributes, caller: &Caller) -> bool {
     const STICKY: u32 = 0o1000;

@@ -84,7 +84,7 @@ pub trait Store: Send + Sync {
 
     /// Returns the change times `(before, after)` of the last internal maintenance of an object,
     /// for example a data migration, if no other change followed. The contents are the same at both
-    /// times. A store may forget them and return None.
+    /// times. A store may forget the two times and then returns None.
     fn upkeep(&self, _object: &ObjectId) -> Option<(FileTime, FileTime)> {
         None
     }
@@ -135,12 +135,12 @@ pub trait Store: Send + Sync {
 
     /// Changes either all the given attributes or none. Changes that need ownership or the
     /// superuser fail with [`FsError::NotOwner`] for other callers. A caller with write permission
-    /// may set the size, and times to the current time; the owner may always do so. Setting the
-    /// size of a directory fails with [`FsError::IsDirectory`], and of any other object that is not
-    /// a file with [`FsError::Invalid`].
+    /// may set the size, and may set times to the current time; the owner may do both without that
+    /// permission. Setting the size of a directory fails with [`FsError::IsDirectory`], and of any
+    /// other object that is not a file with [`FsError::Invalid`].
     ///
-    /// With `guard`, the change happens only if the object's change time equals `guard`; otherwise
-    /// it fails with [`FsError::NotSynchronized`].
+    /// If `guard` is given, the operation changes the object only if the object's change time
+    /// equals `guard`; otherwise it fails with [`FsError::NotSynchronized`].
     fn setattr<'a>(
         &'a self,
         caller: &'a Caller,
@@ -202,7 +202,8 @@ pub trait Store: Send + Sync {
     ) -> MaybeReady<'a, Result<ReadDone, FsError>>;
 
     /// Writes data, and returns when the data is as stable as `stability` requires. The owner may
-    /// always write. Fails on other objects as [`Store::read`] does.
+    /// always write. Returns the errors of [`Store::read`] for an object that is not a regular
+    /// file.
     fn write<'a>(
         &'a self,
         caller: &'a Caller,
@@ -215,7 +216,8 @@ pub trait Store: Send + Sync {
     /// Creates a regular file; `wcc` describes the directory.
     ///
     /// The new file belongs to the caller, and to the directory's group if the directory has the
-    /// set-group-id bit. The default mode is 0600. Only the superuser may choose another owner.
+    /// set-group-id bit. The default mode of a file is 0600. Only the superuser may choose another
+    /// owner.
     fn create<'a>(
         &'a self,
         caller: &'a Caller,
@@ -226,8 +228,8 @@ pub trait Store: Send + Sync {
     /// Creates any object except a regular file; `wcc` describes the directory. The rules of
     /// [`Store::create`] determine the owner.
     ///
-    /// The default mode is 0600, of a directory 0700. The size, and the mode of a symbolic link,
-    /// are ignored.
+    /// The default mode of a directory is 0700, and of other objects 0600. A size in `attributes`,
+    /// and a mode for a symbolic link, are ignored.
     fn make<'a>(
         &'a self,
         caller: &'a Caller,
@@ -285,8 +287,8 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
     ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>>;
 
-    /// Returns the space that the server may promise to a client that sends its data later, without
-    /// attributes, so that the result does not wait for them. The result may be less than the
+    /// Returns the space that the server may reserve for a client that sends its data later. The
+    /// result contains no attributes, so it does not wait for them. The result may be less than the
     /// result of [`Store::space`].
     fn room<'a>(
         &'a self,
@@ -297,8 +299,8 @@ pub trait Store: Send + Sync {
     }
 
     /// Returns the layout of a file for direct data access by a client, or None if only this server
-    /// can access the data. A layout for writing is valid until [`Store::recall`]; while one
-    /// exists, the stripe objects' servers determine the file's size.
+    /// can access the data. A layout for writing is valid until [`Store::recall`]; while such a
+    /// layout exists, the servers of the stripe objects determine the size of the file.
     fn open_layout<'a>(
         &'a self,
         _caller: &'a Caller,
@@ -308,14 +310,15 @@ pub trait Store: Send + Sync {
         MaybeReady::now(Ok(None))
     }
 
-    /// Ends a layout for writing. After the return no write under the layout succeeds, and the
-    /// file's attributes show the change.
+    /// Ends a layout for writing (layout recall). After this method returns, no write under the
+    /// layout succeeds, and the file's attributes include the effects of earlier writes under it.
     fn recall<'a>(&'a self, _object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
         MaybeReady::now(Ok(()))
     }
 
     /// Makes the unstable data within a range stable; a length of zero means to the end of the
-    /// file. Needs no permission; fails on other objects as [`Store::read`] does.
+    /// file. Needs no permission; returns the errors of [`Store::read`] for an object that is not a
+    /// regular file.
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -330,7 +333,7 @@ pub trait Store: Send + Sync {
 pub struct Place<'a> {
     /// The directory.
     pub directory: ObjectId,
-    /// The name in it.
+    /// The name in the directory.
     pub name: Name<'a>,
 }
 
@@ -339,7 +342,8 @@ pub struct Place<'a> {
 pub struct Changed<T> {
     /// The result.
     pub result: Result<T, FsError>,
-    /// The attributes of the changed object before and after, also if the operation failed.
+    /// The attributes of the changed object before and after the operation, also if the operation
+    /// failed.
     pub wcc: Wcc,
 }
 
@@ -356,9 +360,9 @@ impl<T> Changed<T> {
 pub struct Renamed {
     /// The result.
     pub result: Result<(), FsError>,
-    /// The directory of the old name.
+    /// The attributes of the directory of the old name, before and after the operation.
     pub from: Wcc,
-    /// The directory of the new name.
+    /// The attributes of the directory of the new name, before and after the operation.
     pub to: Wcc,
 }
 
@@ -367,9 +371,9 @@ pub struct Renamed {
 pub struct Linked {
     /// The result.
     pub result: Result<(), FsError>,
-    /// The object afterwards.
+    /// The attributes of the object after the operation.
     pub attributes: Option<Attributes>,
-    /// The directory of the new name.
+    /// The attributes of the directory of the new name, before and after the operation.
     pub directory: Wcc,
 }
 
@@ -378,7 +382,7 @@ pub struct Linked {
 pub struct Found {
     /// The object.
     pub object: ObjectId,
-    /// Its attributes.
+    /// The attributes of the object.
     pub attributes: Attributes,
     /// The attributes of the searched directory; None if [`Changed`] contains them.
     pub directory: Option<Attributes>,
@@ -390,7 +394,8 @@ pub type Target = Vec<u8>;
 /// An access by a local program to an object with a local-access interlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// No access for a long time; the object may no longer need the interlock.
+    /// No program has accessed the object for a long time; the object may no longer need the
+    /// interlock.
     Nothing,
     /// A program is about to read the object.
     Reads,
@@ -401,19 +406,19 @@ pub enum Disturbance {
 /// The accesses that the local-access interlock delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// No access.
+    /// No access is delayed.
     Nothing,
-    /// Changes of data or names.
+    /// Changes of data or names are delayed.
     Changes,
-    /// Changes and reads.
+    /// Changes and reads are delayed.
     Everything,
 }
 
 /// Exclusive access to an object until this value is dropped.
 #[derive(Default)]
 pub struct Alone {
-    /// If the number equals the number of the last acquisition, no other server has accessed the
-    /// object since. Zero carries no information.
+    /// A sequence number. If it equals the number of this server's previous exclusive access, no
+    /// other server has accessed the object in between. Zero carries no information.
     pub number: u64,
     end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -440,17 +445,17 @@ impl fmt::Debug for Alone {
 /// Kinds of access that a caller may have (RFC 1813 3.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Read a file, or list a directory.
+    /// The right to read a file, or to list a directory.
     pub read: bool,
-    /// Look up a name in a directory.
+    /// The right to look up a name in a directory.
     pub lookup: bool,
-    /// Overwrite existing bytes of a file, or change names in a directory.
+    /// The right to overwrite existing bytes of a file, or to change names in a directory.
     pub modify: bool,
-    /// Write beyond the end of a file, or add names to a directory.
+    /// The right to write beyond the end of a file, or to add names to a directory.
     pub extend: bool,
-    /// Remove names from a directory.
+    /// The right to remove names from a directory.
     pub delete: bool,
-    /// Run a file.
+    /// The right to run a file.
     pub execute: bool,
 }
 
@@ -476,14 +481,14 @@ pub struct ReadDone {
     pub data: Bytes,
     /// True if the bytes reach the end of the file.
     pub end: bool,
-    /// The file afterwards.
+    /// The attributes of the file after the READ.
     pub attributes: Attributes,
 }
 
 /// The stability of written data (RFC 1813 3.3.7, `stable_how`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
-    /// Not stable; a COMMIT will follow.
+    /// The data may be lost in a crash; a COMMIT will follow.
     Unstable,
     /// The data is on stable storage, with the metadata that a later read needs.
     DataSync,
@@ -503,7 +508,7 @@ pub struct WriteDone {
     pub count: u32,
     /// The stability of the bytes, at least as high as requested.
     pub stability: Stability,
-    /// The write verifier; a later COMMIT returns the same one unless the server lost data.
+    /// The write verifier; a later COMMIT returns an equal verifier unless the server lost data.
     pub verifier: Verifier,
 }
 
@@ -547,13 +552,13 @@ pub enum NewNode<'a> {
 /// Space on a file system (RFC 1813 3.3.18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Size in bytes.
+    /// The size of the file system in bytes.
     pub bytes: u64,
-    /// Free bytes.
+    /// The number of free bytes.
     pub free_bytes: u64,
-    /// Free bytes that the caller may use.
+    /// The number of free bytes that the caller may use.
     pub available_bytes: u64,
-    /// The largest possible number of files.
+    /// The maximum number of files.
     pub files: u64,
     /// The number of files that can still be created.
     pub free_files: u64,
@@ -562,18 +567,19 @@ pub struct Space {
 }
 
 impl Space {
-    /// The largest margin of [`Space::promised`], in bytes.
+    /// The maximum margin that [`Space::promised`] subtracts, in bytes.
     const MARGIN_BYTES_MAX: u64 = 1 << 30;
 
     /// The divisor that derives the margin from the size of the file system.
     const MARGIN_PARTS: u64 = 16;
 
-    /// Returns the same file system with the bytes that a server may promise for data that arrives
-    /// later.
+    /// Returns the space of the file system, where `available_bytes` is reduced to the bytes that a
+    /// server may reserve for data that arrives later.
     ///
-    /// The promise excludes a margin: a file occupies whole blocks, and the file system needs
-    /// blocks of its own for each extent (a btrfs of 128 MiB refused data with 3 MiB available).
-    /// The server still tries a write beyond the promise, and the file system decides.
+    /// The reduction is a margin for the blocks that the file system itself needs: a file occupies
+    /// whole blocks, and each extent needs metadata blocks (a btrfs of 128 MiB refused data with 3
+    /// MiB available). A write beyond the reserved space is still sent to the file system, which
+    /// accepts or refuses it.
     #[must_use]
     pub const fn promised(self) -> Self {
         let part = self.bytes / Self::MARGIN_PARTS;
@@ -585,11 +591,11 @@ impl Space {
 /// The properties of a store as a whole (RFC 1813 3.3.19 and 3.3.20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// The largest size of a file, in bytes.
+    /// The maximum size of a file, in bytes.
     pub file_bytes_max: u64,
-    /// The longest name, in bytes.
+    /// The maximum length of a name, in bytes.
     pub name_bytes_max: u32,
-    /// The largest number of names of one file.
+    /// The maximum number of names of one file.
     pub link_max: u32,
     /// The resolution of file times.
     pub time_step: core::time::Duration,

@@ -1,32 +1,35 @@
-//! The rollback counter file, by which an iod shows that its objects are not an older copy.
+//! The rollback counter file, by which a metaserver verifies that the stripe objects of an iod were
+//! not restored from an older copy.
 //!
-//! The file has two slots, one for even and one for odd counter values (turns). A turn is valid
-//! only if the other slot contains the preceding turn. A WRITE of a turn that reaches an older copy
-//! of the iod, for example after a restart during the WRITE, leaves a turn without its predecessor.
+//! The file has two slots, one for even and one for odd values of the rollback counter (turns). The
+//! greater counter value is valid only if the other slot contains the preceding value. If a WRITE
+//! of a new value reaches an older copy of the iod, for example because the iod was restored while
+//! the WRITE was in transit, the preceding value is missing, so the new value is invalid.
 
-/// The name of the rollback counter file, which lies beside the objects. The name contains the
-/// number of the only metaserver of a volume.
+/// The name of the rollback counter file, which is in the directory of the stripe objects. The name
+/// contains the number of the only metaserver of a volume.
 pub const TURN_NOTE: &str = "leasehold-turn-ffffffff";
 
-/// The bytes of one slot.
+/// The size of one slot in bytes.
 const PLACE_BYTES: u32 = 32;
 
-/// The bytes of the file.
+/// The size of the rollback counter file in bytes.
 pub const TURN_NOTE_BYTES: u32 = 2 * PLACE_BYTES;
 
 const FIRST: &str = "turn ";
 
-/// The turns in a rollback counter file.
+/// The counter values in a rollback counter file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotedTurns {
-    /// The last valid turn; zero if no turn is valid.
+    /// The last valid counter value; zero if no value is valid.
     pub last: u64,
-    /// The greatest number in the file, valid or not.
+    /// The greatest counter value in the file, valid or not.
     pub greatest: u64,
 }
 
 impl NotedTurns {
-    /// Parses the turns from the bytes of a file; returns zero turns for malformed bytes.
+    /// Parses the bytes of a rollback counter file. A slot with malformed bytes counts as the
+    /// counter value zero.
     #[must_use]
     pub fn read(note: &[u8]) -> Self {
         let mut places = note.chunks(PLACE_BYTES as usize).map(turn);
@@ -37,7 +40,8 @@ impl NotedTurns {
     }
 }
 
-/// Returns the offset of a turn's slot in the file, and the bytes of the slot.
+/// Returns the offset of the slot for a counter value in the file, and the bytes to write into this
+/// slot.
 #[must_use]
 pub fn noted_turn(turn: u64) -> (u64, String) {
     let place = (turn % 2) * u64::from(PLACE_BYTES);
@@ -45,7 +49,7 @@ pub fn noted_turn(turn: u64) -> (u64, String) {
     (place, format!("{text:<width$}\n", width = PLACE_BYTES as usize - 1))
 }
 
-/// Parses the turn in one slot.
+/// Parses the counter value in one slot.
 fn turn(place: &[u8]) -> Option<u64> {
     let text = core::str::from_utf8(place).ok()?.trim_end();
     u64::from_str_radix(text.strip_prefix(FIRST)?, 16).ok()
@@ -55,7 +59,8 @@ fn turn(place: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The contents of a file after writes of these turns, in this order.
+    /// Returns the contents of a rollback counter file after writes of these counter values, in
+    /// this order.
     fn note(turns: &[u64]) -> Vec<u8> {
         let mut note = Vec::new();
         for &turn in turns {
@@ -81,7 +86,7 @@ mod tests {
         assert_eq!(read(&[u64::MAX - 1, u64::MAX]).last, u64::MAX);
     }
 
-    /// A WRITE that waited while an older copy replaced the iod's objects.
+    /// Models a WRITE that was in transit while an older copy replaced the iod's stripe objects.
     #[test]
     fn a_turn_without_the_turn_before_does_not_count() {
         for later in [6, 7, 8] {

@@ -28,7 +28,8 @@ impl Credential {
     pub fn system(machine: &str, uid: u32, gid: u32, groups: &[u32]) -> Self {
         let said = &groups[..groups.len().min(leasehold_base::limits::GROUPS_MAX)];
         let groups = Groups::new(said).unwrap_or_default();
-        // A server accepts a name of 255 bytes, with arbitrary contents.
+        // A server accepts a machine name of at most 255 bytes with arbitrary contents, so a longer
+        // name is truncated.
         let machine_name = &machine.as_bytes()[..machine.len().min(255)];
         let mut writer = Writer::new();
         AuthSys { stamp: 0, machine_name, uid, gid, groups: groups.clone() }.encode(&mut writer);

@@ -10,7 +10,7 @@ use leasehold_wire::rpc::{AuthStatus, ReplyStatus};
 /// The reason for the failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The session has its largest number of calls.
+    /// The session has the maximum number of calls.
     Busy,
     /// The session is closed.
     Closed,

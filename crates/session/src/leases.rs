@@ -64,9 +64,9 @@ struct Shared {
 struct Standing {
     instance: u64,
     epoch: u64,
-    /// The number of registrations so far.
+    /// The number of registrations that the client has made.
     welcomes: u64,
-    /// The server's report that it leases names.
+    /// True if the server reported that it grants leases on directories as well.
     leases_names: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Told {
     pub changes: Vec<Change>,
     /// The modrev of the object, if the call was late for it.
     pub late: Option<u64>,
-    /// True if there was a reply.
+    /// True if the call received a reply.
     pub answered: bool,
 }
 
@@ -186,7 +186,8 @@ impl Leases {
         loop {
             let standing = self.standing();
             if standing.welcomes != welcomes {
-                // After a new registration the owner of the leases repeats the requests.
+                // The registration was renewed, so all earlier leases are void. The call returns no
+                // lease, and the owner of the leases repeats the request.
                 return Ok((Time::ZERO, Vec::new()));
             }
             args.caller = standing.caller(self.shared.client);
@@ -325,8 +326,9 @@ impl Shared {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes a call of the server. A call of another epoch is void and gets no reply; the
-    /// server repeats it, if it belongs to an epoch that the client has yet to learn of.
+    /// Processes a call of the server. A call of an epoch other than the current registration's
+    /// epoch is ignored and receives no reply. If the epoch is later than the known epoch, the
+    /// server repeats the call until the client has registered again.
     fn called(&self, inbound: &Inbound) {
         let mut reader = Reader::new(&inbound.message);
         let Ok(call) = rpc::Call::decode(&mut reader) else { return };

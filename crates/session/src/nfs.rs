@@ -41,14 +41,14 @@ pub use listing::{Entry, Listed, Listing, Place};
 /// The supported versions of NFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// RFC 1094.
+    /// NFS version 2 (RFC 1094).
     V2,
-    /// RFC 1813.
+    /// NFS version 3 (RFC 1813).
     V3,
 }
 
 impl Version {
-    /// Returns its number.
+    /// Returns the version number.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -65,8 +65,8 @@ const JUKEBOX_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The longest wait for a server's reply to HELLO of the lease program.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
-/// NFS on one server. A name or a path that is too long for the version fails as it would at the
-/// server.
+/// NFS on one server. A call with a name or a path that is too long for the version fails with the
+/// error that the server would return.
 #[derive(Clone)]
 pub struct Nfs {
     session: Session,
@@ -117,7 +117,8 @@ impl Nfs {
         let leases = Leases::new(&self.session, client, name);
         match self.answer_in(HELLO_LIMIT, leases.hello(who)).await {
             Some(Ok(())) => Ok(Self { leases: Some(leases), ..self }),
-            // Some servers do not refuse an unknown program, or send a malformed refusal.
+            // Servers without the lease program refuse the call, send a malformed refusal, or do
+            // not reply at all. In all these cases the client uses NFS version 3.
             Some(Err(Error::Denied(_) | Error::Garbled(_))) | None => Ok(self),
             Some(Err(error)) => Err(error),
         }
@@ -184,8 +185,8 @@ impl Nfs {
         }
     }
 
-    /// Changes attributes; with a guard, only if the object's change time equals it. Version 2 has
-    /// no guards, and a call with a guard fails.
+    /// Changes attributes. If a guard is given, the change is made only if the object's change time
+    /// equals the guard. Version 2 has no guards, so a call with a guard fails.
     ///
     /// # Errors
     /// As for [`Nfs::null`].
@@ -280,8 +281,8 @@ impl Nfs {
                 let results = self.run(who, read::NUMBER, Weight::Heavy, &args).await?;
                 let mut read: read::Reply = reply(&results)?;
                 if let nfs3::Reply::Done(done) = &mut read {
-                    // The data never exceeds the request, and its length replaces the server's
-                    // count.
+                    // A faulty server may send more data than requested, or a wrong count. The data
+                    // is truncated, and the length of the data replaces the count.
                     done.data.truncate(count as usize);
                     done.count = u32::try_from(done.data.len()).unwrap_or(count);
                 }
@@ -305,8 +306,8 @@ impl Nfs {
         self.write_and_set(who, file, offset, data, SetAttributes::default()).await
     }
 
-    /// Like [`Nfs::write`], and then sets attributes in the same call. Attributes need the lease
-    /// program. The call fails as a whole if the server cannot set them.
+    /// Like [`Nfs::write`], and then sets attributes in the same call. A call with attributes needs
+    /// the lease program. The whole call fails if the server cannot set the attributes.
     ///
     /// # Errors
     /// As for [`Nfs::null`].
@@ -338,7 +339,8 @@ impl Nfs {
         }
     }
 
-    /// Appends data at the end of a file, and returns its offset; needs the lease program.
+    /// Appends data at the end of a file, and returns the offset of the data; needs the lease
+    /// program.
     ///
     /// # Errors
     /// As for [`Nfs::null`].

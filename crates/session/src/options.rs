@@ -10,7 +10,7 @@ pub struct Options {
     /// The transport of the calls.
     pub carrier: Carrier,
     /// The number of connections; a call uses the connection with the fewest calls. Over datagrams
-    /// there is one.
+    /// there is one connection.
     pub connections: usize,
     /// The largest number of outstanding calls on each connection.
     pub in_flight_max: usize,
@@ -33,7 +33,8 @@ impl Options {
         Self {
             carrier: Carrier::Stream,
             connections: 1,
-            // Linux permits 65,536; each call may occupy a MiB here and at the server.
+            // Linux permits 65,536 calls; but each call may occupy a MiB at the client and at the
+            // server, so the limit here is lower.
             in_flight_max: 64,
             calls_max: 16_384,
             soft: None,

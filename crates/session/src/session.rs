@@ -22,11 +22,11 @@ use crate::transport::{Connection, Traffic, Transport};
 pub struct Procedure {
     /// The program.
     pub program: u32,
-    /// Its version.
+    /// The version of the program.
     pub version: u32,
     /// The procedure's number.
     pub number: u32,
-    /// Its weight for the timeout.
+    /// The weight of the procedure, which selects the estimate for the timeout.
     pub weight: Weight,
 }
 
@@ -88,18 +88,19 @@ impl Session {
         Self { shared }
     }
 
-    /// Returns its options.
+    /// Returns the options of the session.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
 
     /// Returns a call: a future that sends the call at its first poll, and ends with the results.
-    /// Dropping it earlier forgets the call, which the server may still run.
+    /// If the caller drops the future earlier, the session forgets the call; the server may still
+    /// run the call.
     pub fn call(&self, who: &Credential, procedure: Procedure, args: &impl Encode) -> Call {
         let Procedure { program, version, number: procedure, weight } = procedure;
         let mut writer = Writer::new();
-        // The xid is assigned when the call is sent.
+        // The xid is assigned when the call is sent, so zero takes its place here.
         let (xid, verifier) = (Xid(0), OpaqueAuth::NONE);
         rpc::Call { xid, program, version, procedure, credential: who.as_auth(), verifier }
             .encode(&mut writer);
@@ -185,8 +186,8 @@ impl Driver {
         self.with(|state, now, doings| state.connected(now, connection, doings));
     }
 
-    /// Reports that a requested connection failed or closed; `why` is for display. Over datagrams
-    /// it means that the server's host reports a closed port.
+    /// Reports that a requested connection failed or closed; `why` is for display. Over datagrams,
+    /// this event reports that the server's host has no program on the port.
     pub fn disconnected(&self, connection: Connection, why: &str) {
         let Some(shared) = self.shared.upgrade() else { return };
         let lost = shared.with(|state, now, doings| {
@@ -204,7 +205,8 @@ impl Driver {
     pub fn received(&self, connection: Connection, messages: impl IntoIterator<Item = Bytes>) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut messages = messages.into_iter();
-        // The receiver of a call may start calls itself, so the lock is released first.
+        // The receiver of a call may start calls itself and then takes the lock, so the lock is
+        // released before the receiver runs.
         let mut take = |state: &mut State, now, doings: &mut Doings| {
             for message in messages.by_ref() {
                 let mut reader = Reader::new(&message);
@@ -229,7 +231,8 @@ impl Driver {
     pub fn tick(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let lanes = shared.state().lanes_to_look_at(shared.transport.now());
-        // The lock is released meanwhile, because the transport has locks of its own.
+        // The transport has its own locks, so it is asked for the traffic only while the session's
+        // lock is released. Otherwise the two locks could deadlock.
         let look = |lane| (lane, shared.transport.traffic_of(lane));
         let seen: Vec<(usize, Traffic)> = lanes.into_iter().map(look).collect();
         shared.with(|state, now, doings| {
@@ -259,7 +262,8 @@ const REPLY: u32 = 1;
 
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic in the call table is a bug, which every later step would meet again.
+        // A panic in the call table is a bug that every later step would detect again, so a
+        // poisoned lock is not an additional error.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

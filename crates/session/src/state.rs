@@ -21,21 +21,22 @@ const LOOKS: u32 = 4;
 /// The counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Calls that started.
+    /// The number of calls that started.
     pub calls: u64,
-    /// Calls that ended with a reply.
+    /// The number of calls that ended with a reply.
     pub replies: u64,
-    /// Retransmissions.
+    /// The number of retransmissions.
     pub sent_again: u64,
-    /// Calls that timed out.
+    /// The number of calls that timed out.
     pub timed_out: u64,
-    /// Calls that their callers dropped.
+    /// The number of calls that their callers dropped.
     pub forgotten: u64,
-    /// Replies without an open call, for example second replies to retransmitted calls.
+    /// The number of replies without an open call, for example second replies to retransmitted
+    /// calls.
     pub late: u64,
-    /// Connections that were opened.
+    /// The number of connections that were opened.
     pub connections: u64,
-    /// Calls from the server without a receiver.
+    /// The number of calls from the server that were dropped because the session has no receiver.
     pub unclaimed: u64,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct State {
     next_call: u64,
     sleepers: BTreeMap<(Time, u64), Waker>,
     next_sleeper: u64,
-    /// The time of the requested wake of the transport.
+    /// The time at which the transport was last requested to wake the session.
     asked: Option<Time>,
     carrier: Carrier,
     /// The interval of checks for traffic on a connection.
@@ -74,7 +75,7 @@ struct Lane {
     was_reached: bool,
     /// The time of the next check for traffic; None without open calls.
     look_at: Option<Time>,
-    /// The traffic of its connection at the last check.
+    /// The traffic of the lane's connection at the last check.
     seen: Option<Traffic>,
 }
 
@@ -146,7 +147,8 @@ impl State {
 
     fn lane_with_fewest(&self) -> usize {
         let lanes = self.lanes.iter().enumerate();
-        // A lane without a connection would delay the call.
+        // Among lanes with equally few calls, a connected lane is preferred, because a new
+        // connection would delay the call.
         let fewest = lanes.min_by_key(|(_, lane)| (lane.calls.len(), !lane.is_connected));
         fewest.expect("a session has a lane").0
     }
@@ -232,7 +234,7 @@ impl State {
     pub(crate) fn looked(&mut self, now: Time, lane: usize, traffic: Traffic, doings: &mut Doings) {
         let known = &mut self.lanes[lane];
         if known.calls.is_empty() {
-            // The next call starts the checks again.
+            // A lane without calls needs no checks; the next call starts the checks again.
             (known.look_at, known.seen) = (None, None);
             return;
         }
@@ -265,7 +267,8 @@ impl State {
 
     fn end_all(&mut self, now: Time, why: &Error, doings: &mut Doings) {
         let open: Vec<CallId> = self.open().map(|(call, _)| *call).collect();
-        // End all calls first, so that none is sent when another leaves the queue.
+        // All calls end before the call tables forget them, so that the end of one call does not
+        // send a queued call.
         for call in &open {
             self.end(*call, Err(why.clone()), doings);
         }
@@ -354,7 +357,8 @@ impl State {
     fn send(&mut self, call: CallId, xid: Xid, doings: &mut Doings) {
         let pending = self.calls.get_mut(&call).expect("a call is sent before its end");
         if pending.outcome.is_some() {
-            // Another call's step forgets this call at the moment.
+            // The call has already ended (`end_all`), but its call table does not know that yet.
+            // The message must not be sent.
             return;
         }
         if pending.copies == 0 {
@@ -370,7 +374,7 @@ impl State {
     }
 
     fn end(&mut self, call: CallId, outcome: Result<Bytes, Error>, doings: &mut Doings) {
-        // A forgotten call has no entry.
+        // The caller may have dropped the call; a dropped call has no entry.
         if let Some(pending) = self.calls.get_mut(&call)
             && pending.outcome.is_none()
         {

@@ -18,14 +18,14 @@ pub fn spawn(work: impl Future<Output = ()> + Send + 'static) {
 }
 
 struct Task {
-    /// None when the work is done.
+    /// The work; None when it is done.
     work: Mutex<Option<Work>>,
     stage: AtomicU8,
 }
 
 const RESTING: u8 = 0;
 const RUNNING: u8 = 1;
-/// Woken while it ran: it runs once more.
+/// The task was woken while it ran, so it must be polled once more.
 const WOKEN: u8 = 2;
 
 impl Wake for Task {

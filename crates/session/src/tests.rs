@@ -272,7 +272,7 @@ fn calls_to_an_unreachable_server_fail_at_once_if_configured() {
     // After a successful connection the session waits for the server.
     let mut call = pin!(world.session.call(&Credential::none(), ECHO, &2_u32));
     assert!(poll(call.as_mut()).is_pending());
-    // A pause follows each failure.
+    // A pause follows each failed attempt to connect, so the test lets this time pass.
     world.pass(Duration::from_secs(1));
     world.connect(true);
     let connection = world.there[&0];
@@ -368,8 +368,8 @@ fn connection_with_traffic_is_kept() {
     assert_eq!(world.session.counters().replies, 2);
 }
 
-/// Bytes that the server's system acknowledges at once prove nothing about the server; bytes that
-/// had to wait do.
+/// Bytes that the server's operating system acknowledges at once do not prove that the server
+/// program still reads. Bytes that had to wait for the program prove it.
 #[test]
 fn server_that_acknowledges_waiting_bytes_is_alive() {
     for (given, gives_up) in [(0, true), (1 << 20, false)] {

@@ -19,19 +19,19 @@ pub struct Connection {
 /// The traffic of a session's connections, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes passed to connections for sending; bytes that a connection lost with its end do not
-    /// count.
+    /// The number of bytes that were passed to connections for sending. Bytes that were lost
+    /// because a connection ended do not count.
     pub given: u64,
-    /// Bytes that the other side's system has acknowledged.
+    /// The number of sent bytes that the peer's operating system has acknowledged.
     pub taken: u64,
-    /// Bytes received.
+    /// The number of received bytes.
     pub came: u64,
 }
 
 impl Traffic {
-    /// Returns true if the other side was active since `then`: bytes arrived, or its system
-    /// acknowledged bytes that already waited then. Bytes that were acknowledged at once do not
-    /// count, because the system accepts data even for a stopped program.
+    /// Returns true if the peer was active since `then`: bytes arrived, or the peer's operating
+    /// system acknowledged bytes that already waited at `then`. Bytes that were acknowledged at
+    /// once do not count, because the operating system accepts data even for a stopped program.
     #[must_use]
     pub const fn moves(self, then: Self) -> bool {
         let waited = self.taken < then.given;
@@ -62,8 +62,8 @@ pub trait Transport: Send + Sync {
     /// Returns the time of a monotonic clock that includes suspend.
     fn now(&self) -> Time;
 
-    /// Opens a connection in place of the lane's earlier one, and reports success or failure to the
-    /// driver. Only a session over streams calls this.
+    /// Opens a connection in place of the lane's earlier connection, and reports success or failure
+    /// to the driver. Only a session over streams calls this.
     fn connect(&self, connection: Connection);
 
     /// Sends a message if the connection is still the current one of its lane, and drops it

@@ -11,9 +11,9 @@ use super::Verifier;
 /// The purpose of a client's direct data access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Reading.
+    /// The client reads data.
     Read,
-    /// Reading and writing.
+    /// The client reads and writes data.
     Write,
 }
 
@@ -22,14 +22,14 @@ pub enum Purpose {
 pub struct Layout {
     /// The stripe unit in bytes.
     pub unit: u32,
-    /// The owner of the objects while the layout is valid.
+    /// The owner of the stripe objects while the layout is valid.
     pub owner: Owner,
-    /// The user and group of the client's calls to the objects' servers.
+    /// The user and group of the client's calls to the servers of the stripe objects.
     pub caller: Owner,
     /// The write verifier that [`Store::commit`](super::Store::commit) of the file returns as long
-    /// as no server of an object loses data.
+    /// as no server of a stripe object loses data.
     pub verifier: Verifier,
-    /// The objects in the order of the stripes.
+    /// The stripe objects in the order of the stripes.
     pub objects: Vec<LaidOut>,
 }
 
@@ -39,33 +39,34 @@ impl Layout {
     pub const OWNERS: Range<u32> = 0x7800_0000..0x8000_0000;
 }
 
-/// A user and a group, either as the owner of an object or as the caller of an object's server. For
-/// a client, both numbers are in [`Layout::OWNERS`].
+/// A user and a group, either as the owner of a stripe object or as the credential of a call to the
+/// server of a stripe object. For a client, both numbers are in [`Layout::OWNERS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The user.
+    /// The user id.
     pub user: u32,
-    /// The group.
+    /// The group id.
     pub group: u32,
 }
 
 impl Owner {
-    /// Returns true if a client can write an object of this owner: the user is an odd number in
-    /// [`Layout::OWNERS`].
+    /// Returns true if a client can write a stripe object of this owner: the user id is an odd
+    /// number in [`Layout::OWNERS`].
     #[must_use]
     pub const fn is_given_out(&self) -> bool {
         is_ours(self.user) && self.user % 2 == 1
     }
 }
 
-/// Returns true if a number is in [`Layout::OWNERS`].
+/// Returns true if a user or group id is in [`Layout::OWNERS`].
 const fn is_ours(number: u32) -> bool {
     Layout::OWNERS.start <= number && number < Layout::OWNERS.end
 }
 
-/// The key from which the numbers for direct access derive. A metaserver derives the numbers that
-/// it sends to a client, and an iod derives the same numbers from the owner of the object. A
-/// program without the key cannot derive the numbers of another layout. A number has 27 bits.
+/// The secret key from which the user and group ids for direct access derive. A metaserver derives
+/// the ids that it sends to a client, and an iod derives the same ids from the owner of the stripe
+/// object. A program without the key cannot derive the ids of another layout. A derived id has 27
+/// random bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientKey(pub [u8; 16]);
 
@@ -77,30 +78,31 @@ impl core::fmt::Debug for ClientKey {
 }
 
 impl ClientKey {
-    /// Returns the owner of all objects of this name while they belong to a user. Each name has its
-    /// own group, so the numbers of one file give no access to another file.
+    /// Returns the owner of all stripe objects with the name `objects` while they belong to a user.
+    /// Each name has its own group id, so the ids of one file give no access to another file.
     #[must_use]
     pub fn owner(self, objects: [u8; 16], user: u32) -> Owner {
         Owner { user, group: self.number(b"group", &objects, user, 0) }
     }
 
-    /// Returns the caller that can read, but not write, the objects of an owner.
+    /// Returns the caller ids that can read, but not write, the stripe objects of an owner.
     #[must_use]
     pub fn reader(self, owner: Owner) -> Owner {
         let user = self.number(b"reader", &[], owner.user, owner.group);
-        // A server that checks only mode bits lets the owner of an object write the object.
+        // A server that checks only mode bits permits the owner of an object to write it. If the
+        // derived reader id happens to equal the owner, a fixed id is used instead.
         let user = if user == owner.user { Layout::OWNERS.start } else { user };
         Owner { user, group: owner.group }
     }
 
-    /// Returns the caller that can read and write the objects of an owner for which
+    /// Returns the caller ids that can read and write the stripe objects of an owner for which
     /// [`Owner::is_given_out`] is true.
     #[must_use]
     pub fn writer(self, owner: Owner) -> Owner {
         Owner { group: self.number(b"writer", &[], owner.user, owner.group), ..owner }
     }
 
-    /// Derives a number in [`Layout::OWNERS`].
+    /// Derives a user or group id in [`Layout::OWNERS`].
     fn number(self, purpose: &[u8], name: &[u8], user: u32, group: u32) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         // The lengths separate the parts, so that two different lists of parts never hash equally.

@@ -7,9 +7,9 @@ use crate::{Attributes, ObjectId};
 /// The bytes available for entries, and the bytes of each entry in addition to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Bytes for all entries.
+    /// The number of bytes for all entries.
     pub bytes: u32,
-    /// Bytes for one entry without its name.
+    /// The number of bytes for one entry without its name.
     pub entry_bytes: u32,
 }
 
@@ -33,9 +33,9 @@ impl Allowance {
 /// The size limits of a page, so that the store stops exactly when the reply is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// The whole reply (`count` of READDIR, `maxcount` of READDIRPLUS).
+    /// The limit for the whole reply (`count` of READDIR, `maxcount` of READDIRPLUS).
     pub reply: Allowance,
-    /// Names and file ids only (`dircount` of READDIRPLUS).
+    /// The limit for the names and file ids (`dircount` of READDIRPLUS).
     pub names: Allowance,
 }
 
@@ -52,8 +52,8 @@ impl Budget {
 pub enum Wanted {
     /// The name and the file id.
     Names,
-    /// The object and its attributes as well, if available. A caller without search permission for
-    /// the directory does not receive them.
+    /// The name, the file id, and if available also the object and its attributes. A caller without
+    /// search permission for the directory receives neither the object nor its attributes.
     Everything,
 }
 
@@ -101,7 +101,7 @@ impl Entries {
         });
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -133,7 +133,7 @@ impl Entries {
 /// A page of a directory listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its entries.
+    /// The entries of the page.
     pub entries: Entries,
     /// True if the page reaches the end of the directory.
     pub end: bool,

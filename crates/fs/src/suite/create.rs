@@ -40,7 +40,7 @@ async fn a_guarded_create_makes_a_file(world: &World<'_>) {
     }
 }
 
-/// Creates one object of each kind in the directory of the case.
+/// Creates one object of each kind in the case's directory, and returns the kinds and the objects.
 async fn all_kinds(world: &World<'_>) -> [(&'static str, ObjectId); 4] {
     [
         ("file", world.file_of("file", b"abc").await),

@@ -70,7 +70,7 @@ enum Got {
     },
     Target(Vec<u8>),
     Names(BTreeMap<Vec<u8>, FileId>),
-    /// An answer that is wrong for every store.
+    /// A result that is wrong for every store.
     Wrong(String),
 }
 

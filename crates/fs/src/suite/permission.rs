@@ -108,7 +108,8 @@ async fn a_group_has_the_rights_of_a_group(world: &World<'_>) {
         refused(write(world, &caller, &file).await, FsError::Access);
         world.set_mode(&file, 0o660).await;
         write(world, &caller, &file).await.expect("the group may");
-        // The others' bits do not apply to a member of the group.
+        // The mode bits for others permit the access, but they do not apply to a member of the
+        // group.
         world.set_mode(&file, 0o606).await;
         refused(read(world, &caller, &file).await, FsError::Access);
     }

@@ -26,7 +26,8 @@ cases! {
         a_changed_file_leaves_its_directory_alone;
 }
 
-/// The times of an object, modified and changed, that an operation moved.
+/// The times of an object that an operation changed: the modification time, the change time, or
+/// both.
 #[derive(Debug, PartialEq, Eq)]
 struct Moved {
     modified: bool,
@@ -42,7 +43,8 @@ fn moved(before: &Attributes, after: &Attributes) -> Moved {
     Moved { modified: after.modified != before.modified, changed: after.changed != before.changed }
 }
 
-/// Returns the times that an operation moves, and advances the clock before and after it.
+/// Runs an operation, and advances the clock before and after it. Returns the times that the
+/// operation changed.
 async fn moves<T>(
     world: &World<'_>,
     object: &ObjectId,

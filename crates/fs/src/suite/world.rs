@@ -16,7 +16,8 @@ pub(super) const UNLIMITED: Budget =
 
 /// The store under test with a fresh directory in it.
 ///
-/// The methods act as the owner. The methods whose names contain no expected error require success.
+/// The methods use the credential of the subject's owner. They fail the case if the operation
+/// fails, unless the name of the method contains the expected error.
 pub struct World<'a> {
     pub(super) subject: &'a Subject,
     pub(super) store: &'a dyn Store,
@@ -246,12 +247,12 @@ pub(super) fn size(bytes: u64) -> SetAttributes {
     SetAttributes { size: Some(bytes), ..SetAttributes::default() }
 }
 
-/// Returns a name of a case.
+/// Returns a name in the directory of a case.
 pub(super) fn name(text: &str) -> Name<'_> {
     raw_name(text.as_bytes())
 }
 
-/// Returns a name of a case that need not be text.
+/// Returns a name in the directory of a case. The name may be any bytes, not only UTF-8 text.
 pub(super) fn raw_name(bytes: &[u8]) -> Name<'_> {
     match Step::parse(bytes) {
         Ok(Step::Child(name)) => name,

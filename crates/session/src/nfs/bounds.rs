@@ -69,7 +69,8 @@ impl Bounds {
 fn size(best: u32, max: u32, multiple: u32, ours: u32) -> u32 {
     let largest = if max == 0 { ours } else { max.min(ours) };
     let wanted = if best == 0 { largest.min(TRANSFER_BYTES) } else { best };
-    // The maximum moves the most data per round trip; many servers prefer a smaller size.
+    // Many servers prefer a smaller size than their maximum. The maximum is used, because it
+    // transfers the most data per round trip.
     let size = if max == 0 { wanted.min(ours) } else { largest };
     if multiple > 1 && size > multiple { size - size % multiple } else { size.max(1) }
 }

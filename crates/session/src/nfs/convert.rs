@@ -65,7 +65,8 @@ fn time(from: nfs2::Time) -> nfs3::Time {
 pub(super) fn set_attributes(from: &nfs3::SetAttributes) -> Result<nfs2::SetAttributes, Status> {
     let size = from.size.map(u32::try_from).transpose().map_err(|_| Status::FileTooBig)?;
     if size == Some(u32::MAX) {
-        // This number means that the size stays unchanged.
+        // In version 2 this value means that the size stays unchanged, so it cannot be sent as a
+        // size.
         return Err(Status::FileTooBig);
     }
     Ok(nfs2::SetAttributes {

@@ -156,7 +156,8 @@ pub(super) async fn read_file(
     let file = or_fail!(handle(file));
     let count = count.min(TRANSFER_V2_BYTES_MAX);
     let Ok(offset) = u32::try_from(offset) else {
-        // No file of version 2 has data at this offset.
+        // No file of version 2 has data at an offset above 32 bits, so the reply is an empty read
+        // at the end of the file.
         let (attributes, data) = (None, Bytes::new());
         return Ok(nfs3::Reply::Done(nfs3::read::Done { attributes, count: 0, end: true, data }));
     };
@@ -193,8 +194,8 @@ pub(super) async fn write(
     }))
 }
 
-/// Looks for an existing file first if the file must not exist, because CREATE of version 2 always
-/// accepts one. Another client may create the file in between.
+/// If the file must not exist, first looks up the name, because CREATE of version 2 always accepts
+/// an existing file. Another client may create the file between the two calls.
 pub(super) async fn create(
     nfs: &Nfs,
     who: &Credential,
@@ -308,7 +309,7 @@ pub(super) async fn link(
     Ok(nfs3::Reply::Done(nfs3::link::Done::default()))
 }
 
-/// Version 2 does not count files.
+/// Returns the space; the counts of files are zero, because version 2 does not report them.
 pub(super) async fn fsstat(
     nfs: &Nfs,
     who: &Credential,
@@ -338,7 +339,7 @@ pub(super) async fn readdir(
     bytes: u32,
 ) -> Result<Listing, Error> {
     let directory = or_fail!(handle(directory));
-    // Cookies of version 2 fit, and any other cookie is invalid.
+    // A cookie of version 2 has 32 bits, so a larger cookie is invalid.
     let cookie = or_fail!(u32::try_from(from.cookie.0).map_err(|_| Status::BadCookie));
     let count = bytes.min(TRANSFER_V2_BYTES_MAX);
     let args = nfs2::readdir::Args { directory, cookie: nfs2::Cookie(cookie), count };

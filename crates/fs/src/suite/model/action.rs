@@ -129,7 +129,7 @@ fn pick<'a, T>(random: &mut Random, among: &'a [T]) -> &'a T {
 }
 
 fn random_at(random: &mut Random) -> At {
-    // The long names are rare.
+    // The two long names are selected rarely, because most operations on them fail.
     let name = if random.one_in(16) { number(random, 7) } else { number(random, 4) };
     At { directory: number(random, 1 << 16), name }
 }

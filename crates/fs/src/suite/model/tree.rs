@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// All objects that ever existed; an object exists as long as a name leads to it.
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// True if the user is the superuser: mode bits do not apply.
+    /// True if the user is the superuser, to which mode bits do not apply.
     superuser: bool,
 }
 
@@ -32,7 +32,8 @@ pub(super) enum Body {
     File {
         data: Vec<u8>,
         verifier: Option<u8>,
-        /// Unchanged since its creation, so that the store must still recognise its verifier.
+        /// True if the file was not changed after its creation, so that the store must still
+        /// recognise the verifier of the exclusive CREATE.
         untouched: bool,
     },
     Directory(BTreeMap<&'static [u8], usize>),
@@ -51,10 +52,10 @@ pub(super) struct Expected {
 #[derive(Debug)]
 pub(super) enum Success {
     Done,
-    /// A new object.
+    /// The operation created an object that the model does not contain yet.
     New,
     Object(usize),
-    /// An object outside the model.
+    /// The operation found an object outside the model, such as the parent of the top directory.
     Outside,
     Data {
         data: Vec<u8>,
@@ -158,7 +159,7 @@ impl Tree {
         if let Action::SetMode { node, .. } = &mut action
             && matches!(self.nodes[*node].body, Body::Symlink(_))
         {
-            // Systems differ in the mode of symbolic links.
+            // Systems differ in the mode of symbolic links, so a directory is selected instead.
             *node = TOP;
         }
         action
