@@ -1,5 +1,5 @@
-//! The binding program: a database of where servers are, by their names. `spec/binding.x` has the
-//! rules by number.
+//! The binding program: a database that maps the names of servers to addresses. `spec/binding.x`
+//! has the rules by number.
 
 use core::net::IpAddr;
 
@@ -16,10 +16,10 @@ pub const VERSION: u32 = 1;
 /// The default port, which needs no privilege.
 pub const PORT: u16 = 20_490;
 
-/// The longest address of a host, in bytes: that of IPv6.
+/// The maximum length of the address of a host, in bytes: an IPv6 address.
 const HOST_BYTES_MAX: u32 = 16;
 
-/// The bytes that distinguish a server from all others.
+/// The bytes that distinguish a server from all other servers.
 pub type Identifier = [u8; 16];
 
 opaques! {
@@ -60,7 +60,7 @@ xdr_enum! {
         Wrong = 1,
         /// Another server owns the name.
         Taken = 2,
-        /// The database has no room for more names.
+        /// The database has reached its maximum number of names.
         Full = 3,
         /// The database rejects the caller's credential.
         Refused = 4,
@@ -72,11 +72,11 @@ xdr_struct! {
     #[doc(alias = "binding_claim")]
     #[derive(Copy)]
     pub struct Claim<'a> {
-        /// Its name.
+        /// The name of the server.
         pub name: Name<'a>,
-        /// The bytes that distinguish it from all other servers.
+        /// The bytes that distinguish the server from all other servers.
         pub identifier: Identifier,
-        /// The port that it serves on.
+        /// The port on which the server accepts calls.
         pub port: u32,
     }
 
@@ -84,13 +84,13 @@ xdr_struct! {
     #[doc(alias = "binding_bound")]
     #[derive(Copy)]
     pub struct Bound<'a> {
-        /// Its name.
+        /// The name of the server.
         pub name: Name<'a>,
-        /// The bytes that distinguish it from all other servers.
+        /// The bytes that distinguish the server from all other servers.
         pub identifier: Identifier,
-        /// The address of its host.
+        /// The address of the server's host.
         pub host: Host,
-        /// The port that it serves on.
+        /// The port on which the server accepts calls.
         pub port: u32,
     }
 }
@@ -124,7 +124,7 @@ pub mod lookup {
     /// The procedure's number.
     pub const NUMBER: u32 = 3;
 
-    /// Its name.
+    /// The name of the server.
     pub type Args<'a> = super::Name<'a>;
 
     /// The server's entry, if the name is registered.
@@ -136,7 +136,7 @@ pub mod list {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
     /// The entries.

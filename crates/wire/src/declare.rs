@@ -58,7 +58,7 @@ macro_rules! flags {
     };
 }
 
-/// Declares distinct types for numbers of 32 bits.
+/// Declares distinct types for values of 32 bits.
 macro_rules! words {
     ($($(#[$attribute:meta])* $name:ident;)*) => {$(
         $(#[$attribute])*

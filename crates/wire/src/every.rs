@@ -25,19 +25,19 @@ pub type Describe = fn(&Bytes) -> Result<String, Error>;
 pub struct Procedure {
     /// The program.
     pub program: u32,
-    /// Its version.
+    /// The version of the program.
     pub version: u32,
     /// The procedure's number.
     pub number: u32,
-    /// Its name in the standard, without prefix.
+    /// The name of the procedure in the standard, without prefix.
     pub name: &'static str,
-    /// Its arguments.
+    /// The function that decodes and encodes the arguments.
     pub args: Recode,
-    /// Its results.
+    /// The function that decodes and encodes the results.
     pub reply: Recode,
-    /// Its arguments, as text.
+    /// The function that returns the arguments as text.
     pub describe_args: Describe,
-    /// Its results, as text.
+    /// The function that returns the results as text.
     pub describe_reply: Describe,
 }
 

@@ -1,9 +1,9 @@
 //! The lease program: NFS version 3 with leases, and the program that the server calls on its
 //! clients. `spec/lease.x` has the rules by number.
 //!
-//! Every procedure of NFS version 3 exists under its number, with `Args` wrapped in [`Call`] and
-//! `Reply` wrapped in [`Answer`]; WRITE also sets attributes. Additional procedures have modules of
-//! their own; [`callback`] has the procedures that the server calls.
+//! Every procedure of NFS version 3 exists under the same procedure number, with `Args` wrapped in
+//! [`Call`] and `Reply` wrapped in [`Answer`]; WRITE also sets attributes. Additional procedures
+//! have modules of their own; [`callback`] has the procedures that the server calls.
 
 pub mod append;
 pub mod callback;
@@ -48,11 +48,11 @@ xdr_enum! {
     /// The client's opens of an object.
     #[doc(alias = "lease_open")]
     pub enum Open {
-        /// Not at all.
+        /// No program of the client has the object open.
         No = 0,
-        /// For reading only.
+        /// Programs have the object open for reading only.
         Read = 1,
-        /// For writing.
+        /// Programs have the object open for writing.
         Write = 2,
     }
 }
@@ -64,7 +64,7 @@ xdr_struct! {
     pub struct Caller {
         /// The client.
         pub client: [u8; 16],
-        /// Its incarnation, which grows whenever the client loses its memory.
+        /// The incarnation of the client, which grows whenever the client loses its memory.
         pub instance: u64,
         /// The last server epoch that the client has received.
         pub epoch: u64,
@@ -76,7 +76,7 @@ xdr_struct! {
     pub struct Terms {
         /// The kind of lease.
         pub kind: Kind,
-        /// The duration in milliseconds; zero lets the server choose.
+        /// The term in milliseconds; zero lets the server choose.
         pub term_ms: u32,
         /// True if the server must not recall other leases for this request.
         pub opportune: bool,
@@ -92,9 +92,9 @@ xdr_struct! {
         pub kind: Kind,
         /// True if the holder may cache; otherwise the client sends every operation to the server.
         pub cachable: bool,
-        /// The duration in milliseconds.
+        /// The term in milliseconds.
         pub term_ms: u32,
-        /// Its number among the leases on the object.
+        /// The sequence number of the lease.
         pub serial: u64,
         /// The modification revision of the object, which each change increments.
         pub modrev: u64,
@@ -106,7 +106,7 @@ xdr_struct! {
     #[doc(alias = "lease_ask")]
     #[derive(Copy)]
     pub struct Ask {
-        /// The object within the call, see [`place`].
+        /// The number of the object within the call, see [`place`].
         pub place: u32,
         /// The requested terms.
         pub terms: Terms,
@@ -116,7 +116,7 @@ xdr_struct! {
     #[doc(alias = "lease_granted")]
     #[derive(Copy)]
     pub struct Granted {
-        /// The object within the call, see [`place`].
+        /// The number of the object within the call, see [`place`].
         pub place: u32,
         /// The lease.
         pub grant: Grant,
@@ -126,11 +126,11 @@ xdr_struct! {
     #[doc(alias = "lease_change")]
     #[derive(Copy)]
     pub struct Change {
-        /// The object within the call, see [`place`].
+        /// The number of the object within the call, see [`place`].
         pub place: u32,
-        /// Its modrev before.
+        /// The modrev of the object before the change.
         pub before: u64,
-        /// Its modrev after.
+        /// The modrev of the object after the change.
         pub after: u64,
     }
 
@@ -144,7 +144,7 @@ xdr_struct! {
         pub modrev: u64,
     }
 
-    /// The lease part that precedes the arguments.
+    /// The lease header that precedes the arguments.
     #[doc(alias = "lease_call")]
     pub struct Head {
         /// The caller.
@@ -165,8 +165,8 @@ pub mod place {
     /// that the results name.
     pub const SECOND: u32 = 1;
 
-    /// The first entry of a listing; the others follow. In a lease request it stands for all
-    /// entries.
+    /// The first entry of a listing; the next numbers denote the following entries. In a lease
+    /// request this number denotes all entries.
     pub const ENTRIES: u32 = 2;
 
     /// The object that RENAME moved.
@@ -176,10 +176,10 @@ pub mod place {
     pub const REPLACED: u32 = 3;
 }
 
-/// Arguments preceded by their lease part.
+/// Arguments preceded by the lease header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<Args> {
-    /// The lease part.
+    /// The lease header.
     pub head: Head,
     /// The arguments.
     pub args: Args,
@@ -204,16 +204,17 @@ impl<Args: Encode> Encode for Call<Args> {
 pub enum Answer<Results> {
     /// The server ran the call; the results contain its status.
     Done(Done<Results>),
-    /// The call has another epoch than the contained current epoch.
+    /// The call names another epoch. The value is the current epoch.
     #[doc(alias = "LEASE_EPOCH")]
     Epoch(u64),
-    /// The call has a superseded client incarnation; this is the current one.
+    /// The call names a superseded client incarnation. The value is the current incarnation.
     #[doc(alias = "LEASE_INSTANCE")]
     Instance(u64),
     /// The client has not sent HELLO.
     #[doc(alias = "LEASE_CLIENT")]
     Unknown,
-    /// The object has changed since the base; this is its modrev.
+    /// The object has changed since the base of the change. The value is the current modrev of the
+    /// object.
     #[doc(alias = "LEASE_LATE")]
     Late(u64),
     /// The client must retry the call later.
@@ -221,7 +222,7 @@ pub enum Answer<Results> {
     Later,
 }
 
-/// Results preceded by their lease part.
+/// Results preceded by the lease part of the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done<Results> {
     /// The granted leases.

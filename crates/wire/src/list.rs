@@ -2,7 +2,8 @@
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// A decoded list. It grows with each value, so its memory is proportional to the message.
+/// A decoded list. The list grows with each decoded value, so its memory is proportional to the
+/// length of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 

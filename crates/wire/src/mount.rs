@@ -41,7 +41,7 @@ pub mod dump {
     /// The procedure's number.
     pub const NUMBER: u32 = 2;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
     /// The mounts that the server has recorded.
@@ -69,7 +69,7 @@ pub mod umnt {
     /// The directory.
     pub type Args<'a> = super::Path<'a>;
 
-    /// Nothing.
+    /// The procedure has no results.
     pub type Reply = ();
 }
 
@@ -78,10 +78,10 @@ pub mod umntall {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
-    /// Nothing.
+    /// The procedure has no results.
     pub type Reply = ();
 }
 
@@ -95,7 +95,7 @@ pub mod export {
     /// The procedure's number.
     pub const NUMBER: u32 = 5;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
     /// The exported directories.

@@ -78,7 +78,7 @@ opaques! {
 }
 
 words! {
-    /// The number of a file within its file system.
+    /// A file id: the number of a file within its file system.
     FileId;
 
     /// A position in a directory; zero is the start (RFC 1094 2.2.17).
@@ -103,7 +103,7 @@ xdr_struct! {
     pub struct Found {
         /// The object.
         pub object: Handle,
-        /// Its attributes.
+        /// The attributes of the object.
         pub attributes: Attributes,
     }
 }

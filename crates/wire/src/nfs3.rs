@@ -71,7 +71,7 @@ xdr_struct! {
     pub struct Made {
         /// The object.
         pub object: Option<Handle>,
-        /// Its attributes.
+        /// The attributes of the object.
         pub attributes: Option<Attributes>,
         /// The directory of the new object.
         pub directory: Wcc,
@@ -108,7 +108,7 @@ impl<Done, Failed> Reply<Done, Failed> {
     }
 }
 
-/// The number of NFS3_OK.
+/// The status value of NFS3_OK.
 const OK: u32 = 0;
 
 impl<'a, Done: Decode<'a>, Failed: Decode<'a>> Decode<'a> for Reply<Done, Failed> {
@@ -158,7 +158,7 @@ xdr_enum! {
         /// File exists.
         #[doc(alias = "NFS3ERR_EXIST")]
         AlreadyExists = 17,
-        /// Names in different file systems.
+        /// The names are in different file systems.
         #[doc(alias = "NFS3ERR_XDEV")]
         CrossDevice = 18,
         /// No such device.

@@ -41,7 +41,7 @@ pub struct Ask {
 /// Arguments preceded by an optional lease request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<Args> {
-    /// The lease.
+    /// The lease request.
     pub ask: Option<Ask>,
     /// The arguments.
     pub args: Args,
@@ -171,7 +171,7 @@ impl Encode for Status {
     }
 }
 
-/// The number of success.
+/// The status value of success.
 const OK: u32 = 0;
 
 impl<'a, Done: Decode<'a>, Failed: Decode<'a>> Decode<'a> for Reply<Done, Failed> {
@@ -249,7 +249,7 @@ pub mod getlease {
     pub type Reply = super::Reply<Done, ()>;
 }
 
-/// VACATED, procedure 23: the client has written back its changes. It has no reply.
+/// VACATED, procedure 23: the client has written back its changes. The procedure has no reply.
 pub mod vacated {
     use super::Call;
     use crate::nfs3;
@@ -260,11 +260,12 @@ pub mod vacated {
     /// The object; no lease request precedes it.
     pub type Args = Call<nfs3::getattr::Args>;
 
-    /// Empty; the server sends no reply.
+    /// The procedure has no results, because the server sends no reply.
     pub type Reply = ();
 }
 
-/// EVICTED, procedure 24: the server recalls a lease. It has no reply and no lease request.
+/// EVICTED, procedure 24: the server recalls a lease. The procedure has no reply and no lease
+/// request.
 pub mod evicted {
     use crate::nfs3;
 
@@ -274,7 +275,7 @@ pub mod evicted {
     /// The object.
     pub type Args = nfs3::getattr::Args;
 
-    /// Empty; the client sends no reply.
+    /// The procedure has no results, because the client sends no reply.
     pub type Reply = ();
 }
 

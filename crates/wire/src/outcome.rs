@@ -2,7 +2,7 @@
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// The number of success.
+/// The status value of success.
 const OK: u32 = 0;
 
 /// A result, or the error status.

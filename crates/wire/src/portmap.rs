@@ -20,9 +20,9 @@ pub const PORT: u16 = 111;
 
 /// Transports by their IP protocol number, as in [`Mapping`].
 pub mod protocol {
-    /// TCP.
+    /// The transport TCP.
     pub const TCP: u32 = 6;
-    /// UDP.
+    /// The transport UDP.
     pub const UDP: u32 = 17;
 }
 
@@ -38,11 +38,11 @@ xdr_struct! {
     pub struct Mapping {
         /// The program.
         pub program: u32,
-        /// Its version.
+        /// The version of the program.
         pub version: u32,
         /// The transport, one of [`protocol`].
         pub protocol: u32,
-        /// The port; zero for none.
+        /// The port; zero if the program has no port.
         pub port: u32,
     }
 
@@ -52,9 +52,9 @@ xdr_struct! {
     pub struct ForwardedCall<'a> {
         /// The program.
         pub program: u32,
-        /// Its version.
+        /// The version of the program.
         pub version: u32,
-        /// Its procedure.
+        /// The number of the procedure.
         pub procedure: u32,
         /// The procedure's arguments.
         pub args: Forwarded<'a>,
@@ -93,7 +93,7 @@ pub mod getport {
     /// The program, version and transport.
     pub type Args = super::Mapping;
 
-    /// The port; zero for none.
+    /// The port; zero if the program has no port.
     pub type Reply = u32;
 }
 
@@ -102,7 +102,7 @@ pub mod dump {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
     /// All mappings.

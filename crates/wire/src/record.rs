@@ -57,13 +57,13 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Returns true if some fragments of a record have arrived and others have not.
+    /// Returns true if only a part of the fragments of a record has arrived.
     #[must_use]
     pub fn is_midway(&self) -> bool {
         self.fragment_count > 0
     }
 
-    /// Returns the memory that those fragments take, in bytes.
+    /// Returns the memory that the fragments of the incomplete record occupy, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.fragments.capacity()
@@ -75,7 +75,6 @@ impl Splitter {
     ///
     /// # Errors
     /// After an error the stream is unusable.
-    /// The stream is then of no more use.
     pub fn next(&mut self, received: &mut BytesMut) -> Result<Next, Error> {
         loop {
             let Some(mark) = received.first_chunk::<MARK_BYTES>() else {
@@ -109,8 +108,8 @@ impl Splitter {
     }
 }
 
-/// Takes `length` bytes off the front of the received bytes. Small pieces are copied, which costs
-/// less than sharing.
+/// Takes `length` bytes off the front of the received bytes. A small piece is copied, which costs
+/// less than sharing the buffer.
 pub fn take(received: &mut BytesMut, length: usize) -> Bytes {
     if length >= COPY_BYTES_MAX {
         return received.split_to(length).freeze();

@@ -25,7 +25,7 @@ xdr_struct! {
     pub struct Caller {
         /// The peer number of the caller.
         pub peer: u32,
-        /// Its epoch.
+        /// The epoch of the caller.
         pub epoch: u64,
         /// The last epoch of the callee that the caller has received.
         pub callee_epoch: u64,
@@ -58,13 +58,13 @@ xdr_struct! {
     pub struct Metafile<'a> {
         /// The object.
         pub object: u64,
-        /// The version number that its home assigned to its last change.
+        /// The version number that the home assigned to the last change of the object.
         pub version: u64,
-        /// Its names.
+        /// The names of the object.
         pub places: List<Place<'a>>,
-        /// Its attributes.
+        /// The attributes of the object.
         pub attributes: Attributes,
-        /// The layout of its data, or its target.
+        /// The layout of the object's data, or the target of a symbolic link.
         pub content: Content<'a>,
     }
 }
@@ -80,13 +80,13 @@ pub enum Answer<Results> {
         /// The results of the call.
         results: Results,
     },
-    /// The call has another epoch than the contained current epoch.
+    /// The call names another epoch. The value is the current epoch.
     #[doc(alias = "REPLICA_EPOCH")]
     Epoch(u64),
     /// A change is in progress or a metaserver is unreachable; the caller must retry later.
     #[doc(alias = "REPLICA_LATER")]
     Later,
-    /// The object does not exist, or not at that place.
+    /// The object does not exist, or does not have the name.
     #[doc(alias = "REPLICA_GONE")]
     Gone,
     /// Another object has the name.
@@ -158,9 +158,9 @@ pub mod hello {
             pub peer: u32,
             /// The epoch that the caller begins.
             pub epoch: u64,
-            /// The last epoch in its storage.
+            /// The last epoch in the caller's storage.
             pub stored_epoch: u64,
-            /// The last version number in its storage.
+            /// The last version number in the caller's storage.
             pub stored_stamp: u64,
             /// True if the caller is in strict mode.
             pub strict: bool,
@@ -200,7 +200,7 @@ pub mod hello {
     pub type Reply<'a> = Answer<Known<'a>>;
 }
 
-/// FETCH, procedure 2: returns a metafile if it is newer than the copy.
+/// FETCH, procedure 2: returns a metafile if the metafile is newer than the caller's copy.
 pub mod fetch {
     use super::{Answer, Caller, Metafile, xdr_struct};
 
@@ -293,7 +293,7 @@ pub mod claim {
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
-            /// The object that loses the name to it.
+            /// The object that loses the name to `object`.
             pub over: Option<u64>,
         }
     }
@@ -320,8 +320,8 @@ pub mod stands {
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
-            /// The object that claims and has the name, if an object that may have the name has
-            /// yielded it.
+            /// The claimant, if it already has the name because `object` has yielded the name to
+            /// it.
             pub claimant: Option<u64>,
         }
     }
@@ -381,7 +381,8 @@ pub mod place {
     pub const NUMBER: u32 = 8;
 
     xdr_struct! {
-        /// A rename has both names, a link has no `from`, a removal no `to`.
+        /// The change of names: a rename has both `from` and `to`, a link only `to`, a removal only
+        /// `from`.
         #[doc(alias = "replica_place_args")]
         #[derive(Copy)]
         pub struct Args<'a> {
@@ -395,7 +396,7 @@ pub mod place {
             pub from: Option<Place<'a>>,
             /// The name to add.
             pub to: Option<Place<'a>>,
-            /// The object with the same home that loses that name to it.
+            /// The object with the same home that loses the name `to` to `object`.
             pub over: Option<u64>,
         }
     }
@@ -463,7 +464,7 @@ pub mod announce {
             pub object: u64,
             /// The version after the removal.
             pub version: u64,
-            /// Its current names; empty if the object is removed.
+            /// The current names of the object; empty if the object is removed.
             pub places: List<Place<'a>>,
             /// The lost name.
             pub left: Option<Place<'a>>,
@@ -492,7 +493,7 @@ pub mod list {
             pub directory: u64,
             /// The cookie after which the reply begins; zero for the first entry.
             pub behind: u64,
-            /// The largest number of names.
+            /// The maximum number of names in the reply.
             pub count: u32,
         }
 
@@ -504,7 +505,7 @@ pub mod list {
             pub cookie: u64,
             /// The name.
             pub name: nfs3::Name<'a>,
-            /// The object that has claimed it.
+            /// The object that has claimed the name.
             pub object: u64,
         }
 
@@ -568,7 +569,7 @@ pub mod cover {
             pub lends: bool,
             /// True if clients held delegated leases before the caller started.
             pub reclaims: bool,
-            /// The number of the lease that the caller returns in exchange.
+            /// The sequence number of the lease that the caller returns in exchange.
             pub given: Option<u64>,
         }
 
@@ -576,11 +577,11 @@ pub mod cover {
         #[doc(alias = "replica_cover_ok")]
         #[derive(Copy)]
         pub struct Granted {
-            /// The number of the lease.
+            /// The sequence number of the lease.
             pub serial: u64,
             /// True if the lease permits writes.
             pub writes: bool,
-            /// The term, from the time when the caller sent the call.
+            /// The term in milliseconds, from the time when the caller sent the call.
             pub term_ms: u32,
         }
     }
@@ -605,12 +606,12 @@ pub mod uncover {
             pub caller: Caller,
             /// The object.
             pub object: u64,
-            /// The number of the lease.
+            /// The sequence number of the lease.
             pub serial: u64,
         }
     }
 
-    /// Confirms that no client holds a delegated lease under it.
+    /// Confirms that no client holds a delegated lease under the recalled lease.
     pub type Reply = Answer<()>;
 }
 
@@ -636,7 +637,7 @@ pub mod load {
         pub struct Load {
             /// The share of recent time in which the metaserver was busy, in tenths.
             pub busy_tenths: u32,
-            /// Its open connections.
+            /// The number of open connections of the metaserver.
             pub connections: u32,
         }
     }
@@ -685,7 +686,7 @@ pub mod end {
         #[doc(alias = "replica_end_args")]
         #[derive(Copy)]
         pub struct Args {
-            /// The home that changed the name.
+            /// The home of the object, which changed the name.
             pub caller: Caller,
             /// The directory.
             pub directory: u64,

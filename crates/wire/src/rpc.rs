@@ -14,10 +14,10 @@ pub mod null {
     /// The procedure's number.
     pub const NUMBER: u32 = 0;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
-    /// Nothing.
+    /// The procedure has no results.
     pub type Reply = ();
 }
 
@@ -39,7 +39,7 @@ pub mod flavor {
 /// `opaque_auth`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpaqueAuth<'a> {
-    /// One of [`flavor`], or another number.
+    /// The flavour: one of [`flavor`], or another value.
     pub flavor: u32,
     /// The body that the flavour defines, at most 400 bytes.
     pub body: &'a [u8],
@@ -66,7 +66,7 @@ impl Encode for OpaqueAuth<'_> {
 /// The body of an AUTH_SYS credential (RFC 5531 appendix A, `authsys_parms`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSys<'a> {
-    /// An arbitrary number that the caller chooses.
+    /// An arbitrary value that the caller chooses.
     pub stamp: u32,
     /// The caller's machine.
     pub machine_name: &'a [u8],
@@ -109,7 +109,7 @@ impl Encode for AuthSys<'_> {
 /// The head of a call; its arguments follow (RFC 5531 section 9, `call_body`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// The number that the reply will carry.
+    /// The transaction id, which the reply repeats.
     pub xid: Xid,
     /// The program, such as 100003 for NFS.
     pub program: u32,
@@ -207,7 +207,7 @@ xdr_enum! {
         /// The server's own verifier is invalid; clients use this status internally.
         #[doc(alias = "AUTH_INVALIDRESP")]
         InvalidResponse = 6,
-        /// For an unknown reason.
+        /// Authentication failed for an unknown reason.
         #[doc(alias = "AUTH_FAILED")]
         Failed = 7,
         /// RPCSEC_GSS: the credential does not exist.
@@ -222,9 +222,9 @@ xdr_enum! {
 xdr_struct! {
     /// The lowest and the highest supported version.
     pub struct Versions {
-        /// The lowest.
+        /// The lowest supported version.
         pub low: u32,
-        /// The highest.
+        /// The highest supported version.
         pub high: u32,
     }
 }
@@ -253,7 +253,7 @@ pub enum ReplyStatus {
 /// The head of a reply; results follow when its status is [`ReplyStatus::Success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The number of the call.
+    /// The transaction id of the call.
     pub xid: Xid,
     /// The status of the call.
     pub status: ReplyStatus,

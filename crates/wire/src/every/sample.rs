@@ -41,7 +41,7 @@ impl Source<'_> {
     }
 }
 
-/// A value that can be drawn.
+/// A message or a part of a message that can be drawn from words.
 pub(super) trait Sample {
     fn sample(source: &mut Source<'_>) -> Self;
 }
@@ -351,7 +351,7 @@ impl Sample for nfs3::mknod::Node {
     }
 }
 
-/// Omits the number that stands for an unchanged time.
+/// Avoids the value that stands for an unchanged time.
 impl Sample for nfs2::SetTime {
     fn sample(source: &mut Source<'_>) -> Self {
         match source.below(3) {
@@ -365,7 +365,7 @@ impl Sample for nfs2::SetTime {
     }
 }
 
-/// Omits the numbers that stand for unchanged attributes.
+/// Avoids the values that stand for unchanged attributes.
 impl Sample for nfs2::SetAttributes {
     fn sample(source: &mut Source<'_>) -> Self {
         let mut word = || Option::sample(source).map(|word: u32| word & !1);

@@ -136,9 +136,9 @@ impl Damage {
 }
 
 /// Runs every decoder, and checks that the peak memory use is within a bound that depends on the
-/// message length. The factor is the one for READDIRPLUS: an entry of 32 bytes takes about 200
-/// bytes in memory, and a growing list exists twice, the second time with twice the capacity. The
-/// constant covers the tests themselves and short lists.
+/// message length. READDIRPLUS determines the factor: an entry of 32 bytes occupies about 200 bytes
+/// in memory, and while a list grows, both the old and the new buffer exist, and the new buffer has
+/// twice the capacity. The constant covers the tests themselves and short lists.
 fn decode_in_bounded_memory(bytes: &Bytes) {
     let most = allocation_counter::measure(|| decode_every(bytes)).bytes_max;
     let allowed = 24 * bytes.len() as u64 + 4096;
@@ -194,7 +194,8 @@ proptest! {
 
 #[test]
 fn lists_of_the_smallest_entries_are_harmless() {
-    // One more than a power of two: a list that doubles its capacity then has the most spare room.
+    // The count is one more than a power of two, because a list that doubles its capacity then has
+    // the most unused memory.
     let entries = |head: &[u32], entry: &[u32], tail: &[u32]| {
         let words = [head, &entry.repeat((1 << 15) + 1), tail].concat();
         words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>()

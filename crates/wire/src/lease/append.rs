@@ -1,4 +1,4 @@
-//! APPEND, procedure 22: writes data at the end of the file as of the time of the write.
+//! APPEND, procedure 22: writes data at the end that the file has at the time of the write.
 
 use bytes::Bytes;
 use leasehold_base::limits::TRANSFER_BYTES_MAX;

@@ -23,7 +23,7 @@ pub mod evict {
         pub struct Lease {
             /// The object.
             pub object: Handle,
-            /// The lease's number.
+            /// The sequence number of the lease.
             pub serial: u64,
         }
 
@@ -66,20 +66,20 @@ pub mod report {
         /// Attributes that the holder has set, in addition to the time of modification.
         #[derive(Copy)]
         pub struct Set {
-            /// Permission bits.
+            /// The permission bits.
             pub mode: u32,
-            /// Last time the data was read.
+            /// The time of the last read of the data.
             pub accessed: Time,
         }
 
         /// Attributes for which the holder has newer values than the server.
         #[derive(Copy)]
         pub struct Now {
-            /// Size in bytes.
+            /// The size in bytes.
             pub size: u64,
-            /// Last time the data was changed.
+            /// The time of the last change of the data.
             pub modified: Time,
-            /// Last time data or attributes were changed.
+            /// The time of the last change of data or attributes.
             pub changed: Time,
             /// Attributes that the holder has set and not yet sent to the server.
             pub set: Option<Set>,

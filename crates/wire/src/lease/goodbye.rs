@@ -9,5 +9,5 @@ pub const NUMBER: u32 = 25;
 /// The caller.
 pub type Args = Caller;
 
-/// The results, of which there are none.
+/// The reply, which has no results.
 pub type Reply = Answer<()>;

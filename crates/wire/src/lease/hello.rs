@@ -14,9 +14,9 @@ xdr_struct! {
     pub struct Args<'a> {
         /// The client.
         pub client: [u8; 16],
-        /// Its incarnation.
+        /// The incarnation of the client.
         pub instance: u64,
-        /// Its display name.
+        /// The display name of the client.
         pub name: ClientName<'a>,
     }
 
@@ -24,19 +24,19 @@ xdr_struct! {
     #[doc(alias = "hello_ok")]
     #[derive(Copy)]
     pub struct Welcome {
-        /// The epoch.
+        /// The epoch of the server.
         pub epoch: u64,
         /// True during the grace period, in which the server waits for leases from before its last
         /// start.
         pub recovering: bool,
         /// The default term of a lease, in milliseconds.
         pub default_term_ms: u32,
-        /// The longest term of a lease, in milliseconds.
+        /// The maximum term of a lease, in milliseconds.
         pub longest_term_ms: u32,
         /// The write slack, in milliseconds: the time for which the server waits for more writes
         /// after a lease has expired.
         pub write_slack_ms: u32,
-        /// The largest relative drift between the two clocks, in millionths.
+        /// The maximum relative drift between the clocks of client and server, in millionths.
         pub drift_ppm: u32,
         /// True if the server grants leases on directories and other objects that are not regular
         /// files. If false, the client caches these objects by timeouts alone.

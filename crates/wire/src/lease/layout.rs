@@ -22,31 +22,32 @@ xdr_struct! {
         pub kind: Option<Kind>,
     }
 
-    /// One object of a file, on a server of NFS version 3.
+    /// One stripe object of a file, on a server of NFS version 3.
     #[doc(alias = "lease_layout_object")]
     #[derive(Copy)]
     pub struct Object {
         /// The server's IPv6 address, or a mapped IPv4 address.
         pub host: [u8; 16],
-        /// Its port.
+        /// The port of the server.
         pub port: u32,
-        /// The object there.
+        /// The handle of the stripe object at the server.
         pub object: Handle,
-        /// The write verifier of the server as long as it has lost no data.
+        /// The write verifier of the server as long as the server has lost no data.
         pub verifier: [u8; 8],
     }
 
     /// The location of a file's data.
     #[doc(alias = "lease_layout_ok")]
     pub struct Layout {
-        /// Bytes of a stripe.
+        /// The stripe unit in bytes.
         pub unit: u32,
-        /// The user and group that may write the objects, and the group that may read them.
+        /// The id that is used as a user id and as a group id: this user and group may write the
+        /// stripe objects, and the group may read them.
         pub owner: u32,
-        /// The write verifier in replies to COMMIT of the file as long as no server of an object
-        /// has lost data.
+        /// The write verifier in replies to COMMIT of the file as long as no server of a stripe
+        /// object has lost data.
         pub verifier: [u8; 8],
-        /// The objects in the order of the stripes; empty if direct access is not possible.
+        /// The stripe objects in the order of the stripes; empty if direct access is not possible.
         pub objects: List<Object>,
     }
 }

@@ -9,8 +9,9 @@ use crate::nfs3::{Attributes, Handle};
 /// The procedure's number.
 pub const NUMBER: u32 = 24;
 
-/// The largest number of leases that one call requests, and the largest number that it returns. A
-/// server processes the call in one step, and serves no other client for less than a millisecond.
+/// The maximum number of leases that one call requests, and the maximum number of leases that it
+/// returns. A server processes the call in one step and serves no other client meanwhile; with this
+/// limit the step takes less than a millisecond.
 pub const AT_ONCE_MAX: usize = 256;
 
 xdr_enum! {
@@ -47,7 +48,7 @@ xdr_struct! {
     pub struct Returned {
         /// The object.
         pub object: Handle,
-        /// The lease's number.
+        /// The sequence number of the lease.
         pub serial: u64,
         /// The client's remaining opens of the object.
         pub open: Open,

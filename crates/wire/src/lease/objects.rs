@@ -25,16 +25,16 @@ xdr_struct! {
     /// The location of a file's data.
     #[doc(alias = "lease_objects_ok")]
     pub struct Layout {
-        /// Bytes of a stripe.
+        /// The stripe unit in bytes.
         pub unit: u32,
-        /// The user in the client's calls to the servers of the objects.
+        /// The user id in the client's calls to the servers of the stripe objects.
         pub user: u32,
-        /// The group in the client's calls to the servers of the objects.
+        /// The group id in the client's calls to the servers of the stripe objects.
         pub group: u32,
         /// The write verifier in the reply to a COMMIT of the file as long as no server of an
         /// object has lost data.
         pub verifier: [u8; 8],
-        /// The objects in the order of the stripes; empty if direct access is not possible.
+        /// The stripe objects in the order of the stripes; empty if direct access is not possible.
         pub objects: List<Object>,
     }
 }

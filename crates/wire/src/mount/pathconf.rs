@@ -31,7 +31,7 @@ xdr_struct! {
         /// The character that switches a control character off.
         #[doc(alias = "pc_vdisable")]
         pub disabling_character: u32,
-        /// Ignored.
+        /// The client ignores this field.
         pub unused: u32,
         /// The mask of valid fields, first word.
         pub mask: u32,

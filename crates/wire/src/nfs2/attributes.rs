@@ -10,7 +10,8 @@ xdr_enum! {
     /// The kinds of objects (RFC 1094 2.3.2).
     #[doc(alias = "ftype")]
     pub enum FileType {
-        /// None of the other kinds; with the mode's type bits 0140000, a socket.
+        /// An object of none of the other types. With the mode's type bits 0140000, the object is a
+        /// socket.
         NonFile = 0,
         /// Regular file.
         Regular = 1,
@@ -34,9 +35,9 @@ xdr_struct! {
     #[doc(alias = "timeval")]
     #[derive(Copy, Default)]
     pub struct Time {
-        /// Whole seconds.
+        /// The whole seconds.
         pub seconds: u32,
-        /// Microseconds within the second.
+        /// The microseconds within the second.
         pub microseconds: u32,
     }
 
@@ -44,33 +45,33 @@ xdr_struct! {
     #[doc(alias = "fattr")]
     #[derive(Copy)]
     pub struct Attributes {
-        /// The kind of object.
+        /// The type of the object.
         pub file_type: FileType,
-        /// Permission bits, and above them the kind of object again.
+        /// The permission bits, and above them the type bits.
         pub mode: u32,
-        /// Number of names.
+        /// The number of names of the object.
         pub link_count: u32,
-        /// Owner.
+        /// The user id of the owner.
         pub uid: u32,
-        /// Owning group.
+        /// The group id of the owning group.
         pub gid: u32,
-        /// Size in bytes.
+        /// The size in bytes.
         pub size: u32,
         /// The size of a block, in bytes.
         pub block_bytes: u32,
         /// The device of a device special file.
         pub device: u32,
-        /// Blocks that it takes on the disk.
+        /// The number of blocks that the object occupies on the disk.
         pub blocks: u32,
         /// The file system that it belongs to.
         pub file_system: u32,
-        /// Its number within the file system.
+        /// The file id: the object's number within the file system.
         pub file_id: FileId,
-        /// Last time the data was read.
+        /// The time of the last read of the data.
         pub accessed: Time,
-        /// Last time the data was changed.
+        /// The time of the last change of the data.
         pub modified: Time,
-        /// Last time data or attributes were changed.
+        /// The time of the last change of data or attributes.
         pub changed: Time,
     }
 }
@@ -78,10 +79,10 @@ xdr_struct! {
 /// The encoded size of [`Attributes`], in bytes.
 pub const ATTRIBUTES_BYTES: u32 = 68;
 
-/// The number for an attribute that does not change: -1.
+/// The value that stands for an unchanged attribute: -1.
 const KEEP: u32 = u32::MAX;
 
-/// The number that some clients send for an unchanged mode.
+/// The value that some clients send for an unchanged mode.
 const KEEP_MODE: u32 = 0xffff;
 
 /// The microseconds that stand for the server's time: no RFC defines the convention, but every
@@ -91,12 +92,12 @@ const NOW_MICROSECONDS: u32 = 1_000_000;
 /// The change of a time. A time with -1 for seconds or microseconds cannot be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
-    /// Not at all.
+    /// The time stays unchanged.
     #[default]
     Keep,
-    /// To the server's time.
+    /// The server sets the time to its current time.
     Now,
-    /// To the client's time.
+    /// The server sets the time to this value.
     To(Time),
 }
 
@@ -122,22 +123,22 @@ impl Encode for SetTime {
     }
 }
 
-/// The attributes to change, and their new values. The number -1 and the mode 0xffff cannot be set,
-/// because they stand for unchanged attributes (RFC 1094 2.3.6).
+/// The attributes to change, and their new values. The value -1 and the mode 0xffff cannot be set,
+/// because these values stand for unchanged attributes (RFC 1094 2.3.6).
 #[doc(alias = "sattr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
-    /// Permission bits.
+    /// The permission bits.
     pub mode: Option<u32>,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: Option<u32>,
-    /// Owning group.
+    /// The group id of the owning group.
     pub gid: Option<u32>,
-    /// Size in bytes.
+    /// The size in bytes.
     pub size: Option<u32>,
-    /// Last time the data was read.
+    /// The time of the last read of the data.
     pub accessed: SetTime,
-    /// Last time the data was changed.
+    /// The time of the last change of the data.
     pub modified: SetTime,
 }
 

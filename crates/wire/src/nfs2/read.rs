@@ -19,9 +19,9 @@ xdr_struct! {
         pub file: Handle,
         /// The offset in the file, in bytes.
         pub offset: u32,
-        /// The largest number of bytes.
+        /// The maximum number of bytes to read.
         pub count: u32,
-        /// Ignored.
+        /// The server ignores this field.
         pub total_count: u32,
     }
 }

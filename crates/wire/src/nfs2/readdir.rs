@@ -1,4 +1,4 @@
-//! READDIR, procedure 16: returns names and numbers in a directory (RFC 1094 2.2.17).
+//! READDIR, procedure 16: returns the names and file ids in a directory (RFC 1094 2.2.17).
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::xdr_struct;
@@ -18,7 +18,7 @@ xdr_struct! {
         pub directory: Handle,
         /// The cookie of the last entry that the client has; zero begins at the start.
         pub cookie: Cookie,
-        /// The largest number of bytes of entries.
+        /// The maximum number of bytes of entries.
         pub count: u32,
     }
 
@@ -26,7 +26,7 @@ xdr_struct! {
     #[doc(alias = "entry")]
     #[derive(Copy)]
     pub struct Entry<'a> {
-        /// The number of its object.
+        /// The file id of the object with this name.
         pub file_id: FileId,
         /// The name.
         pub name: Name<'a>,
@@ -35,7 +35,7 @@ xdr_struct! {
     }
 }
 
-/// A part of the directory.
+/// A page of the directory listing.
 #[doc(alias = "readdirres")]
 pub type Reply<Entries> = super::Reply<Done<Entries>>;
 
@@ -66,9 +66,10 @@ impl<Entries: Encode> Encode for Done<Entries> {
     }
 }
 
-/// The encoded size of an entry in its list, in bytes, without the bytes of its name: the flag
-/// before it, number, length of the name, cookie.
+/// The encoded size of an entry in its list, in bytes, without the bytes of its name. It includes
+/// the flag before the entry, the file id, the length of the name, and the cookie.
 pub const ENTRY_BYTES: u32 = 4 + 4 + 4 + 4;
 
-/// The encoded size of [`Done`] without entries, in bytes: end of the list, end of the directory.
+/// The encoded size of [`Done`] without entries, in bytes: the flag at the end of the list, and the
+/// flag for the end of the directory.
 pub const EMPTY_BYTES: u32 = 4 + 4;

@@ -22,5 +22,5 @@ xdr_struct! {
 /// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Empty.
+/// The reply contains only the status.
 pub type Done = ();

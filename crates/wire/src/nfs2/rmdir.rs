@@ -11,5 +11,5 @@ pub type Args<'a> = DirectoryArgs<'a>;
 /// The status alone.
 pub type Reply = super::Reply<Done>;
 
-/// Empty.
+/// The reply contains only the status.
 pub type Done = ();

@@ -24,12 +24,12 @@ xdr_struct! {
         /// The size of a block, in bytes.
         #[doc(alias = "bsize")]
         pub block_bytes: u32,
-        /// Number of blocks.
+        /// The number of blocks.
         pub blocks: u32,
-        /// Free blocks.
+        /// The number of free blocks.
         #[doc(alias = "bfree")]
         pub free_blocks: u32,
-        /// Free blocks that unprivileged users may use.
+        /// The number of free blocks that unprivileged users may use.
         #[doc(alias = "bavail")]
         pub available_blocks: u32,
     }

@@ -9,17 +9,17 @@ use super::{Attributes, Handle};
 /// The procedure's number.
 pub const NUMBER: u32 = 8;
 
-/// The data and its place in a file.
+/// The data and its offset in a file.
 #[doc(alias = "writeargs")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// The file.
     pub file: Handle,
-    /// Ignored.
+    /// The server ignores this field.
     pub begin_offset: u32,
     /// The offset in the file, in bytes.
     pub offset: u32,
-    /// Ignored.
+    /// The server ignores this field.
     pub total_count: u32,
     /// The bytes.
     pub data: Bytes,

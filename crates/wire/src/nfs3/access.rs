@@ -8,25 +8,25 @@ use super::{Attributes, Handle};
 pub const NUMBER: u32 = 4;
 
 flags! {
-    /// Kinds of access. The decoder drops a bit without a name here, because the server cannot know
-    /// that it is permitted.
+    /// Kinds of access. The decoder drops a bit that has no name here, because the server cannot
+    /// permit an unknown kind of access.
     Access {
-        /// Read a file, or list a directory.
+        /// The right to read a file, or to list a directory.
         #[doc(alias = "ACCESS3_READ")]
         read = 0x01,
-        /// Look up a name in a directory.
+        /// The right to look up a name in a directory.
         #[doc(alias = "ACCESS3_LOOKUP")]
         lookup = 0x02,
-        /// Overwrite bytes of a file, or change names in a directory.
+        /// The right to overwrite bytes of a file, or to change names in a directory.
         #[doc(alias = "ACCESS3_MODIFY")]
         modify = 0x04,
-        /// Append to a file, or add names to a directory.
+        /// The right to append to a file, or to add names to a directory.
         #[doc(alias = "ACCESS3_EXTEND")]
         extend = 0x08,
-        /// Remove names from a directory.
+        /// The right to remove names from a directory.
         #[doc(alias = "ACCESS3_DELETE")]
         delete = 0x10,
-        /// Run a file.
+        /// The right to run a file.
         #[doc(alias = "ACCESS3_EXECUTE")]
         execute = 0x20,
     }

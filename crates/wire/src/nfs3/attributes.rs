@@ -26,13 +26,13 @@ xdr_enum! {
 }
 
 xdr_struct! {
-    /// The number of a device (RFC 1813 2.5).
+    /// A device number (RFC 1813 2.5).
     #[doc(alias = "specdata3")]
     #[derive(Copy, Default)]
     pub struct Device {
-        /// Its driver.
+        /// The major number, which identifies the driver.
         pub major: u32,
-        /// The number of the device among the devices of the driver.
+        /// The minor number, which identifies the device among the devices of the driver.
         pub minor: u32,
     }
 
@@ -40,9 +40,9 @@ xdr_struct! {
     #[doc(alias = "nfstime3")]
     #[derive(Copy, Default)]
     pub struct Time {
-        /// Whole seconds.
+        /// The whole seconds.
         pub seconds: u32,
-        /// Nanoseconds within the second.
+        /// The nanoseconds within the second.
         pub nanoseconds: u32,
     }
 
@@ -50,31 +50,31 @@ xdr_struct! {
     #[doc(alias = "fattr3")]
     #[derive(Copy)]
     pub struct Attributes {
-        /// The kind of object.
+        /// The type of the object.
         pub file_type: FileType,
-        /// Permission bits.
+        /// The permission bits.
         pub mode: u32,
-        /// Number of names.
+        /// The number of names of the object.
         pub link_count: u32,
-        /// Owner.
+        /// The user id of the owner.
         pub uid: u32,
-        /// Owning group.
+        /// The group id of the owning group.
         pub gid: u32,
-        /// Size in bytes.
+        /// The size in bytes.
         pub size: u64,
-        /// Bytes that it takes on the disk.
+        /// The number of bytes that the object occupies on the disk.
         pub used: u64,
         /// The device of a device special file.
         pub device: Device,
         /// The file system that it belongs to.
         pub file_system: FileSystemId,
-        /// Its number within the file system.
+        /// The file id: the object's number within the file system.
         pub file_id: FileId,
-        /// Last time the data was read.
+        /// The time of the last read of the data.
         pub accessed: Time,
-        /// Last time the data was changed.
+        /// The time of the last change of the data.
         pub modified: Time,
-        /// Last time data or attributes were changed.
+        /// The time of the last change of data or attributes.
         pub changed: Time,
     }
 
@@ -82,21 +82,22 @@ xdr_struct! {
     #[doc(alias = "wcc_attr")]
     #[derive(Copy)]
     pub struct Before {
-        /// Size in bytes.
+        /// The size in bytes.
         pub size: u64,
-        /// Last time the data was changed.
+        /// The time of the last change of the data.
         pub modified: Time,
-        /// Last time data or attributes were changed.
+        /// The time of the last change of data or attributes.
         pub changed: Time,
     }
 
-    /// Weak cache consistency data: an object before and after an operation (RFC 1813 2.6).
+    /// Weak cache consistency data: the attributes of an object before and after an operation (RFC
+    /// 1813 2.6).
     #[doc(alias = "wcc_data")]
     #[derive(Copy, Default)]
     pub struct Wcc {
-        /// Before the operation.
+        /// The attributes before the operation.
         pub before: Option<Before>,
-        /// After the operation.
+        /// The attributes after the operation.
         pub after: Option<Attributes>,
     }
 
@@ -104,17 +105,17 @@ xdr_struct! {
     #[doc(alias = "sattr3")]
     #[derive(Copy, Default)]
     pub struct SetAttributes {
-        /// Permission bits.
+        /// The permission bits.
         pub mode: Option<u32>,
-        /// Owner.
+        /// The user id of the owner.
         pub uid: Option<u32>,
-        /// Owning group.
+        /// The group id of the owning group.
         pub gid: Option<u32>,
-        /// Size in bytes.
+        /// The size in bytes.
         pub size: Option<u64>,
-        /// Last time the data was read.
+        /// The time of the last read of the data.
         pub accessed: SetTime,
-        /// Last time the data was changed.
+        /// The time of the last change of the data.
         pub modified: SetTime,
     }
 }
@@ -126,12 +127,12 @@ pub const ATTRIBUTES_BYTES: u32 = 84;
 #[doc(alias("time_how", "set_atime", "set_mtime"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
-    /// Not at all.
+    /// The time stays unchanged.
     #[default]
     Keep,
-    /// To the server's time.
+    /// The server sets the time to its current time.
     Now,
-    /// To the client's time.
+    /// The server sets the time to this value.
     To(Time),
 }
 

@@ -32,7 +32,8 @@ xdr_struct! {
     pub struct Done {
         /// The file before and after.
         pub file: Wcc,
-        /// Equal to the verifier in the replies to WRITE if the server has lost no data.
+        /// The write verifier, which equals the verifier in the replies to WRITE if the server has
+        /// lost no data.
         #[doc(alias = "writeverf3")]
         pub verifier: [u8; 8],
     }

@@ -46,7 +46,7 @@ xdr_struct! {
     pub struct Done {
         /// The object's attributes.
         pub attributes: Option<Attributes>,
-        /// The largest READ, in bytes.
+        /// The maximum size of a READ, in bytes.
         #[doc(alias = "rtmax")]
         pub read_bytes_max: u32,
         /// The best size of a READ.
@@ -55,7 +55,7 @@ xdr_struct! {
         /// The preferred multiple for sizes of READ.
         #[doc(alias = "rtmult")]
         pub read_bytes_multiple: u32,
-        /// The largest WRITE, in bytes.
+        /// The maximum size of a WRITE, in bytes.
         #[doc(alias = "wtmax")]
         pub write_bytes_max: u32,
         /// The best size of a WRITE.
@@ -67,7 +67,7 @@ xdr_struct! {
         /// The best `count` of a READDIR.
         #[doc(alias = "dtpref")]
         pub directory_bytes_best: u32,
-        /// The largest size of a file, in bytes.
+        /// The maximum size of a file, in bytes.
         #[doc(alias = "maxfilesize")]
         pub file_bytes_max: u64,
         /// The resolution of times.

@@ -28,13 +28,13 @@ xdr_struct! {
     pub struct Done {
         /// The object's attributes.
         pub attributes: Option<Attributes>,
-        /// Size in bytes.
+        /// The size of the file system in bytes.
         pub bytes: u64,
-        /// Free bytes.
+        /// The number of free bytes.
         pub free_bytes: u64,
-        /// Free bytes that the caller may use.
+        /// The number of free bytes that the caller may use.
         pub available_bytes: u64,
-        /// The largest number of files.
+        /// The maximum number of files.
         pub files: u64,
         /// The number of files that can still be made.
         pub free_files: u64,

@@ -5,8 +5,8 @@ use core::fmt;
 use leasehold_base::limits::{HANDLE_BYTES_MAX, HANDLE_V2_BYTES};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// A file handle: at most 64 bytes that only the server interprets (RFC 1813 2.3.3, `nfs_fh3`). It
-/// is stored inline, so that it outlives the message.
+/// A file handle: at most 64 bytes that only the server interprets (RFC 1813 2.3.3, `nfs_fh3`). The
+/// bytes are stored inline, so that the handle outlives the message.
 #[doc(alias = "nfs_fh3")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle {
@@ -15,7 +15,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Returns the handle with these bytes, or `None` if they are too many.
+    /// Returns the handle with these bytes, or `None` if there are more than 64.
     #[must_use]
     pub fn new(handle: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX as usize];

@@ -22,7 +22,7 @@ xdr_struct! {
     pub struct Done {
         /// The object.
         pub object: Handle,
-        /// Its attributes.
+        /// The attributes of the object.
         pub attributes: Option<Attributes>,
         /// The attributes of the directory.
         pub directory: Option<Attributes>,

@@ -25,7 +25,7 @@ xdr_struct! {
     pub struct DeviceData {
         /// The attributes of the file.
         pub attributes: SetAttributes,
-        /// The number of the device.
+        /// The device number.
         pub device: Device,
     }
 }
@@ -35,15 +35,15 @@ xdr_struct! {
 #[doc(alias = "mknoddata3")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Regular file: CREATE makes these.
+    /// A regular file, which only CREATE makes.
     Regular,
-    /// Directory: MKDIR makes these.
+    /// A directory, which only MKDIR makes.
     Directory,
     /// Block special device.
     BlockDevice(DeviceData),
     /// Character special device.
     CharacterDevice(DeviceData),
-    /// Symbolic link: SYMLINK makes these.
+    /// A symbolic link, which only SYMLINK makes.
     Symlink,
     /// Socket.
     Socket(SetAttributes),

@@ -28,9 +28,9 @@ xdr_struct! {
     pub struct Done {
         /// The object's attributes.
         pub attributes: Option<Attributes>,
-        /// The largest number of names of one object.
+        /// The maximum number of names of one object.
         pub link_max: u32,
-        /// The longest name, in bytes.
+        /// The maximum length of a name, in bytes.
         pub name_bytes_max: u32,
         /// True if a longer name is an error; false if the server truncates it.
         #[doc(alias = "no_trunc")]

@@ -19,7 +19,7 @@ xdr_struct! {
         pub file: Handle,
         /// The offset in the file, in bytes.
         pub offset: u64,
-        /// The largest number of bytes.
+        /// The maximum number of bytes to read.
         pub count: u32,
     }
 }

@@ -1,4 +1,4 @@
-//! READDIR, procedure 16: returns names and numbers in a directory (RFC 1813 3.3.16).
+//! READDIR, procedure 16: returns the names and file ids in a directory (RFC 1813 3.3.16).
 
 use leasehold_base::units::{Cookie, FileId};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
@@ -22,7 +22,7 @@ xdr_struct! {
         /// The verifier from the reply with the cookie; zero at the start.
         #[doc(alias = "cookieverf3")]
         pub verifier: [u8; 8],
-        /// The largest encoded [`Done`], in bytes.
+        /// The maximum encoded size of [`Done`], in bytes.
         pub count: u32,
     }
 
@@ -30,7 +30,7 @@ xdr_struct! {
     #[doc(alias = "entry3")]
     #[derive(Copy)]
     pub struct Entry<'a> {
-        /// The number of its object.
+        /// The file id of the object with this name.
         pub file_id: FileId,
         /// The name.
         pub name: Name<'a>,
@@ -39,7 +39,7 @@ xdr_struct! {
     }
 }
 
-/// A part of the directory; in case of an error only its attributes.
+/// A part of the directory; in case of an error only the directory's attributes.
 #[doc(alias = "READDIR3res")]
 pub type Reply<Entries> = super::Reply<Done<Entries>, Option<Attributes>>;
 
@@ -82,10 +82,10 @@ impl<Entries: Encode> Encode for Done<Entries> {
     }
 }
 
-/// The encoded size of an entry in its list, in bytes, without the bytes of its name: the flag
-/// before it, number, length of the name, cookie.
+/// The encoded size of an entry in its list, in bytes, without the bytes of its name. It includes
+/// the flag before the entry, the file id, the length of the name, and the cookie.
 pub const ENTRY_BYTES: u32 = 4 + 8 + 4 + 8;
 
-/// The encoded size of [`Done`] without entries, in bytes: attributes and the flag before them,
-/// verifier, end of the list, end of the directory.
+/// The encoded size of [`Done`] without entries, in bytes: the attributes and the flag before them,
+/// the verifier, the flag at the end of the list, and the flag for the end of the directory.
 pub const EMPTY_BYTES: u32 = 4 + ATTRIBUTES_BYTES + 8 + 4 + 4;

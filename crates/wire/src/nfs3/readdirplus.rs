@@ -22,9 +22,10 @@ xdr_struct! {
         /// The verifier from the reply with the cookie; zero at the start.
         #[doc(alias = "cookieverf3")]
         pub verifier: [u8; 8],
-        /// The largest number of bytes of names and numbers, without attributes and handles.
+        /// The maximum number of bytes of names, file ids and cookies, without attributes and
+        /// handles.
         pub names_count: u32,
-        /// The largest encoded [`Done`], in bytes.
+        /// The maximum encoded size of [`Done`], in bytes.
         pub count: u32,
     }
 
@@ -32,7 +33,7 @@ xdr_struct! {
     #[doc(alias = "entryplus3")]
     #[derive(Copy)]
     pub struct Entry<'a> {
-        /// The number of the object.
+        /// The file id of the object.
         pub file_id: FileId,
         /// The name.
         pub name: Name<'a>,
@@ -45,7 +46,7 @@ xdr_struct! {
     }
 }
 
-/// A part of the directory; in case of an error only its attributes.
+/// A part of the directory; in case of an error only the directory's attributes.
 #[doc(alias = "READDIRPLUS3res")]
 pub type Reply<Entries> = super::Reply<Done<Entries>, Option<Attributes>>;
 

@@ -17,7 +17,7 @@ xdr_struct! {
     }
 }
 
-/// The link's target; in case of an error only its attributes.
+/// The link's target; in case of an error only the link's attributes.
 #[doc(alias = "READLINK3res")]
 pub type Reply<'a> = super::Reply<Done<'a>, Option<Attributes>>;
 

@@ -28,9 +28,9 @@ xdr_struct! {
     #[doc(alias("RENAME3resok", "RENAME3resfail"))]
     #[derive(Copy, Default)]
     pub struct Done {
-        /// The directory of the old name.
+        /// The attributes of the directory of the old name, before and after.
         pub from: Wcc,
-        /// The directory of the new name.
+        /// The attributes of the directory of the new name, before and after.
         pub to: Wcc,
     }
 }

@@ -14,19 +14,19 @@ xdr_enum! {
     /// The stability of written data (RFC 1813 3.3.7).
     #[doc(alias = "stable_how")]
     pub enum Stability {
-        /// Not stable; the client sends a COMMIT later.
+        /// The data need not be stable; the client sends a COMMIT later.
         #[doc(alias = "UNSTABLE")]
         Unstable = 0,
-        /// Data on stable storage, with the metadata that a later read needs.
+        /// The data is on stable storage, with the metadata that a later read needs.
         #[doc(alias = "DATA_SYNC")]
         DataSync = 1,
-        /// Data and all attributes on stable storage.
+        /// The data and all attributes are on stable storage.
         #[doc(alias = "FILE_SYNC")]
         FileSync = 2,
     }
 }
 
-/// The data, its place in a file, and the required stability.
+/// The data, its offset in a file, and the required stability.
 #[doc(alias = "WRITE3args")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
@@ -77,9 +77,9 @@ xdr_struct! {
         pub file: Wcc,
         /// The number of bytes written.
         pub count: u32,
-        /// The stability of the data, at least the requested one.
+        /// The stability of the data, which is at least the requested stability.
         pub stability: Stability,
-        /// Changes whenever unstable data may have been lost.
+        /// The write verifier, which changes whenever the server may have lost unstable data.
         #[doc(alias = "writeverf3")]
         pub verifier: [u8; 8],
     }

@@ -19,7 +19,7 @@ opaques! {
     /// `127.0.0.1.8.1`; the owner of a service.
     Text <= BINDING_TEXT_BYTES_MAX;
 
-    /// An address in the form of its network.
+    /// An address in the binary form of its network.
     Address <= BINDING_TEXT_BYTES_MAX;
 }
 
@@ -30,12 +30,12 @@ xdr_struct! {
     pub struct Binding<'a> {
         /// The program.
         pub program: u32,
-        /// Its version.
+        /// The version of the program.
         pub version: u32,
         /// The network.
         #[doc(alias = "r_netid")]
         pub network: Text<'a>,
-        /// The address on it.
+        /// The address on this network.
         #[doc(alias = "r_addr")]
         pub address: Text<'a>,
         /// The owner of the registration.
@@ -52,7 +52,7 @@ xdr_struct! {
         pub results: super::Forwarded<'a>,
     }
 
-    /// An address in its network's form.
+    /// An address in the binary form of its network.
     #[doc(alias = "netbuf")]
     #[derive(Copy)]
     pub struct NetworkAddress<'a> {
@@ -95,7 +95,7 @@ pub mod getaddr {
     /// The program; the network is the network of the call.
     pub type Args<'a> = super::Binding<'a>;
 
-    /// The address; empty for none.
+    /// The address; empty if the program has no address.
     pub type Reply<'a> = super::Text<'a>;
 }
 
@@ -104,7 +104,7 @@ pub mod dump {
     /// The procedure's number.
     pub const NUMBER: u32 = 4;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
     /// All bindings.
@@ -131,10 +131,10 @@ pub mod gettime {
     /// The procedure's number.
     pub const NUMBER: u32 = 6;
 
-    /// Nothing.
+    /// The procedure has no arguments.
     pub type Args = ();
 
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub type Reply = u32;
 }
 
@@ -155,7 +155,7 @@ pub mod taddr2uaddr {
     /// The procedure's number.
     pub const NUMBER: u32 = 8;
 
-    /// The address in its network's form.
+    /// The address in the binary form of its network.
     pub type Args<'a> = super::NetworkAddress<'a>;
 
     /// The address.
@@ -191,7 +191,7 @@ pub mod getaddrlist {
     /// The program and version.
     pub type Args<'a> = super::Binding<'a>;
 
-    /// Its addresses.
+    /// The addresses of the program.
     #[doc(alias = "rpcb_entry_list_ptr")]
     pub type Reply<'a> = List<Entry<'a>>;
 
@@ -206,8 +206,8 @@ pub mod getaddrlist {
             /// The network.
             #[doc(alias = "r_nc_netid")]
             pub network: Text<'a>,
-            /// 1 connectionless, 2 connection-oriented, 3 connection-oriented with orderly release,
-            /// 4 raw.
+            /// The kind of transport: 1 is connectionless, 2 connection-oriented, 3
+            /// connection-oriented with orderly release, 4 raw.
             #[doc(alias = "r_nc_semantics")]
             pub semantics: u32,
             /// The family of protocols, such as `inet6`.

@@ -9,33 +9,33 @@ use crate::list::List;
 /// The procedure's number.
 pub const NUMBER: u32 = 12;
 
-/// Nothing.
+/// The procedure has no arguments.
 pub type Args = ();
 
 xdr_struct! {
     /// The statistics of each version.
     #[doc(alias = "rpcb_stat_byvers")]
     pub struct Reply<'a> {
-        /// Version 2.
+        /// The statistics of version 2.
         pub version_2: Statistics<'a>,
-        /// Version 3.
+        /// The statistics of version 3.
         pub version_3: Statistics<'a>,
-        /// Version 4.
+        /// The statistics of version 4.
         pub version_4: Statistics<'a>,
     }
 
     /// The statistics of one version.
     #[doc(alias = "rpcb_stat")]
     pub struct Statistics<'a> {
-        /// Calls of each procedure.
+        /// The number of calls of each procedure.
         pub calls: Counts,
-        /// Successful calls of SET.
+        /// The number of successful calls of SET.
         pub set: u32,
-        /// Successful calls of UNSET.
+        /// The number of successful calls of UNSET.
         pub unset: u32,
-        /// Lookups by program.
+        /// The lookups, by program.
         pub addressed: List<Addressed<'a>>,
-        /// Forwarded calls by procedure.
+        /// The forwarded calls, by procedure.
         pub called: List<Called<'a>>,
     }
 
@@ -45,11 +45,11 @@ xdr_struct! {
     pub struct Addressed<'a> {
         /// The program.
         pub program: u32,
-        /// Its version.
+        /// The version of the program.
         pub version: u32,
-        /// Successful lookups.
+        /// The number of successful lookups.
         pub success: u32,
-        /// Failed lookups.
+        /// The number of failed lookups.
         pub failure: u32,
         /// The network.
         pub network: Text<'a>,
@@ -61,15 +61,15 @@ xdr_struct! {
     pub struct Called<'a> {
         /// The program.
         pub program: u32,
-        /// Its version.
+        /// The version of the program.
         pub version: u32,
-        /// Its procedure.
+        /// The number of the procedure.
         pub procedure: u32,
-        /// Successful calls.
+        /// The number of successful calls.
         pub success: u32,
-        /// Failed calls.
+        /// The number of failed calls.
         pub failure: u32,
-        /// Calls by INDIRECT.
+        /// The number of calls that INDIRECT forwarded.
         pub indirect: u32,
         /// The network.
         pub network: Text<'a>,
@@ -79,7 +79,7 @@ xdr_struct! {
 /// The number of procedures of version 4 (RFC 1833 2.1, RPCBSTAT_HIGHPROC).
 const PROCEDURES: usize = 13;
 
-/// The number of calls of each procedure, by its number.
+/// The number of calls of each procedure, indexed by the procedure number.
 #[doc(alias = "rpcbs_proc")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts(pub [u32; PROCEDURES]);
