@@ -209,7 +209,7 @@ pub enum Event<E> {
     Resized {
         /// The file.
         file: ObjectKey,
-        /// Its size.
+        /// The new size of the file.
         size: u64,
     },
     /// Bytes were written without the cache, so their cached values are invalid.

@@ -4,7 +4,7 @@
 //! - All copies of a call have one xid, so that the server's duplicate request cache recognises
 //!   them.
 //! - A call ends once: with its reply or, for a soft mount, with a timeout.
-//! - A loss is noticed soon, and a slow server is not mistaken for a loss.
+//! - A lost message is detected soon, and a slow server is not mistaken for a lost message.
 //! - An overloaded server receives fewer calls, not more.
 //!
 //! Rules:

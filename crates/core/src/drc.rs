@@ -552,7 +552,7 @@ impl Replies {
         self.fit_bytes();
     }
 
-    /// Rule 10.
+    /// Rule 10: persists the reply in a marked note when the change is made but not yet synced.
     fn made(&mut self, now: Time, ticket: Ticket, reply: &Bytes, effects: &mut Vec<Effect>) {
         let place = *self.running.get(&ticket).expect("a running call makes its change");
         let entry = self.calls.get_mut(place);

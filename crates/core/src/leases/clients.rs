@@ -183,7 +183,8 @@ impl Clients {
     pub fn new(now: Time, terms: Terms, epoch: u64, list: BTreeMap<Name, u64>) -> Self {
         let end = now + terms.waited(terms.longest_term);
         let recovery = (!list.is_empty()).then(|| Recovery {
-            // Rule 9.
+            // Rule 9: a client of instance zero reclaims no leases, so the server does not wait for
+            // it here.
             reclaiming: Some(
                 list.iter().filter(|(_, at)| **at != 0).map(|(name, _)| *name).collect(),
             ),
@@ -444,7 +445,7 @@ impl Clients {
         }
     }
 
-    /// Rule 2a.
+    /// Rule 2a: lets a waiting call that its owner gave up proceed without a lease.
     fn give_up(&mut self, ticket: Ticket, client: Client, effects: &mut Vec<Effect>) {
         let known = self.names.get(&client).and_then(|name| self.known.get_mut(name));
         if let Some(Known { listing: Listing::Asked { waiting, slow }, .. }) = known

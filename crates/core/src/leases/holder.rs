@@ -149,7 +149,7 @@ pub enum Effect {
     Report(Object, Serial, u64, bool),
     /// Return a lease to the server, with the mode in which programs have the object open.
     Return(Object, Serial, Open),
-    /// The client has reclaimed all leases from before the restart that it still needs.
+    /// The client has reclaimed all leases from before the restart that had not expired.
     Reclaimed,
     /// All changes from before the restart are written back.
     Recovered,

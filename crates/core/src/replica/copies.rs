@@ -2,8 +2,8 @@
 //! them (the acquire).
 //!
 //! Rules:
-//! 1. A copy is valid for a window, counted from when the call that brought it was sent. The first
-//!    use after the window causes an acquire, which asks the home for a newer version.
+//! 1. A copy is valid for a window, counted from the send time of the call that fetched the copy.
+//!    The first use after the window causes an acquire, which asks the home for a newer version.
 //! 2. A read at or past the known end, and an error that reports a missing object, cause an acquire
 //!    at once.
 //! 3. A name without a local object is searched for. If no object has the name, the absence is
@@ -87,7 +87,7 @@ pub enum Effect {
     Fetch(Call, FileId, Option<Stamp>),
     /// Search for the name.
     Search(Call, Place),
-    /// Keep the metadata file that the call brought as the copy.
+    /// Store the metadata file in the reply to the call as the copy of the object.
     Keep(Call, FileId),
     /// Drop the copy.
     Drop(FileId),
@@ -468,7 +468,7 @@ impl Copies {
         }
     }
 
-    /// Rule 11.
+    /// Rule 11: handles the recall of the lease on an object.
     fn evicted(&mut self, object: FileId, effects: &mut Vec<Effect>) {
         #[cfg(feature = "mutants")]
         if self.is(Mutant::IgnoresEvictions) {
@@ -496,7 +496,8 @@ impl Copies {
         self.drop_copy(object, effects);
     }
 
-    /// Rule 12.
+    /// Rule 12: drops all copies and voids all pending replies, because a home has begun a new
+    /// epoch.
     fn restarted(&mut self, effects: &mut Vec<Effect>) {
         #[cfg(feature = "mutants")]
         if self.is(Mutant::IgnoresRestarts) {

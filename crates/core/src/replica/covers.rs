@@ -406,7 +406,8 @@ impl Covers {
         effects.push(Effect::Ask(call, object, kind, purpose, given));
     }
 
-    /// Rule 8.
+    /// Rule 8: returns true if the table can take another lease for this purpose; drops an idle
+    /// lease if that is necessary.
     fn has_room(&mut self, purpose: Purpose) -> bool {
         let most = match purpose {
             Purpose::Use => self.bounds.most,
@@ -519,7 +520,8 @@ impl Covers {
         Some(had)
     }
 
-    /// Rules 4, 5 and 7.
+    /// Rules 4, 5 and 7: handles a recall by the home. The recall is answered now, when a pending
+    /// grant arrives, or when the lease is returned.
     fn evicted(
         &mut self,
         now: Time,
@@ -586,7 +588,8 @@ impl Covers {
         }
     }
 
-    /// Rules 3 and 5.
+    /// Rules 3 and 5: ends the waits of recalls for a grant that took too long, and ends expired
+    /// leases.
     fn end(&mut self, now: Time, effects: &mut Vec<Effect>) {
         while let Some((_, object)) = self.early.first().copied().filter(|(end, _)| *end <= now) {
             self.end_early(object);

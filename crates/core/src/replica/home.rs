@@ -13,7 +13,8 @@
 //! 7. If a condition fails or times out, or the change cannot be stored, the change is given up
 //!    without effect. A reply that arrives after that is ignored.
 //! 8. From before the claim until the change is stored or given up, an object is about to get the
-//!    name, and this home reports so to other homes. A directory move is pending for the same time.
+//!    name, and this home reports so to other homes. The move of a directory is pending for the
+//!    same time (rule 3).
 //! 9. If the object that loses the name has the same home, it takes part in the change: if it is a
 //!    directory, it is closed, and both metadata files are changed in one write.
 //! 10. If the object that loses the name has another home, that object yields the name first, and
@@ -170,7 +171,7 @@ pub enum Effect {
     /// Recall all leases of other metaservers on the object, and grant none until the change has
     /// ended.
     Turn(Ticket, FileId),
-    /// Ask the home of the last object that this object yields the name to the first object.
+    /// Ask the home of the last object to make this object yield the name to the first object.
     Yield(Ticket, FileId, Place, FileId),
     /// Report to the home of the last object that the first object will not get the name, so that
     /// the yield ends.

@@ -193,7 +193,8 @@ impl State {
         }
     }
 
-    /// Rule 14.
+    /// Rule 14: takes a grant that came with the reply to another call. During a reclaim such a
+    /// grant is ignored.
     pub(super) fn came(&mut self, sent: Time, grant: Grant, modrev: Modrev, turn: &mut Turn<'_>) {
         if self.asking != Some(Asking::Reclaim) {
             self.take(None, sent, (grant, modrev), turn);
@@ -444,7 +445,7 @@ impl State {
         }
     }
 
-    /// Rule 10.
+    /// Rule 10: ends the lease in a new epoch and, if its term has not passed, requests a reclaim.
     pub(super) fn restarted(&mut self, reclaims: bool, turn: &mut Turn<'_>) {
         let lease = self.lease.take();
         self.asking = None;
@@ -553,7 +554,8 @@ impl State {
         self.modrev.expect("changes have a known base state")
     }
 
-    /// Rule 5.
+    /// Rule 5: returns a recalled lease, once its withdrawal has ended and its changes are written
+    /// back.
     fn vacate(&mut self, turn: &mut Turn<'_>) {
         let dirty = self.dirty;
         #[cfg(feature = "mutants")]

@@ -254,7 +254,7 @@ impl Record {
         self.busy().waiting.push_back(Waiting { call, round: None, told: None });
     }
 
-    /// Rule 17.
+    /// Rule 17: queues the recall of every lease before all waiting calls.
     pub(super) fn vacate(&mut self, object: Object, ticket: Ticket, turn: &mut Turn<'_>) {
         if turn.common.recovery.is_some() {
             turn.effects.push(Effect::Later(ticket));
@@ -265,7 +265,7 @@ impl Record {
         self.busy().waiting.push_front(Waiting { call, round: None, told: None });
     }
 
-    /// Rule 14.
+    /// Rule 14: runs a call during a recovery, or makes its caller retry later.
     fn call_in_recovery(&mut self, call: Call, phase: Phase, turn: &mut Turn<'_>) {
         let stops = |ask: Ask| {
             move |lease: &Lease| Some(lease.client) != call.client && ask.is_stopped_by(lease)
@@ -318,7 +318,8 @@ impl Record {
         if turn.common.has(Mutant::KeepsNoPlace) {
             return;
         }
-        // Rule 18.
+        // Rule 18: the call keeps its queue position, unless it had no access to the object or
+        // holders are trusted.
         if !turn.common.terms.trusts_holders && call.access != Access::Nothing {
             let Call { client, access, .. } = call;
             let before = busy.place.unwrap_or(Place { client, access, until: turn.now });
@@ -510,8 +511,8 @@ impl Record {
                 self.evict(index, turn);
             }
         }
-        // A call under a lease runs without a modrev comparison, so no other client may write
-        // meanwhile.
+        // A call that writes back under a held lease runs without a modrev comparison. While such a
+        // call runs, a writing call of another client must wait.
         let mut running = self.busy.iter().flat_map(|busy| &busy.running);
         let covered = running.any(|other| other.held && other.client != one.call.client);
         free &= !covered || one.call.access != Access::Write;
@@ -554,7 +555,7 @@ impl Record {
         false
     }
 
-    /// Rule 20.
+    /// Rule 20: recalls the lease of a holder whose report is overdue.
     fn evict_silent(&mut self, turn: &mut Turn<'_>) {
         #[cfg(feature = "mutants")]
         if turn.common.has(Mutant::AwaitsReports) {
@@ -615,7 +616,8 @@ impl Record {
         turn.effects.push(Effect::Run(Run { ticket, standing, grant, told }));
     }
 
-    /// Rules 18 and 19.
+    /// Rules 18 and 19: returns true if neither a waiting call, nor a queue position, nor the
+    /// client's charge prevents the grant.
     fn may_be_granted(&self, client: Client, ask: &Ask, wants: Wants, turn: &mut Turn<'_>) -> bool {
         let Common { terms, recovery, .. } = &turn.common;
         if terms.trusts_holders || recovery.is_some() {
@@ -647,7 +649,8 @@ impl Record {
         {
             return None;
         }
-        // Rule 8.
+        // Rule 8: the new lease is shared, and so not cachable, if it conflicts with a lease that
+        // is not cachable.
         let shared = others()
             .any(|lease| !lease.cachable && (lease.kind == Kind::Write || ask.kind == Kind::Write));
         let term = turn.common.terms.clamp(ask.term);
@@ -680,7 +683,7 @@ impl Record {
         // has removed it together with the old lease.
         let inquiry = self.busy().inquiry.filter(|sent| sent.is_of(&lease));
         self.release(|lease| lease.client == client, turn);
-        // Rule 12.
+        // Rule 12: a full table does not record the lease, so the grant permits no caching.
         if turn.common.leases >= turn.common.leases_max {
             turn.common.counts.full += 1;
             return Some(Grant { kind, cachable: false, term, serial, space: 0 });

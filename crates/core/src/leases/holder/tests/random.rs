@@ -155,7 +155,8 @@ impl Owner {
                 }
             }
             Move::Dirtied { object: number } => {
-                // During a push the object is not changed further: a dialogue tests that case.
+                // The test does not change an object during its write-back, because a dialogue
+                // tests that case.
                 let usable = self.holder.is_usable(self.now, object(number), Kind::Write);
                 if usable && !self.pushing.contains(&object(number)) {
                     self.dirty.insert(object(number));
@@ -192,7 +193,7 @@ impl Owner {
         }
     }
 
-    /// Performs all pending effects; every pending request is refused.
+    /// Performs all pending effects, and refuses every pending lease request.
     fn finish(&mut self) {
         for _ in 0..20 {
             while let Some(request) = self.asked.pop() {
@@ -216,7 +217,8 @@ proptest! {
             owner.make(one);
         }
         owner.finish();
-        // A recall of any lease ends with its return, and no lease is held afterwards.
+        // A recall of any lease must end with the return of the lease, and no lease may be held
+        // afterwards.
         for number in 0..OBJECTS {
             owner.returned.clear();
             owner.step(Event::Evicted(object(number), Serial(u64::MAX)));
