@@ -219,7 +219,7 @@ pub enum Event<E> {
         /// The range of the bytes.
         range: Range<u64>,
     },
-    /// The file is striped over many servers: a shorter read-ahead would leave some of them idle.
+    /// The file is striped over many servers: a shorter read-ahead would leave some servers idle.
     Spread {
         /// The file.
         file: ObjectKey,
@@ -455,7 +455,7 @@ pub struct Cache<E> {
     unsaved: BTreeMap<ObjectKey, Time>,
     /// Files with data that is only sent when it is old or a caller waits for it, oldest first.
     delayed: BTreeSet<(Time, ObjectKey)>,
-    /// Files with cached data.
+    /// The files with cached data.
     filled: BTreeSet<ObjectKey>,
     bytes: u64,
     unsaved_bytes: u64,

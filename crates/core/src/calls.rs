@@ -1,10 +1,10 @@
 //! The call table of a client: each call ends exactly once, even if messages are lost.
 //!
 //! Criteria in order of weight:
-//! - All copies of a call have one xid, so that the server's duplicate request cache recognises
-//!   them.
+//! - All copies of a call have one xid, so that the server's duplicate request cache recognises the
+//!   copies.
 //! - A call ends once: with its reply or, for a soft mount, with a timeout.
-//! - A lost message is detected soon, and a slow server is not mistaken for a lost message.
+//! - A lost message is detected soon, and a slow reply is not mistaken for a lost message.
 //! - An overloaded server receives fewer calls, not more.
 //!
 //! Rules:
@@ -77,9 +77,9 @@ pub struct CallId(pub u64);
 /// The work of a call: each kind has its own round-trip estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
-    /// Names and attributes.
+    /// The call concerns names or attributes.
     Light,
-    /// File data, and calls that wait for a disk.
+    /// The call transfers file data, or waits for a disk of the server.
     Heavy,
 }
 

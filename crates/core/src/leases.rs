@@ -45,21 +45,22 @@ pub struct Client(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// The sequence number of a lease. A later lease on an object has a greater number, even in a later
-/// epoch; a renewal keeps the number.
+/// The sequence number of a lease. A later lease on an object has a greater serial, even in a later
+/// epoch; a renewal keeps the serial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub u64);
 
-/// An object's revision: each state of its data or names has its own number, which is never reused.
-/// A crash may restore an earlier state together with its modrev; a change after that gets a modrev
-/// greater than every earlier one.
+/// An object's revision: each state of the object's data or names has its own modrev, which is
+/// never reused. A crash may restore an earlier state together with its modrev; a change after that
+/// gets a modrev greater than every earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Modrev(pub u64);
 
 impl Modrev {
     /// Returns true if late data that was made from this state may be written to an object whose
-    /// modrev is `now`. It may not if the object was changed since. A crash that restored an
-    /// earlier state also removed the changes of other clients, so a lower modrev is accepted.
+    /// modrev is `now`. The data may not be written if the object was changed after this state. A
+    /// crash that restored an earlier state also removed the changes of other clients, so a lower
+    /// modrev is accepted.
     #[must_use]
     pub fn admits_late(self, now: Self) -> bool {
         now <= self

@@ -1,4 +1,4 @@
-//! The conformance suite of stores, with one case for each promise of [`Store`].
+//! The conformance suite of stores, with one case for each guarantee of [`Store`].
 //!
 //! The tests of a store pass to [`run_all`] a function that makes [`Subject`]s. Each case works in
 //! a fresh directory under the root, so that cases may share a root, and the root need not be
@@ -126,12 +126,12 @@ impl Needs {
 
 type Run = for<'a> fn(&'a World<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// One promise of the [`Store`] trait, with a test of it.
+/// One guarantee of the [`Store`] trait, with a test that checks it.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The name of the promise.
+    /// The name of the guarantee.
     pub name: &'static str,
-    /// The clause that states the promise.
+    /// The clause that states the guarantee.
     pub clause: &'static str,
     needs: Needs,
     run: Run,
@@ -173,9 +173,9 @@ pub fn all_cases() -> impl Iterator<Item = &'static Case> {
 /// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The store keeps the promise.
+    /// The store satisfies the guarantee.
     Kept,
-    /// The store breaks the promise, with a message.
+    /// The store violates the guarantee; the message describes the violation.
     Broken(String),
     /// The subject lacks the requirement of the case.
     Skipped,
@@ -202,10 +202,11 @@ impl Case {
     }
 }
 
-/// Runs every case on a subject of its own; returns the names of the skipped cases.
+/// Runs every case on a separate subject; returns the names of the skipped cases.
 ///
 /// # Panics
-/// Panics after all cases have run if the store broke promises, with a message for each.
+/// Panics after all cases have run if the store violated guarantees, with a message for each
+/// violation.
 #[must_use = "a case that is skipped proves nothing"]
 pub fn run_all(make_subject: impl Fn() -> Subject) -> Vec<&'static str> {
     let (mut skipped, mut broken) = (Vec::new(), Vec::new());

@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(read(&[1]), NotedTurns { last: 1, greatest: 1 });
         assert_eq!(read(&[1, 2]), NotedTurns { last: 2, greatest: 2 });
         assert_eq!(read(&[1, 2, 3, 4, 5]), NotedTurns { last: 5, greatest: 5 });
-        // Two consecutive turns are valid again.
+        // After a gap, two consecutive counter values are valid again.
         assert_eq!(read(&[1, 2, 3, 8, 9]), NotedTurns { last: 9, greatest: 9 });
         assert_eq!(read(&[1, 2, 3, 9, 10]), NotedTurns { last: 10, greatest: 10 });
         assert_eq!(read(&[u64::MAX - 1, u64::MAX]).last, u64::MAX);

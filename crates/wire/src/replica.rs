@@ -241,7 +241,7 @@ pub mod search {
             pub caller: Caller,
             /// The name.
             pub place: Place<'a>,
-            /// The peers that the callee queries in turn.
+            /// The peers that the callee must query in addition to its own objects.
             pub behind: List<u32>,
         }
     }

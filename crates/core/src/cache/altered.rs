@@ -38,7 +38,7 @@ impl Altered {
         Self { is_asked_for: false, ..Self::new(set, shown.modified, serial) }
     }
 
-    /// Sets more attributes.
+    /// Adds attributes that a program has set, or replaces earlier values of them.
     pub(super) const fn set(&mut self, set: &SetAttributes, at: FileTime, serial: Serial) {
         if set.mode.is_some() {
             self.set.mode = set.mode;

@@ -228,7 +228,7 @@ impl Known {
         Content::Changed
     }
 
-    /// Records a truncation or extension that the server made without a reply of attributes.
+    /// Records a truncation or extension that the server made; the reply may lack attributes.
     pub(super) const fn resize(&mut self, size: u64) {
         self.reached = size;
         if let Some(attributes) = &mut self.attributes {
@@ -236,7 +236,7 @@ impl Known {
         }
     }
 
-    /// Records that the server accepted data up to `end` without a reply of attributes.
+    /// Records that the server accepted data up to `end`; the reply may lack attributes.
     pub(super) fn reaches(&mut self, end: u64) {
         self.reached = self.reached.max(end);
         if let Some(attributes) = &mut self.attributes {

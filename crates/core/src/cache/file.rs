@@ -15,11 +15,11 @@ use super::{Asked, JobId, Options, Serial, Ticket};
 #[derive(Clone, Debug)]
 pub(super) struct File<E> {
     pub(super) extents: Extents,
-    /// Reads that wait for bytes.
+    /// The reads of programs that wait for bytes.
     pub(super) readers: Vec<Reader>,
-    /// READs in transit.
+    /// The READs in transit.
     pub(super) fetches: BTreeMap<JobId, Fetch>,
-    /// WRITEs in transit.
+    /// The WRITEs in transit, each with the range of its bytes.
     pub(super) writes: BTreeMap<JobId, Range<u64>>,
     /// The COMMIT in transit.
     pub(super) commit: Option<JobId>,

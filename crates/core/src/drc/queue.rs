@@ -133,7 +133,7 @@ impl Queue {
         own.late.first.or(own.always.first)
     }
 
-    /// Inserts the reply to the call with index `place`.
+    /// Inserts the reply to the call at the index `place`.
     pub(super) fn push(&mut self, since: Time, place: Place, client: IpAddr, harm: Harm) {
         if self.since.len() <= at(place) {
             let count = at(place) + 1;

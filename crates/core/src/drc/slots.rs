@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// so that few slots are ever used.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
-    /// The lowest slot number from which on no slot was ever taken.
+    /// The end of the used slots: no slot with this number or a greater number was ever taken.
     end: u32,
     /// The free slots below `end`.
     free: BTreeSet<u32>,

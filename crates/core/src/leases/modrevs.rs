@@ -3,9 +3,9 @@
 //!
 //! Rules:
 //! 1. The modrev of an object without recent changes through this server is its change time, in
-//!    nanoseconds since 1970. The file system stores the change time with the object, at no cost of
-//!    a further sync, updates it for changes by local programs as well, and restores it with an
-//!    earlier state after a crash.
+//!    nanoseconds since 1970. The file system stores the change time with the object, so that it
+//!    needs no additional sync, and updates the change time for changes by local programs as well.
+//!    If a crash restores an earlier state, the change time of that state is restored too.
 //! 2. A change through the server increases the modrev, even within one tick of the clock from
 //!    which change times are taken.
 //! 3. The server remembers a modrev until the clock of the change times has passed the tick in

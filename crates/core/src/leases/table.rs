@@ -130,7 +130,7 @@ pub struct Call {
     pub ask: Option<Ask>,
 }
 
-/// A client host, by the number that the owner of the table gives it.
+/// A client host, identified by an origin number that the owner of the table assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u64);
 
@@ -212,7 +212,7 @@ pub type Waiter = (Ticket, Option<Client>);
 pub struct Grant {
     /// The kind of lease.
     pub kind: Kind,
-    /// True if the holder may cache.
+    /// True if the holder may cache the object.
     pub cachable: bool,
     /// The term.
     pub term: Duration,
@@ -231,7 +231,8 @@ pub enum Effect {
     Later(Ticket),
     /// Recall the client's lease.
     Evict(Client, Object, Serial),
-    /// Request a report from the client; the number is the round.
+    /// Request a report from the client. The number identifies the round of inquiries, which the
+    /// report repeats.
     Inquire(Client, Object, Serial, u64),
 }
 
@@ -670,8 +671,8 @@ impl Turn<'_> {
     }
 
     /// Rule 13: returns the most bytes that a client's lease on the object may reserve; `has` is
-    /// the number that the lease has reserved already. The holder of a reclaimed lease relies on
-    /// all bytes of that lease.
+    /// the number of bytes that the lease has already reserved. The holder of a reclaimed lease
+    /// relies on all bytes of that lease.
     fn most_space(&self, client: Client, ask: &Ask, has: u64) -> u64 {
         let share = self.common.share(self.object.file_system, client, has);
         let reclaims = ask.reclaim && self.common.recovery == Some(Phase::Reclaims);

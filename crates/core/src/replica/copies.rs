@@ -9,8 +9,8 @@
 //! 3. A name without a local object is searched for. If no object has the name, the absence is
 //!    cached for a window, and uses of the name in that time need no search.
 //! 4. A caller that needs a result that is already requested waits for that reply.
-//! 5. A call is given up after a window. Its callers, and the callers of a failed call, must retry
-//!    later: nothing older than a window is used.
+//! 5. A call is given up after a window. The callers that wait for the call must retry later, as
+//!    after a failed call, so no caller uses a state older than a window.
 //! 6. An announcement reports that an object has lost a name. The copy of the object is dropped,
 //!    and no call is sent.
 //! 7. An announcement is remembered for a window. In this time a reply with an earlier version is

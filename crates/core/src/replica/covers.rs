@@ -135,7 +135,7 @@ struct Cover {
     waiting: Vec<Need>,
     /// The operations that run under the lease.
     using: BTreeSet<Ticket>,
-    /// True if leases may be delegated to clients.
+    /// True if clients may hold leases that were delegated under this lease.
     is_lent: bool,
     /// True while clients have not yet returned delegated leases that were recalled from them.
     is_leaving: bool,

@@ -12,7 +12,7 @@
 //! 2. The distance that is used for ordering stays unchanged until the measured distance is more
 //!    than twice or less than half of it. Peers below 250 microseconds are equally near.
 //! 3. Peers that are at most twice as far as the nearest peer of their group are equally near, and
-//!    are ordered by number.
+//!    are ordered by their peer numbers.
 //! 4. A peer that did not reply to the last request, or has never replied, comes after all other
 //!    peers until it replies.
 //! 5. When a search begins, each peer that has neither replied nor received a request for one span
@@ -140,8 +140,8 @@ impl Distances {
         }
     }
 
-    /// Returns all other peers by number, each with its rank: equally near peers have the same
-    /// rank.
+    /// Returns all other peers in the order of their peer numbers, each with its rank: equally near
+    /// peers have the same rank.
     #[must_use]
     pub fn all(&self) -> Vec<(Peer, u64)> {
         let heard = self.others.iter().filter(|(_, other)| !other.is_silent);

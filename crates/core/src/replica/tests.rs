@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// A place such as `1/a`.
+/// Returns the place in `word`, such as `1/a` for the name `a` in the directory 1.
 pub(super) fn place(word: &str) -> Place {
     let (directory, name) = word.split_once('/').expect("a directory and a name");
     Place { directory: object(directory), name: name.as_bytes().to_vec() }
 }
 
-/// An object, by its number.
+/// Returns the object with the id in `word`.
 pub(super) fn object(word: &str) -> FileId {
     FileId(word.parse().expect("an object"))
 }

@@ -7,9 +7,10 @@ use bytes::{Bytes, BytesMut};
 /// The bytes of one extent.
 #[derive(Clone, Debug)]
 pub(super) enum Buffer {
-    /// Small writes, joined.
+    /// Small writes that were joined into one growing buffer.
     Growing(BytesMut),
-    /// A part of a message or of one large write, or data in transit to the server.
+    /// Bytes that do not change any more: a part of a message or of one large write, or data in
+    /// transit to the server.
     Whole(Bytes),
 }
 
@@ -30,7 +31,7 @@ impl Buffer {
         matches!(self, Self::Growing(_))
     }
 
-    /// Writes at `at`, which is at most the current length.
+    /// Writes bytes from the offset `at` on, which is at most the current length.
     pub(super) fn write(&mut self, at: usize, data: &[u8]) {
         match self {
             Self::Growing(bytes) => {

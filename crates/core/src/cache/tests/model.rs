@@ -183,7 +183,7 @@ impl Server {
         Stored { count, unstable, wcc, set: set.is_some() }
     }
 
-    /// SETATTR is stable when it is answered.
+    /// Applies a SETATTR, which is stable when it is answered.
     fn alter(&mut self, set: &SetAttributes) -> Wcc {
         let before = self.attributes().before();
         self.mode = set.mode.map(Mode::bits).or(self.mode);
@@ -212,7 +212,8 @@ impl Server {
         Fetched { data, end: end == bytes.len(), attributes }
     }
 
-    /// SETATTR is stable when it is answered; data that was written before it is not.
+    /// Applies a SETATTR of the size, which is stable when it is answered. Data that was written
+    /// before it is not.
     fn resize(&mut self, size: usize) -> Wcc {
         let wcc = self.change(|bytes| bytes.resize(size, 0));
         self.stable.0.resize(size, 0);

@@ -9,8 +9,8 @@
 //! 3. The charge of a client decreases by an eighth of the time that passes. While the charge
 //!    exceeds the bound of a client, the client is granted no lease.
 //! 4. No client of an origin, such as a machine, is granted a lease while the charge of the origin,
-//!    the sum over its clients, exceeds the bound of an origin. Client names cost nothing, and
-//!    origins do.
+//!    the sum over its clients, exceeds the bound of an origin. A machine can invent any number of
+//!    client names, but has only a few origins.
 //! 5. The charge of a client stays with its origin when the client is forgotten.
 
 use core::time::Duration;
@@ -33,7 +33,8 @@ const CLIENT_MAX: Duration = Duration::from_secs(4);
 /// have to wait for several mounts of a crashed machine, one after the other.
 const ORIGIN_TERMS_MAX: u32 = 4;
 
-/// The passing time divided by this number is subtracted from a charge.
+/// The divisor for the decrease of a charge: as time passes, this fraction (1/n) of the time is
+/// subtracted from each charge.
 const FORGIVEN: u32 = 8;
 
 /// The number of origins with a recorded charge. Above it, the origin with the least charge is

@@ -36,7 +36,7 @@ pub struct Lease {
     pub client: Client,
     /// The kind of lease.
     pub kind: Kind,
-    /// True if the holder may cache.
+    /// True if the holder may cache the object.
     pub cachable: bool,
     /// True if the lease is recalled.
     pub evicted: bool,

@@ -1,8 +1,8 @@
 //! The bytes of each file system, and the part of the bytes that write leases may reserve.
 //!
-//! Rule 13 of the table bounds a lease, the clients of one origin, and all leases together. Client
-//! names cost nothing, so the clients of one origin share one bound; a client without a known
-//! origin has a bound of its own.
+//! Rule 13 of the table bounds a lease, the clients of one origin, and all leases together. A
+//! machine can invent any number of client names, so the clients of one origin share one bound. A
+//! client without a known origin has a bound of its own.
 
 use std::collections::BTreeMap;
 

@@ -87,7 +87,7 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
-/// The table's answer about the lease under which a client caches an object.
+/// Returns the table's result about the lease under which a client caches an object.
 fn cached(table: &Table, words: &[&str]) -> String {
     let client = Client(words[1].parse().expect("a client"));
     match words[0] {
@@ -150,8 +150,8 @@ fn told(effect: &Effect) -> String {
     format!("run {}{held}{grant}{told}", ticket.0)
 }
 
-/// Free bytes of one disk give no room on another, and reservations on one disk take none from
-/// another.
+/// Free bytes of one disk cannot be reserved on another disk, and reservations on one disk do not
+/// reduce the free bytes of another disk.
 #[test]
 fn each_file_system_has_room_of_its_own() {
     let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
@@ -186,7 +186,7 @@ fn each_file_system_has_room_of_its_own() {
     table.check();
 }
 
-/// A million leases, each on an object of its own, are requested, used and expire.
+/// A million leases, each on a separate object, are requested, used and expire.
 #[test]
 fn a_million_leases_take_160_bytes_each() {
     const LEASES: u32 = 1_000_000;
@@ -218,7 +218,8 @@ fn a_million_leases_take_160_bytes_each() {
     assert_eq!(table.len(), LEASES as usize);
     let bytes_each = info.bytes_current / i64::from(LEASES);
     assert!(bytes_each <= 160, "{bytes_each} bytes for a lease");
-    // No lease needs work before the first expires, and one step then handles a part of them.
+    // Before the first lease expires, no lease needs an examination. After that, one step examines
+    // only a part of the expired leases.
     assert!(table.next_wake() >= Some(Time::ZERO + Duration::from_secs(30)));
     let (end, mut effects) = (Time::ZERO + Duration::from_secs(40), Vec::new());
     table.step(end, Event::Tick, &mut effects);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::dialogue::{lines, play};
 
-/// Peers 1 to 5, of which 3 is this one; a greater number is nearer.
+/// The other peers, with their distances: peer 3 is this metaserver, and a greater peer number is
+/// nearer.
 const OTHERS: [(Peer, u64); 4] = [(Peer(1), 40), (Peer(2), 30), (Peer(4), 20), (Peer(5), 10)];
 
 #[test]
@@ -45,8 +46,8 @@ fn dialogues() {
     });
 }
 
-/// Searches among this many peers for a name that no peer has, or only the last; returns the number
-/// of calls, and the number of calls in series.
+/// Searches among this many peers for a name that only the last peer has, or no peer. Returns the
+/// number of calls, and the number of calls in series.
 fn cost(order: Order, peers: u32, is_there: bool) -> (usize, usize) {
     let others: Vec<(Peer, u64)> = (1..peers).map(|peer| (Peer(peer), 1)).collect();
     let mut effects = Vec::new();
