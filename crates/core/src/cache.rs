@@ -3,7 +3,8 @@
 //!
 //! Criteria in order of weight:
 //! - Data that a program wrote is not lost: it stays in the cache until the server has it on stable
-//!   storage, even if the server restarts. If that fails, the program receives an error.
+//!   storage, even if the server restarts. If the data cannot be saved, the program receives an
+//!   error.
 //! - A read returns the data last written here, and is no older than the mount's consistency
 //!   variant allows.
 //! - Calls to the server are few and large.
@@ -32,8 +33,8 @@
 //! 6. Two WRITEs of the same bytes are never in transit at the same time.
 //! 7. If all unsaved data of a file fits one WRITE and must be saved, because a caller waits for it
 //!    or it is old, that WRITE is sent as stable and needs no COMMIT.
-//! 8. A program's write waits while there is too much unsaved data, and while the file is being
-//!    changed.
+//! 8. A program's write waits while there is too much unsaved data, and while the owner changes the
+//!    file.
 //! 9. Data that the server refuses is dropped, and the error is recorded for each program that has
 //!    the file open. No error is recorded for data that was discarded in transit because the file
 //!    was removed.

@@ -10,9 +10,10 @@
 //! Rules:
 //! 1. Xids count up from a random start; an xid in use is skipped.
 //! 2. The first reply ends its call. A reply without a call is ignored.
-//! 3. The number of calls in transit is bounded; further calls wait in order, and their number is
-//!    bounded too.
-//! 4. A datagram is sent again when its timeout expires; each timeout is twice the one before.
+//! 3. The number of calls in transit is bounded; further calls wait in order, and the number of
+//!    waiting calls is bounded too.
+//! 4. A datagram is sent again when its timeout expires; each timeout is twice the previous
+//!    timeout.
 //! 5. The first timeout of a datagram is estimated from round trips as in RFC 6298 section 2,
 //!    separately for light and heavy calls, and never from a call that was sent twice (section 3).
 //!    A doubled timeout also applies to new calls until the next round trip is measured (section
@@ -107,7 +108,8 @@ pub enum Event {
     Connected,
     /// The connection that [`Effect::Connect`] requested could not be established, or is lost.
     Disconnected,
-    /// The peer gave a sign of life: a part of a message arrived, or it accepted queued bytes.
+    /// The peer gave a sign of life: a part of a message arrived, or the peer accepted queued
+    /// bytes.
     Moved,
     /// Time has passed.
     Tick,

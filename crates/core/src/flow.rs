@@ -1,7 +1,8 @@
 //! Flow control for one link: the number of bytes in transit is bounded by the number of bytes that
 //! arrived in the last interval of length [`SPAN`].
 //!
-//! More bytes would only queue before the link or be lost there, and some would arrive late.
+//! Bytes beyond this limit would only wait in queues before the link or be lost in the queues, and
+//! some would arrive late.
 
 use core::time::Duration;
 

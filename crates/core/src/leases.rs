@@ -9,7 +9,8 @@
 //!
 //! Criteria in order of weight:
 //! - A read under a lease returns the most recently written data, whichever client wrote it.
-//! - Data that a client wrote is never lost silently, and never mixed with later writes of others.
+//! - Data that a client wrote is never lost silently, and never mixed with later writes of other
+//!   clients.
 //! - A crashed client delays other callers for at most one term. A slow client delays only the
 //!   callers that use the same objects.
 //! - A lease without conflicting requests costs memory and no work.
@@ -111,8 +112,8 @@ pub struct Terms {
 
 impl Terms {
     /// The terms of the paper, which found 30 s best on a local network and permits requests for
-    /// twice that. The drift assumes 100 ppm error of each quartz clock and 500 ppm of slewing by
-    /// NTP: 1200 ppm between two clocks, plus a margin.
+    /// twice this term. The drift assumes 100 ppm error of each quartz clock and 500 ppm of slewing
+    /// by NTP: 1200 ppm between two clocks, plus a margin.
     pub const DEFAULT: Self = Self {
         default_term: Duration::from_secs(30),
         longest_term: Duration::from_secs(60),

@@ -31,7 +31,8 @@ impl Altered {
         Self { set, at, oldest: serial, newest: serial, is_asked_for: true, sent: None, next: None }
     }
 
-    /// Creates the state for times that programs saw, which are to be the file's times.
+    /// Creates the state for times that programs saw, so that the cache sends these times to the
+    /// server.
     pub(super) fn of_shown(shown: &Attributes, serial: Serial) -> Self {
         let modified = SetTime::To(shown.modified);
         let set = SetAttributes { modified, ..SetAttributes::default() };

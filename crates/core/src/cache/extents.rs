@@ -188,8 +188,8 @@ impl Extents {
         }
     }
 
-    /// Stores bytes that a program wrote. A small write that continues the previous one is appended
-    /// to it, up to the next multiple of `chunk`.
+    /// Stores bytes that a program wrote. A small write that continues the previous write is
+    /// appended to its extent, up to the next multiple of `chunk`.
     pub(super) fn write(&mut self, offset: u64, data: &Bytes, serial: Serial, chunk: u64) {
         let mut data = data.clone();
         let mut offset = offset;

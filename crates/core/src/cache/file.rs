@@ -52,7 +52,7 @@ pub(super) struct File<E> {
 }
 
 /// A change time that programs saw before the server had the change. No call sets a change time:
-/// the server chooses another one when it makes the change.
+/// the server chooses another change time when it makes the change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownChange {
     shown: FileTime,
@@ -231,7 +231,8 @@ impl<E> File<E> {
         self.altered.is_none() && self.is_at_rest()
     }
 
-    /// Returns true if all data is on stable storage, and no call is in transit for it.
+    /// Returns true if all data is on stable storage, and no WRITE or COMMIT of the file is in
+    /// transit.
     fn is_at_rest(&self) -> bool {
         self.extents.unsaved_bytes() == 0 && self.writes.is_empty() && self.commit.is_none()
     }

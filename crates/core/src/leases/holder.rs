@@ -3,8 +3,9 @@
 //!
 //! Rules:
 //! 1. Cached content of an object is used while a lease on the object is held, until the lease's
-//!    term has passed, counted from its request; it is not used while the lease is recalled.
-//! 2. A caller that needs a lease waits until it is held. At most one request per object is
+//!    term has passed, counted from the lease request. The content is not used while the lease is
+//!    recalled.
+//! 2. A caller that needs a lease waits until the lease is held. At most one request per object is
 //!    pending, and none while the lease is recalled or late data remains.
 //! 3. A grant is void if its serial is at most the greatest serial that was returned or reported as
 //!    not held: a recall overtook it. When the holder forgets an object, it adds the object's
@@ -38,13 +39,13 @@
 //! 13. A lease that is not cachable is returned when its object is closed. Any lease is returned
 //!     when it is not needed.
 //! 14. The term of a grant without a request of its own, which came with the reply to another call,
-//!     counts from when that call was sent. If the server has forgotten the client, nothing is
+//!     counts from the send time of that call. If the server has forgotten the client, nothing is
 //!     reclaimed.
 //! 15. A read lease that is renewed with a later modrev concerns an object that was changed outside
 //!     all leases, for example by a program on the server: cached content is dropped.
 //! 16. The answer to a change by a call describes the object under the last lease that was granted
 //!     before the client sent the call. Other callers may have changed the object before a later
-//!     grant, so under a later lease the client caches nothing of the answer.
+//!     grant, so the client does not cache the reply under a later lease.
 //! 17. The server may make changes by calls that overlap in time in one order, and the client may
 //!     receive the replies in another order. The client caches a reply to such a change only if
 //!     the reply shows that the server made the change to the modrev of the cached content.
@@ -105,7 +106,7 @@ pub enum Event {
     /// The server is in a new epoch. Pending write-backs are void; [`Effect::Push`] requests them
     /// again.
     Restarted,
-    /// The server has forgotten the client, and does not wait for it to reclaim leases.
+    /// The server has forgotten the client, and does not wait for the client to reclaim leases.
     Forgotten,
     /// Time has passed.
     Tick,

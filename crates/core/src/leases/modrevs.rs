@@ -11,8 +11,9 @@
 //! 3. The server remembers a modrev until the clock of the change times has passed the tick in
 //!    which the object was changed.
 //!
-//! Limits: if the clock is set back by more than the time between two changes of an object, its
-//! modrev may decrease, if the server has forgotten the modrev meanwhile.
+//! Limits: the modrev of an object may decrease if the clock is set back by more than the time
+//! between two changes of the object, and if the server has forgotten the modrev between the two
+//! changes.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -9,7 +9,8 @@
 //!    all conflicting leases are returned or have expired. A reading call conflicts with the write
 //!    leases of other clients; a writing call conflicts with all leases of other clients.
 //! 5. The holder of a write lease may still make the calls that the lease covers while the lease is
-//!    recalled, so that it can write back its changes. It is granted no further lease.
+//!    recalled, so that it can write back its changes. The holder is granted no further lease on
+//!    the object until it has returned the recalled lease.
 //! 6. A recall is sent again until the lease is returned: less often once the client has
 //!    acknowledged it, and at once when the client reconnects.
 //! 7. A lease expires when (a) its term and the allowance for drift have passed. A write lease also
@@ -40,8 +41,8 @@
 //!     run, if no lease conflicts, and are granted no lease. Every other call must be retried
 //!     later.
 //! 15. A forgotten client holds no lease, and an object that no longer exists has no lease.
-//! 16. A grant that had no effect, for example with a WRITE that failed, is taken back, unless
-//!     another call of the same client received the same grant meanwhile.
+//! 16. A lease that was granted with a call that failed, for example a WRITE, is taken back, unless
+//!     another call of the same client has received the same grant since.
 //! 17. A recall of every lease on an object does not modify the object and precedes all queued
 //!     calls, because a queued call may depend on the recall.
 //! 18. While a plain call (a call without a client) waits, no lease is granted that would conflict
@@ -54,7 +55,7 @@
 //! 20. The lease of a holder whose report is overdue is recalled.
 //! 21. A client's change of an object counts as its own only if the client has held one lease on
 //!     the object since the call began to run. Otherwise other callers, at this server or at
-//!     another, may have changed the object meanwhile.
+//!     another server, may have changed the object during the call.
 //!
 //! Rules 18 and 19 apply only if holders are not trusted. Together the rules bound the wait of a
 //! call that is retried soon enough: by the longest term for read leases, and by `slack_max` more
@@ -117,8 +118,8 @@ pub struct Ask {
 pub struct Call {
     /// Identifies the call.
     pub ticket: Ticket,
-    /// The object. A call on several objects is several calls, which begin in the order of the
-    /// objects.
+    /// The object. A request that accesses several objects makes one call for each object, in the
+    /// order of the objects.
     pub object: Object,
     /// The client of the call, if that client may hold leases.
     pub client: Option<Client>,
@@ -139,8 +140,8 @@ pub struct Origin(pub u64);
 pub enum Event {
     /// A call arrived.
     Call(Call),
-    /// Every holder of the object must return its lease. The ticket runs, as a writing call without
-    /// client, once no lease is left. During a recovery the owner retries later.
+    /// Every holder of the object must return its lease. When no lease is left, the ticket runs as
+    /// a writing call without a client. During a recovery the owner retries later.
     Vacate(Object, Ticket),
     /// A running call has ended.
     Done(Object, Ticket, Outcome),

@@ -4,7 +4,7 @@
 //! 1. Changes by WRITEs are released one second after the last WRITE, and at the latest a window
 //!    after the first WRITE that was not released.
 //! 2. A COMMIT, and any other call that must be stable, waits until earlier changes are released;
-//!    without such changes it does not wait.
+//!    without earlier changes the call does not wait.
 //! 3. One release of an object is pending at a time; changes during a release are sent with the
 //!    next release.
 //! 4. A failed release is retried a second later. The callers that waited for the failed release

@@ -291,8 +291,8 @@ impl Covers {
         self.covers.get(&object).is_some_and(|cover| self.is_enough(cover, need, now))
     }
 
-    /// Returns the serial of the lease on an object; another serial means that other metaservers
-    /// may have held a lease since.
+    /// Returns the serial of the lease on an object; a changed serial means that other metaservers
+    /// may have held a lease in between.
     #[must_use]
     pub fn serial(&self, object: FileId) -> Serial {
         let had = self.covers.get(&object).and_then(|cover| cover.had);

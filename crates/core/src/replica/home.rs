@@ -182,7 +182,7 @@ pub enum Effect {
     /// The replacement is complete: the record that the object has replaced another can be removed.
     Replaced(FileId),
     /// Change the metadata files of the object and of the object that it replaces on stable
-    /// storage, at once; [`Event::Stored`] follows.
+    /// storage, in one write; [`Event::Stored`] follows.
     Store(Ticket, Change),
     /// Announce to all peers that the object has lost this name.
     Announce(FileId, Stamp, Place),

@@ -15,7 +15,8 @@
 //!    the claimant already has the name. If the claimant does not have the name yet, an object that
 //!    has yielded the name still counts as its holder.
 //! 4. If the home of the other object does not reply, the claimant must retry later.
-//! 5. One operation on a name is pending at a time; another claim meanwhile must be retried later.
+//! 5. One operation on a name is pending at a time; a claim of the name during another operation
+//!    must be retried later.
 //! 6. A directory may be removed if the homes of all objects that claimed a name in it report that
 //!    none of these objects has its name or is about to get it. The directory is closed while the
 //!    homes are asked and after that: a claim of a name in a closed directory must be retried

@@ -3,8 +3,9 @@
 //! Rules:
 //! 1. A metaserver that starts asks each peer for the peer's record of this metaserver, each second
 //!    until the peer replies.
-//! 2. If a reply contains a later epoch or version number than the storage of this metaserver, its
-//!    metadata is out of date (for example, restored from a backup): it never serves.
+//! 2. If a reply contains a later epoch or version number than the storage of this metaserver, the
+//!    metadata of this metaserver is out of date (for example, restored from a backup), and this
+//!    metaserver never serves.
 //! 3. The metaserver serves when all peers have replied and no reply contained a later record. An
 //!    administrator may exclude a peer from this wait.
 //! 4. The record of a peer contains the last epoch that the peer began, the epoch before it, and
@@ -34,7 +35,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Returns true if the epoch or the version number is later than the stored one.
+    /// Returns true if the epoch or the version number is later than the stored value.
     fn is_beyond(self, stored: Self) -> bool {
         self.epoch > stored.epoch || self.stamp > stored.stamp
     }

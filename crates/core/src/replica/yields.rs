@@ -9,7 +9,8 @@
 //! Rules:
 //! 1. An object yields a name to one object at a time, for one change, which a change number
 //!    identifies.
-//! 2. While an object yields a name, it is hidden from all callers, and its names are not changed.
+//! 2. While an object yields a name, the object is hidden from all callers, and its names are not
+//!    changed.
 //! 3. The yield ends when the change is given up, or when the name is lost.
 //! 4. If this home receives neither report for a while, it asks the other home each second if the
 //!    other object has the name or is about to get it. If the reply is no, the old object keeps the

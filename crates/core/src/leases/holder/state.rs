@@ -325,7 +325,8 @@ impl State {
     }
 
     pub(super) fn inquired(&mut self, serial: Serial, round: u64, turn: &mut Turn<'_>) {
-        // The server counts the lease of late data as held until the data is written back.
+        // The server counts the lease of late data as held until the data is written back, so the
+        // client reports the lease as held.
         let is_late = self.dirty && self.last_serial == serial;
         let held = is_late || self.lease.is_some_and(|lease| lease.serial == serial);
         if !held {

@@ -37,8 +37,8 @@ const ORIGIN_TERMS_MAX: u32 = 4;
 /// subtracted from each charge.
 const FORGIVEN: u32 = 8;
 
-/// The number of origins with a recorded charge. Above it, the origin with the least charge is
-/// forgotten.
+/// The maximum number of origins with a recorded charge. Above this number, the origin with the
+/// least charge is forgotten.
 const ORIGINS_MAX: usize = 1 << 12;
 
 /// The charges of clients and of origins.

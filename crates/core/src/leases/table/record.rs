@@ -242,7 +242,8 @@ impl Record {
             self.call_in_recovery(call, phase, turn);
             return;
         }
-        // Rule 5: the client writes back its changes, before any other caller is served.
+        // Rule 5: a call that writes back changes under a recalled lease runs at once, because the
+        // waiting calls wait for the return of this lease.
         if let Some(lease) = self.lease_of(call.client)
             && lease.evicted
             && lease.covers(call.access)
