@@ -1,4 +1,4 @@
-//! Checks of mode bits, for stores whose kernel does not check them.
+//! Checks of mode bits, for stores that do not use a kernel's permission checks.
 
 use crate::{
     Access, Attributes, Caller, FileType, FsError, Mode, NO_USER, SUPERUSER, SetAttributes, SetTime,

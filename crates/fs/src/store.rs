@@ -20,18 +20,18 @@ use crate::{Attributes, Caller, Device, FsError, MaybeReady, Name, ObjectId, Set
 ///   [`FsError::Stale`].
 /// - The store checks the permissions of `caller`. The layer above handles `.`, `..` and read-only
 ///   exports.
-/// - An operation that changes something returns the attributes before and after the change. Both
-///   are present only if nothing else can have changed the object in between.
+/// - An operation that changes an object returns the attributes before and after the change. Both
+///   are present only if no other operation can have changed the object in between.
 /// - Names and attributes are on stable storage when an operation returns. Data is on stable
-///   storage if the write requested that, or after a commit.
+///   storage after a write that requested stable storage, or after a commit.
 /// - A name longer than [`Properties::name_bytes_max`] fails with [`FsError::NameTooLong`].
-/// - An operation that must sleep returns a future; it never blocks the thread.
+/// - An operation that must sleep returns a future; an operation never blocks the thread.
 pub trait Store: Send + Sync {
     /// Returns the exported directory.
     fn root(&self) -> ObjectId;
 
     /// Returns the object key: the part of an id that is equal for all ids of one object. Leases,
-    /// locks and write stability use it as their key.
+    /// locks and write stability are recorded under the object key.
     fn identity(&self, object: &ObjectId) -> ObjectId {
         *object
     }
@@ -57,12 +57,12 @@ pub trait Store: Send + Sync {
 
     /// Acquires a server-side lease from the object's home metaserver before clients receive leases
     /// that need `guard`. While the server holds that lease, no client of another server writes the
-    /// object, or, for [`Guard::Everything`], reads it. If `opportune` is set, fails instead of
-    /// contacting the home.
+    /// object, or, for [`Guard::Everything`], reads it. If `opportune` is set, the method fails
+    /// instead of contacting the home.
     ///
     /// # Errors
-    /// [`FsError::Delay`] if the lease is not available soon, [`FsError::NotSupported`] if it never
-    /// is.
+    /// [`FsError::Delay`] if the lease is not available soon, [`FsError::NotSupported`] if the
+    /// lease is never available.
     fn cover<'a>(
         &'a self,
         _object: &'a ObjectId,
@@ -90,7 +90,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Returns the layout policy that an administrator set for a file, or for new files of a
-    /// directory, encoded by a store above this one. Returns None if no policy is set.
+    /// directory, encoded by the store that wraps this store. Returns None if no policy is set.
     fn layout<'a>(
         &'a self,
         _object: &'a ObjectId,
@@ -172,7 +172,7 @@ pub trait Store: Send + Sync {
         wanted: Access,
     ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>>;
 
-    /// Like [`Store::access`], but without attributes, so that the result does not wait for them.
+    /// Like [`Store::access`], but the result contains no attributes and does not wait for them.
     fn rights<'a>(
         &'a self,
         caller: &'a Caller,

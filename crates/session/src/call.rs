@@ -14,7 +14,7 @@ use leasehold_wire::rpc::{Reply, ReplyStatus};
 use crate::error::Error;
 use crate::session::{Session, Shared};
 
-/// A call: the first poll sends it, and dropping this value forgets it.
+/// A call as a future: the first poll sends the call, and dropping this value forgets the call.
 #[must_use = "a call is sent when it is polled"]
 pub struct Call {
     shared: Arc<Shared>,

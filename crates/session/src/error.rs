@@ -18,8 +18,8 @@ pub enum Error {
     Denied(ReplyStatus),
     /// The received bytes are not valid results of the procedure.
     Garbled(xdr::Error),
-    /// The procedure ran and failed. Calls report this inside their reply; the variant exists so
-    /// that `reply?.done()?` works.
+    /// The procedure ran and failed. Calls report such a failure inside their reply; this variant
+    /// exists so that `reply?.done()?` works.
     Failed(Status),
     /// A soft call timed out.
     TimedOut,

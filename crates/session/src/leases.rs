@@ -28,10 +28,11 @@ pub use leasehold_wire::lease as messages;
 const LATER_PAUSE_MIN: Duration = Duration::from_millis(20);
 const LATER_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A receiver of the server's calls and of its replies to HELLO. No method may wait.
+/// A receiver of the server's calls and of the server's replies to HELLO. No method may wait.
 pub trait Listener: Send + Sync {
-    /// Reports a new registration at the server: its epoch has changed, or it has forgotten the
-    /// client. The client can reclaim leases only if the server is in its grace period.
+    /// Reports a new registration at the server: the server's epoch has changed, or the server has
+    /// forgotten the client. The client can reclaim leases only if the server is in its grace
+    /// period.
     fn welcomed(&self, welcome: &hello::Welcome);
 
     /// Reports a lost connection: the server may be unable to reach the client before the next
@@ -157,8 +158,8 @@ impl Leases {
         self.renew(who, standing).await
     }
 
-    /// Returns true if the server leases names as well as files, according to its last reply to
-    /// HELLO.
+    /// Returns true if the server grants leases on directories as well as on files, according to
+    /// the server's last reply to HELLO.
     #[must_use]
     pub fn leases_names(&self) -> bool {
         self.standing().leases_names

@@ -4,12 +4,13 @@
 //!
 //! A [`Session`] connects one client with one server. [`Session::call`] returns an RPC call as a
 //! future: it is `Send`, needs no particular runtime, and the thread that first polls it sends the
-//! call; the reply wakes it. A thread may poll it once in place and pass the rest to an executor,
-//! or block on it. Dropping the future forgets the call, which is how a waiting program is
-//! interrupted (the server may run the call anyway). The session handles all losses: xids,
-//! retransmissions with an estimated timeout over datagrams, a new connection with all unanswered
-//! calls over streams, several connections, and a limit of outstanding calls. A hard call ends only
-//! with its reply, a soft call also after [`Options::soft`]; `leasehold_core::calls` has the rules.
+//! call, and the reply wakes the task that polls it. A thread may poll the future once in place and
+//! then pass it to an executor, or block on it. Dropping the future forgets the call, which is how
+//! a waiting program is interrupted (the server may run the call anyway). The session handles all
+//! losses: xids, retransmissions with an estimated timeout over datagrams, a new connection with
+//! all unanswered calls over streams, several connections, and a limit of outstanding calls. A hard
+//! call ends only with its reply, a soft call also after [`Options::soft`]; `leasehold_core::calls`
+//! has the rules.
 //!
 //! [`nfs::Nfs`] is NFS over a session, with the messages of version 3 for both versions of the
 //! server. An operation has two layers of results: `Err` if the call failed, and otherwise a reply

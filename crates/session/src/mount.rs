@@ -18,7 +18,7 @@ use crate::session::{Procedure, Session};
 pub struct Export {
     /// The directory.
     pub directory: Bytes,
-    /// The clients that may mount it; all clients if the list is empty.
+    /// The clients that may mount the directory; all clients if the list is empty.
     pub groups: Vec<Bytes>,
 }
 
@@ -77,7 +77,8 @@ pub async fn exports(
     Ok(list.0.iter().map(own).collect())
 }
 
-/// Reports to the server that a directory is no longer mounted; the server only updates a list.
+/// Reports to the server that a directory is no longer mounted; the server only updates its list of
+/// mounts.
 ///
 /// # Errors
 /// An error if the call failed.

@@ -92,7 +92,7 @@ pub struct LinkTarget {
 }
 
 impl Nfs {
-    /// Creates a client of the server of a session, which must support this version.
+    /// Creates a client of the server of a session. The server must support this version.
     #[must_use]
     pub fn new(session: Session, version: Version) -> Self {
         let lists_names_only = Arc::default();
@@ -134,7 +134,7 @@ impl Nfs {
         .await
     }
 
-    /// Returns the same client with piggybacked lease information, for a single call.
+    /// Returns a clone of this client with piggybacked lease information, for a single call.
     #[must_use]
     pub fn ridden(&self, rider: Arc<Rider>) -> Self {
         Self { rider: Some(rider), ..self.clone() }

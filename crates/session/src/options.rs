@@ -50,8 +50,8 @@ impl Options {
         Self { carrier: Carrier::Datagram, in_flight_max: 16, ..Self::stream() }
     }
 
-    /// Returns the same options for a command: an unreachable server is an error at once, and a
-    /// silent one after `soft`.
+    /// Returns the same options for a command: an unreachable server causes an error at once, and a
+    /// silent server causes an error after `soft`.
     #[must_use]
     pub const fn impatient(self, soft: Duration) -> Self {
         Self { soft: Some(soft), fail_unreached: true, ..self }

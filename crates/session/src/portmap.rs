@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::session::{Procedure, Session};
 
 /// Returns the port of a program and version over a transport; None if the server does not serve
-/// it. The session is a session with the portmapper, on port
+/// the program. `session` must be a session with the portmapper, on port
 /// [`PORT`](leasehold_wire::portmap::PORT).
 ///
 /// # Errors

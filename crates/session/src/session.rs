@@ -39,10 +39,12 @@ pub struct Inbound {
     pub message: Bytes,
 }
 
-/// A receiver of the server's calls; it runs on the transport's thread, so it must not wait.
+/// A receiver of the server's calls. The receiver runs on the transport's thread, so it must not
+/// wait.
 pub type Callee = Box<dyn Fn(Inbound) + Send + Sync>;
 
-/// A callback for lost connections; it runs on the transport's thread, so it must not wait.
+/// A callback for lost connections. The callback runs on the transport's thread, so it must not
+/// wait.
 pub(crate) type Mourner = Box<dyn Fn() + Send + Sync>;
 
 /// A client's session with one server: the callers' end. Clones share the session; dropping the
@@ -142,7 +144,7 @@ impl Session {
         assert!(taken.is_ok(), "a session's connections have one owner");
     }
 
-    /// Sends the reply to a call of the server, if its connection is still open.
+    /// Sends the reply to a call of the server, if the connection of the call is still open.
     pub fn reply(&self, connection: Connection, message: Message) {
         let is_current = self.shared.state().is_current(connection);
         if is_current {

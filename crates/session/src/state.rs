@@ -67,6 +67,8 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
 }
 
+/// A lane: one of the parallel connections of a session, including its reconnections, with the
+/// calls that are assigned to it.
 struct Lane {
     calls: Calls,
     generation: u32,
@@ -79,6 +81,7 @@ struct Lane {
     seen: Option<Traffic>,
 }
 
+/// A call whose caller has not taken the outcome yet.
 struct Pending {
     lane: usize,
     message: Arc<Message>,
@@ -113,7 +116,7 @@ impl State {
         }
     }
 
-    /// Begins a call in its lane, or in the lane with the fewest calls.
+    /// Begins a call in the given lane, or in the lane with the fewest calls.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -383,8 +386,9 @@ impl State {
         }
     }
 
-    /// Requests a wake of the transport if it is earlier than the requested one. A step changes
-    /// only its own deadlines, so the caller passes only the deadlines of its change.
+    /// Requests that the transport wakes the session at `wake`, if this time is earlier than the
+    /// last requested time. A step changes only its own deadlines, so the caller passes only the
+    /// deadlines of its change.
     fn ask(&mut self, wake: Option<Time>, doings: &mut Doings) {
         if let Some(wake) = wake
             && self.asked.is_none_or(|asked| wake < asked)

@@ -299,7 +299,7 @@ fn server_calls_reach_their_receiver_and_get_replies() {
     world.driver.received(connection, [inbound.clone()]);
     let came = taken.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("it came");
     assert_eq!((came.connection, &came.message), (connection, &inbound));
-    // Several messages may arrive together; an invalid one is ignored.
+    // Several messages may arrive together; an invalid message is ignored.
     let other = Bytes::from_static(&[0, 0, 0, 8, 0, 0, 0, 0]);
     let late = Bytes::from_static(&[0, 0, 0, 7, 0, 0, 0, 1]);
     let none = Bytes::from_static(b"none");
@@ -333,8 +333,8 @@ fn call_uses_its_preferred_lane() {
 }
 
 /// On a slow link a reply may take minutes: the session keeps its connection and does not
-/// retransmit the call. It gives up a connection without traffic, even if other connections have
-/// traffic.
+/// retransmit the call. The session gives up a connection without traffic, even if other
+/// connections have traffic.
 #[test]
 fn connection_with_traffic_is_kept() {
     let mut world = World::new(Options { connections: 2, ..Options::stream() });

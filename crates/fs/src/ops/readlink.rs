@@ -3,7 +3,8 @@
 use super::Failed;
 use crate::{Attributes, ObjectId, Request, Target};
 
-/// Returns the target of a symbolic link unchanged (RFC 1813 3.3.5); the server never follows it.
+/// Returns the target of a symbolic link unchanged (RFC 1813 3.3.5); the server never follows the
+/// link.
 ///
 /// # Errors
 /// [`FsError::Invalid`](crate::FsError::Invalid) for an object of another kind, and the errors of

@@ -34,7 +34,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The range of owner numbers: users and groups that no machine uses, above the numbers that
+    /// The range of owner ids: user and group ids that no machine uses, above the ids that
     /// directory services and containers commonly assign.
     pub const OWNERS: Range<u32> = 0x7800_0000..0x8000_0000;
 }
@@ -124,7 +124,7 @@ mod tests {
     const USER: u32 = Layout::OWNERS.start + 3;
     const PINNED: [&str; 4] = ["78000003", "7b85bc2c", "7e903028", "7ec24024"];
 
-    /// Metaservers and iods of different versions must derive the same numbers.
+    /// Metaservers and iods of different versions must derive the same ids.
     #[test]
     fn numbers_of_a_key_are_pinned() {
         let owner = KEY.owner([1; 16], USER);

@@ -27,8 +27,8 @@ cases! {
         nothing_is_given_to_the_number_of_no_user;
 }
 
-/// A Linux client that meets an object of `NO_USER` lists its directory again and again, and for a
-/// kernel the number means that the owner stays.
+/// No object may get the owner `NO_USER`: a Linux client that meets such an object lists the
+/// directory again and again, and for a kernel this id means that the owner stays unchanged.
 async fn nothing_is_given_to_the_number_of_no_user(world: &World<'_>) {
     let superuser = world.superuser();
     let none = Some(NO_USER);

@@ -24,7 +24,7 @@ const SHRINK_RUNS_MAX: u32 = 2000;
 /// Runs a random sequence of `steps` operations on a subject and on the model.
 ///
 /// # Panics
-/// Panics if they differ, with the shortest failing sequence found.
+/// Panics if the store and the model differ, with the shortest failing sequence found.
 pub fn run_model(make_subject: impl Fn() -> Subject, seed: u64, steps: usize) {
     let mut random = Random::from_seed(seed);
     let actions: Vec<_> = (0..steps).map(|_| Action::random(&mut random)).collect();

@@ -220,7 +220,8 @@ async fn names_are_made_by_whom_the_mode_lets(world: &World<'_>) {
             let made = world.store.make(other, world.place("new"), &node, &mode(0o644)).await;
             refused(made.result, FsError::Access);
         }
-        // Some systems let only owners add names, and check this first.
+        // Some systems permit only the owner of an object to add names to it, and check this before
+        // the permissions of the directory.
         kept_for_owners(world.store.link(other, &file, world.place("new")).await.result);
     }
     world.set_mode(&world.top, 0o753).await;

@@ -43,7 +43,8 @@ pub struct Bounds {
     pub chown_restricted: bool,
 }
 
-/// The size for a server that reports none: every server has supported 8 KiB since version 2.
+/// The transfer size for a server that reports no sizes: every server has supported 8 KiB since
+/// version 2.
 const TRANSFER_BYTES: u32 = TRANSFER_V2_BYTES_MAX;
 
 impl Bounds {
@@ -100,7 +101,8 @@ impl Nfs {
         let bounds = Bounds {
             read_bytes,
             write_bytes,
-            // A server refuses a reply size that is too small for one long name.
+            // A server refuses a READDIR with a reply size that is too small for one long name, so
+            // the size has a minimum.
             directory_bytes: directory.clamp(4096, DIRECTORY_REPLY_BYTES_MAX.min(ours)),
             file_bytes_max,
             time_step: info.time_step,

@@ -20,7 +20,7 @@ pub(super) const VERIFIER: [u8; 8] = [0; 8];
 /// The results of a procedure, or its error status.
 type Outcome<T> = Result<T, Status>;
 
-/// Calls a procedure; `use_done` converts its results to a value that outlives them.
+/// Calls a procedure; `use_done` converts the borrowed results to a value that outlives them.
 async fn call<Done: for<'a> Decode<'a>>(
     nfs: &Nfs,
     who: &Credential,

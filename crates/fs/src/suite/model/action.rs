@@ -4,8 +4,8 @@ use leasehold_base::random::Random;
 
 use crate::{NewNode, Stability};
 
-/// The names in sequences: few, so that operations meet, and one of the greatest length and one
-/// that is too long.
+/// The names in sequences. There are few names, so that several operations concern one name. One
+/// name has the greatest length, and one name is too long.
 const NAMES: [&[u8]; 7] = [b"a", b"b", b"c", b"two words", b"\xff", &[b'l'; 255], &[b'x'; 256]];
 
 const MODES: [u32; 8] = [0o755, 0o755, 0o755, 0o700, 0o777, 0o644, 0o555, 0o311];
