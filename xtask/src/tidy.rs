@@ -1,5 +1,6 @@
 //! The rules on files and functions that no other tool checks.
 
+mod rules;
 mod source;
 
 use crate::check::Check;
@@ -61,6 +62,10 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
         Check {
             rule: "each test of the whole system runs in a step",
             faults: without_step(&files),
+        },
+        Check {
+            rule: "code cites each numbered rule of a state machine",
+            faults: rules::uncited(&files),
         },
         prose::check(repository),
     ]
