@@ -1,4 +1,4 @@
-//! The places below an exported directory where other file systems begin: mount points, and
+//! The directories below an exported directory where other file systems begin: mount points, and
 //! subvolumes of btrfs.
 
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::mountinfo::{self, Mount};
 
-/// The limit on names in the search for subvolumes, which the system does not list for unprivileged
-/// users.
+/// The maximum number of names in the search for subvolumes, which the system does not list for
+/// unprivileged users.
 const NAMES_MAX: usize = 10_000;
 
 /// A directory where another file system begins.
@@ -37,7 +37,8 @@ impl Begins {
         }
     }
 
-    /// Describes the directory that clients see there, for an export that crosses or does not.
+    /// Describes the directory that clients see where the other file system begins. `crosses` is
+    /// true if the export lets clients enter that file system.
     pub(crate) fn words(&self, crosses: bool) -> String {
         let thing = self.thing();
         if crosses {
@@ -48,13 +49,14 @@ impl Begins {
         format!("{thing}, {text}")
     }
 
-    /// Returns the same description with the path.
+    /// Returns the path, followed by the description of [`Self::words`].
     pub(crate) fn line(&self, crosses: bool) -> String {
         format!("{}: {}", self.path.display(), self.words(crosses))
     }
 }
 
-/// Returns true if a store made up these attributes for a file system that it does not enter.
+/// Returns true if a store generated these attributes for a placeholder: the empty directory that
+/// clients see in place of a file system that they cannot enter.
 pub(crate) fn is_placeholder(attributes: &Attributes) -> bool {
     let never = FileTime { seconds: 0, nanoseconds: 0 };
     (attributes.changed, attributes.mode.bits() & 0o7777) == (never, 0o555)
@@ -66,7 +68,7 @@ pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
     let points = mounts.iter().filter(|mount| {
         mount.point != directory
             && mount.point.starts_with(directory)
-            // Another mount may cover it.
+            // A later mount may hide this mount point: a hidden mount has another id than the path.
             && seen(&mount.point).is_some_and(|seen| seen.stx_mnt_id == mount.id)
     });
     let mut all: Vec<_> = points
@@ -80,8 +82,8 @@ pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
     all
 }
 
-/// Returns the first place on the path from a directory down to `path` where another file system
-/// begins.
+/// Returns the first directory on the path from `directory` down to `path` where another file
+/// system begins.
 pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
     let below = path.strip_prefix(directory).ok()?;
     let mut place = directory.to_path_buf();
@@ -95,7 +97,8 @@ pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
     None
 }
 
-/// Returns the place itself, if it lies on another file system than the directory above.
+/// Returns the directory `place`, if `place` lies on another file system than the directory
+/// `above`.
 pub(crate) fn between(above: &Path, place: &Path) -> Option<Begins> {
     let (above, there) = (seen(above)?, seen(place)?);
     let kind = if above.stx_mnt_id != there.stx_mnt_id {

@@ -34,12 +34,12 @@ use crate::remote::Address;
 /// The variable that names the database for lookups.
 const VARIABLE: &str = "LEASEHOLD_NAMES";
 
-/// The limit on connections, and the time that a client may take for one request: each request has
-/// one short reply, or a list for few clients.
+/// The maximum number of connections, and the time that a client may take for one request. The
+/// values are small because each request has one short reply, or a list for few clients.
 const CONNECTIONS_MAX: usize = 1024;
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// The time that running calls may take at the end.
+/// The time that calls in progress may take after the request to end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Parses a database, as `HOST[:PORT]`.
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for BindAt {
 }
 
 impl BindAt {
-    /// Registers a server, under the machine's name unless another is given.
+    /// Registers a server, under the machine's name unless the option gives another name.
     pub(crate) fn begin(
         self,
         machine: &str,
@@ -157,8 +157,8 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
         connections_max: CONNECTIONS_MAX.min(descriptors / 2),
         connections_of_client_max: None,
         stall_max: STALL_MAX,
-        // The user who runs the database, and root, may register. The process acts as no other
-        // user.
+        // Only root and the user that runs the database may register. The process never changes its
+        // user, so the effective user id is the id of that user.
         policy: Some(Policy {
             privileged: false,
             uid: rustix::process::geteuid().as_raw(),

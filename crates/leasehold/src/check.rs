@@ -22,7 +22,8 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let mut risks: Vec<String> = plan.look_up().iter().map(|host| no_address(host)).collect();
     risks.extend(self::risks(&plan));
     let ask = |state: &Path| control::ask(state, &Request::Facts).ok();
-    // The server that runs with the file may use a state directory from its command line.
+    // The server that runs with the file may use a state directory from its command line, so the
+    // search by the file is the second attempt.
     let by_file = || running::state_of(None, Some(&options.config)).ok().and_then(|it| ask(&it));
     let running = ask(&plan.state).or_else(by_file);
     let running = running.and_then(|facts| serde_json::from_value::<Facts>(facts).ok());

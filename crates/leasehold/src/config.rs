@@ -67,18 +67,20 @@ pub(crate) struct Plan {
 /// A planned export.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
-    /// Its absolute path without symbolic links.
+    /// The absolute path of the directory, without symbolic links.
     pub(crate) directory: PathBuf,
     /// The path that clients mount: `/name`.
     pub(crate) name: String,
     pub(crate) read_only: bool,
-    /// True if clients enter the file systems that are mounted below.
+    /// True if clients may enter the file systems that are mounted below the directory.
     pub(crate) cross: bool,
-    /// The location of the data.
+    /// The distribution of the files' data over directories or iods.
     pub(crate) layout: Layout,
-    /// The rules, without the addresses of their hosts until these are resolved.
+    /// The rules for clients. The rules name hosts without addresses until [`Plan::look_up`]
+    /// resolves the names.
     pub(crate) rules: Vec<Rule>,
-    /// The only path that mounts an export that is hidden from other clients.
+    /// The only path that mounts the export, if the export is hidden from all clients that do not
+    /// know this path.
     pub(crate) secret: Option<String>,
 }
 
@@ -88,7 +90,8 @@ pub(crate) struct IodCallers {
     pub(crate) key: EpochKey,
     /// The epochs that metaservers have recorded.
     pub(crate) noted: Vec<Epoch>,
-    /// The key of the numbers of clients; `None` if the iod cannot serve clients.
+    /// The key from which the owner numbers for direct data access derive; `None` if the iod cannot
+    /// serve clients.
     pub(crate) clients: Option<ClientKey>,
 }
 
@@ -179,7 +182,7 @@ impl Plan {
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
-    /// Plans an iod. Only a metaserver of the cluster acts as the user that runs the iod
+    /// Plans an iod. Only a metaserver of the cluster may act as the user that runs the iod
     /// (`Service::as_iod`).
     pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
         let Keeper { directory, cluster_key, server, limits } = Keeper::of(options)?;
@@ -260,7 +263,8 @@ impl Plan {
             stripes::names::check(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
-        // A size above the maximum has been rejected as a conflict.
+        // A size above the maximum has been rejected as a conflict, so the conversion loses no
+        // valid size.
         let transfer_size = limits.transfer_size.and_then(|size| u32::try_from(size.0).ok());
         let transfer_bytes_max = transfer_size.unwrap_or(TRANSFER_BYTES_MAX);
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
@@ -321,8 +325,8 @@ impl Plan {
         let Some(key) = &layout.cluster_key else { return Ok(None) };
         let key = Key::of(key)?;
         let noted = noted_epochs(directory, key.of_epochs())?;
-        // An iod that cannot act as other users could not give objects to a client's number, and
-        // would run every call as its own user.
+        // An iod that cannot act as other users cannot give stripe objects to the owner numbers of
+        // clients. Such an iod would run every call as its own user, so it accepts no clients.
         let clients = process::can_act_as_others().then(|| key.of_clients());
         Ok(Some(IodCallers { key: key.of_epochs(), noted, clients }))
     }
@@ -331,14 +335,15 @@ impl Plan {
         self.server.durability.unwrap_or_default()
     }
 
-    /// Resolves the names of hosts; returns the names without an address.
+    /// Resolves the host names in the rules; returns the names without an address.
     pub(crate) fn look_up(&mut self) -> Vec<String> {
         self.exports.iter_mut().flat_map(|export| look_up(&mut export.rules)).collect()
     }
 }
 
 impl Server {
-    /// Returns the address of the server's own portmapper, if it has one.
+    /// Returns the address of the server's own portmapper; the outer `None` means that the server
+    /// has no portmapper.
     pub(crate) fn portmap(&self) -> Option<Option<SocketAddr>> {
         self.portmap.map(|portmap| match portmap {
             Portmap::Usual => None,
@@ -485,8 +490,9 @@ fn drained(export: &Export) -> Result<Vec<u16>, Wrong> {
     Ok(asked.get_ref().clone())
 }
 
-/// Returns the number of places of an export that accept new files. Places are numbered from 0; a
-/// lost place is no longer named, and keeps its number.
+/// Returns the number of iods, or of directories for stripes, that accept new files. They are
+/// numbered from 0. The configuration no longer lists a lost iod, but the number of the lost iod
+/// stays reserved.
 fn used_count(export: &Export) -> usize {
     let places = export.stripe.len() + export.iod.len();
     let numbers = 0..places + export.lost.len();

@@ -32,11 +32,11 @@ pub(crate) enum Request {
     About,
     /// Returns the configuration as text.
     Facts,
-    /// Makes all written data of a mount stable.
+    /// Syncs all written data of a mount to the server's stable storage.
     Settle,
     /// Reloads the configuration file.
     Reload,
-    /// Returns the program that would follow at a restart.
+    /// Returns the name and version of the program that would run after a restart.
     Successor,
     /// Explains the rights of a client.
     Why(Question),
@@ -51,16 +51,16 @@ pub(crate) enum Request {
     },
     /// Finds the stripes of a volume that belong to no file.
     Repair {
-        /// The directory of its names.
+        /// The volume's directory for names.
         path: String,
         /// True to remove the stripes.
         remove: bool,
-        /// True to remove them even if most stripes belong to no file.
+        /// True to remove the stripes even if most stripes belong to no file.
         even_most: bool,
     },
     /// Accepts the data of an iod that was rolled back.
     Believe {
-        /// The directory of the names of the volume.
+        /// The volume's directory for names.
         path: String,
         /// The number of the iod.
         iod: u16,

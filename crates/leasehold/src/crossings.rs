@@ -1,15 +1,17 @@
-//! The numbers of the file systems below exports with `cross = true`, which are a part of the
-//! handles of their objects.
+//! The file-system numbers of the file systems below exports with `cross = true`. A file-system
+//! number is a part of the handles of the file system's objects.
 //!
-//! Rules, as for the numbers of exports:
+//! Rules, as for the export numbers in [`crate::ids`]:
 //! 1. A file system receives a number that no other file system of this state ever had. The state
 //!    records the number, the origin of the export, the path below the export and the origin of the
 //!    file system before a handle contains the number.
 //! 2. A file system that is found at another path keeps its number, unless the recorded path still
-//!    leads to a file system with this origin: then the other is a copy, or is mounted twice.
-//! 3. Without the UUID of a file system, the path must be equal.
-//! 4. A file system with the state directory receives no number: clients must not reach the key of
-//!    all handles.
+//!    leads to a file system with this origin: then the newly found file system is a copy or a
+//!    second mount, and receives a new number.
+//! 3. If the kernel does not report the UUID of a file system, the file system keeps its number
+//!    only at an equal path.
+//! 4. A file system that contains the state directory receives no number: clients must not reach
+//!    the key of all handles.
 //!
 //! The file `crossings` has a line for each number: the number, the export's UUID or `-` and its
 //! root object, the file system's UUID or `-` and its root object, and the path. All but the number
@@ -41,14 +43,14 @@ struct Row {
     path: Vec<u8>,
 }
 
-/// The numbers that a state has recorded; without a state, as for `leasehold why`, they are kept in
-/// memory only.
+/// The file-system numbers that a state directory has recorded. Without a state directory, as for
+/// `leasehold why`, the numbers exist in memory only.
 pub(crate) struct Noted {
     state: Option<PathBuf>,
     rows: Mutex<Vec<Row>>,
 }
 
-/// The numbers for one export.
+/// The file-system numbers for one export.
 pub(crate) struct Crossings {
     noted: Arc<Noted>,
     directory: PathBuf,
@@ -56,7 +58,7 @@ pub(crate) struct Crossings {
 }
 
 impl Noted {
-    /// Reads the numbers of a state.
+    /// Reads the recorded file-system numbers of a state directory.
     pub(crate) fn read(state: &Path) -> Result<Arc<Self>, Failure> {
         let rows = read_rows(state).map_err(|error| {
             let shown = state.display();
@@ -65,23 +67,25 @@ impl Noted {
         Ok(Arc::new(Self { state: Some(state.to_path_buf()), rows: Mutex::new(rows) }))
     }
 
-    /// Creates numbers that are not recorded.
+    /// Creates an empty table that no state directory records.
     pub(crate) fn nowhere() -> Arc<Self> {
         Arc::new(Self { state: None, rows: Mutex::default() })
     }
 
-    /// Returns the numbers for the file systems below one export.
+    /// Returns the file-system numbers below one export.
     pub(crate) fn of(self: &Arc<Self>, directory: &Path) -> io::Result<Crossings> {
         let (noted, export) = (Arc::clone(self), Origin::of(directory)?);
         Ok(Crossings { noted, directory: directory.to_path_buf(), export })
     }
 
     fn rows(&self) -> MutexGuard<'_, Vec<Row>> {
-        // Rows are replaced in one step.
+        // A panic cannot leave the rows inconsistent, because each change replaces all rows in one
+        // assignment: the lock is used even if it is poisoned.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of a file system; runs on a thread of the server's own work.
+    /// Returns the file-system number of a file system, and records a new number on stable storage.
+    /// Runs on a thread of the server's own work.
     fn number(&self, wanted: &Row, directory: &Path, at: &Path) -> Option<u16> {
         if let Some(state) = &self.state
             && checks::is_reached(state, at).unwrap_or(true)
@@ -142,7 +146,8 @@ impl Row {
 
 impl Numbers for Crossings {
     fn number(&self, path: &[u8], origin: &Origin, at: &Path) -> Option<u16> {
-        // A UUID of zeros is not valid: many file systems may have it.
+        // A UUID of zeros identifies no file system, because many file systems may have it: treat
+        // such a UUID as missing.
         let volume = origin.volume.filter(|uuid| *uuid != [0; 16]);
         let origin = Origin { volume, ..*origin };
         let wanted = Row { number: 0, export: self.export, origin, path: path.to_vec() };
@@ -169,7 +174,7 @@ fn text(rows: &[Row]) -> String {
             let volume = volume.map_or_else(|| "-".to_owned(), |volume| digits(&volume));
             format!("{volume} {}", digits(object.as_bytes()))
         });
-        // A write to memory cannot fail.
+        // Formatting into a string cannot fail, so the result is ignored.
         let _ = writeln!(text, "{number} {} {}", words.join(" "), digits(path));
     }
     text
@@ -228,7 +233,7 @@ mod tests {
         }
     }
 
-    /// A number belongs to one file system, wherever it is mounted.
+    /// A file-system number belongs to one file system, at every mount point.
     #[test]
     fn each_file_system_keeps_its_number() {
         let home = tempfile::tempdir().expect("there is room");

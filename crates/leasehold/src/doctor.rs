@@ -17,7 +17,7 @@ use crate::options::Doctor;
 use crate::output::say;
 use crate::running;
 
-/// Looks for faults and reports them. A fault that keeps the server from working fails the command.
+/// Looks for faults and reports them. The command fails if a fault keeps the server from working.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     let server = Server { state: options.state.clone(), ..Server::default() };
     let plan = match (&options.config, &options.directory) {
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     let bad = found.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
     match bad {
         0 => Ok(()),
-        // The command has printed the findings already.
+        // The command has printed the findings already, so the failure prints no message.
         _ => Err(Kind::Running.silently()),
     }
 }

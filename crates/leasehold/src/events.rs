@@ -9,7 +9,7 @@ use leasehold_shell::Rate;
 /// metaservers, or about callers of an iod without a token of a metaserver.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The number of digits of the path of an iod.
+/// The number of characters in the secret path of an iod.
 const SECRET_CHARACTERS: usize = 32;
 
 /// Writes events to the log, of each kind at most one line per second.
@@ -133,7 +133,8 @@ mod tests {
         }
     }
 
-    /// Each MNT wrote a line, and any client can send many of these small calls.
+    /// Regression test: each MNT call used to write one log line, so a client could fill the log
+    /// with many small calls.
     #[test]
     fn flood_of_mounts_does_not_flood_the_log() {
         let kept = Kept::default();
@@ -148,7 +149,8 @@ mod tests {
         });
         let bytes = kept.0.lock().expect("no one panicked").clone();
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
-        // The first line, and one for each second of the test on a slow machine.
+        // The log writes at most one line per second. A slow machine may need several seconds for
+        // the test.
         assert!((1..100).contains(&lines), "{lines} lines");
     }
 }

@@ -22,12 +22,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Creates a failure of this kind.
+    /// Creates a failure of this kind with a message.
     pub(crate) fn because(self, text: impl Into<String>) -> Failure {
         Failure { kind: self, text: text.into() }
     }
 
-    /// Creates a failure that another of our processes has already reported.
+    /// Creates a failure without a message, because another process of this program has reported
+    /// it.
     pub(crate) fn silently(self) -> Failure {
         Failure { kind: self, text: String::new() }
     }
@@ -40,7 +41,7 @@ impl Kind {
 }
 
 impl Failure {
-    /// Returns true if no process has reported the failure yet.
+    /// Returns true if the program still has to print the message.
     pub(crate) fn is_to_be_said(&self) -> bool {
         !self.text.is_empty()
     }

@@ -71,7 +71,8 @@ pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
     if let Some(address) = binding::lookup(host) {
         return (address.ip().to_string(), port.or(Some(address.port())));
     }
-    // The later resolution of the same name reports the error.
+    // An error is ignored here, because the caller resolves the same name again and reports the
+    // error.
     let found = leasehold_discovery::resolve(host, DISCOVERY_TIMEOUT).ok().flatten();
     match found.as_ref().and_then(|found| found.addresses.first()) {
         Some(address) => {
@@ -100,7 +101,7 @@ impl Naming {
     pub(crate) fn of(plan: &Plan) -> Self {
         let server = &plan.server;
         let is_one_of_several = plan.exports.iter().any(|export| export.layout.group.is_some());
-        // The path of an iod is secret.
+        // An iod is not announced, because its export path is secret.
         let announce = server.announce && !plan.is_iod();
         Self { announce, is_one_of_several, bind_at: server.bind_at.clone() }
     }
@@ -118,8 +119,8 @@ impl Naming {
 }
 
 impl Known {
-    /// Ends the announcement. Also removes the registration, unless another program continues the
-    /// server.
+    /// Ends the announcement. Also removes the registration, unless another process continues this
+    /// server: `again` is true then.
     pub(crate) fn end(&self, again: bool) {
         drop(lock(&self.announcement).take());
         if let Some(binding) = lock(&self.binding).take().filter(|_| !again) {
@@ -127,8 +128,8 @@ impl Known {
         }
     }
 
-    /// Periodically records the load of one of several servers for its peers, and updates the
-    /// announcement if there is one.
+    /// Periodically reports the load of this server to its peers and updates the announcement, if
+    /// the server is one of several metaservers.
     pub(crate) fn follow(
         self: &Arc<Self>,
         of: Reporter,
@@ -152,7 +153,7 @@ impl Known {
         Periodic::start("load", LOAD_EVERY, tell).map(Some).map_err(failed)
     }
 
-    /// Changes the announced exports, if any are announced.
+    /// Replaces the announced exports, if the server announces exports.
     pub(crate) fn exports_are(&self, exports: &[&str]) {
         if let Some(announcement) = &mut *lock(&self.announcement)
             && let Err(error) = announcement.follow(exports)
@@ -163,7 +164,7 @@ impl Known {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each mutex holds one value that is always consistent.
+    // A panic cannot leave the value inconsistent, so the lock is used even if it is poisoned.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -198,7 +199,8 @@ fn announce(
 mod tests {
     use super::*;
 
-    /// Otherwise all clients that mount meanwhile would select this server.
+    /// A server that announced a low load before its first measurement would attract all clients
+    /// that mount in that time.
     #[test]
     fn new_server_is_announced_as_fully_loaded() {
         assert!(UNKNOWN > Load { busy_tenths: 9, connections: 1000 });

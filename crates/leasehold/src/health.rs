@@ -1,4 +1,5 @@
-//! Probes if iods accept changes, and logs the iods that do not.
+//! Checks the health of the iods: a probe is a request without effect. Logs the iods that do not
+//! accept changes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::server_state::Serving;
 /// The interval between probes of all iods while changes fail.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The iods that reject changes, as reported in the log.
+/// The iods that reject changes, as last reported in the log.
 #[derive(Default)]
 pub(crate) struct Healths {
     said: BTreeMap<(String, u16), FsError>,

@@ -1,19 +1,21 @@
-//! The numbers of exports, which are a part of every handle: a directory keeps its number
-//! permanently, and no other directory ever receives it.
+//! The export numbers, which are a part of every handle: a directory keeps its export number
+//! permanently, and no other directory ever receives that number.
 //!
-//! A handle is sealed with its export's number, so the number ties the handle to the rules of one
+//! A handle is sealed with its export number, so the number ties the handle to the rules of one
 //! export. Rules:
-//! 1. Each served directory receives a number. The state records the number, with the directory's
-//!    origin (its file system and its root object), before a handle contains the number.
-//! 2. A directory that is found under another name keeps its number, if no directory with the same
-//!    origin exists under the earlier name: otherwise it lies on a copy of the file system.
-//! 3. Another directory under a known name receives a new number.
-//! 4. If the origin of a name is not recorded, as in the state of an earlier version, the directory
-//!    that has the name now keeps the number. That version recorded no name for a server of one
-//!    directory: the first directory in a state without names receives the number that such a
-//!    server assigned.
+//! 1. Each served directory receives an export number. The state directory records the number, with
+//!    the directory's origin (its file system and its root object), before a handle contains the
+//!    number.
+//! 2. A directory that is found at another path keeps its number, if no directory with the same
+//!    origin exists at the earlier path. Otherwise the found directory lies on a copy of the file
+//!    system, and receives a new number.
+//! 3. Another directory at a recorded path receives a new number.
+//! 4. If the state records no origin for a path, as in the state of an earlier version, the
+//!    directory that has the path now keeps the number. An earlier version recorded no path for a
+//!    server of one directory: the first directory in a state without paths receives the number
+//!    that such a server assigned.
 //!
-//! The file `exports` has for each directory the number, a blank, the path and a NUL; earlier
+//! The file `exports` contains for each directory the number, a blank, the path and a NUL; earlier
 //! versions read this file. The file `origins` has a line for each number: the number, the UUID of
 //! the file system or `-`, and the root object.
 
@@ -37,29 +39,30 @@ const ORIGINS: &str = "origins";
 /// The number of a server's first export.
 const FIRST: ExportId = ExportId(1);
 
-/// The names and origins that the state records for each number.
+/// The paths and origins that the state directory records for each export number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Numbers {
     names: BTreeMap<PathBuf, ExportId>,
     origins: BTreeMap<ExportId, Origin>,
 }
 
-/// Returns the number of an export that several metaservers serve, with equal handles at all of
-/// them. The name alone determines the number, because the directories of the metaservers differ.
+/// Returns the export number of an export that several metaservers serve, with equal handles at all
+/// of them. Only the path selects the number: the origin is not compared, because the directories
+/// of the metaservers differ.
 pub(crate) fn of_group(state: &Path, directory: &Path) -> Result<ExportId, Failure> {
     let names = read_names(state).map_err(|error| unusable(state, &error))?;
     Ok(names.get(directory).copied().unwrap_or(FIRST))
 }
 
-/// Returns the numbers of directories; the state records each new number.
+/// Returns the export numbers of directories; the state directory records each new number.
 pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, Failure> {
     let before = Numbers::read(state).map_err(|error| unusable(state, &error))?;
     let mut numbers = before.clone();
     let found = numbers.number(directories, &|path| Origin::of(path).ok());
     let found =
         found.ok_or_else(|| Kind::State.because("all 65,535 numbers of exports are in use"))?;
-    // The origins are written first: a number is never reused before its name points to the next
-    // one.
+    // Write the origins before the paths. If a crash happens between the two writes, the origins
+    // already mark the old number as used, so that no other directory receives it.
     if numbers.origins != before.origins
         && let Err(error) = state::put(state, ORIGINS, &[numbers.origins_text().as_bytes()])
     {
@@ -75,7 +78,7 @@ pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, F
     Ok(found)
 }
 
-/// Returns the names of directories that have a number.
+/// Returns the paths of directories that have an export number.
 pub(crate) fn names(state: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(read_names(state)?.into_keys().collect())
 }
@@ -86,7 +89,7 @@ fn unusable(state: &Path, error: &io::Error) -> Failure {
 }
 
 impl Numbers {
-    /// Returns the numbers of directories; `None` if no number is left.
+    /// Returns the export numbers of directories; `None` if all numbers are in use.
     fn number(
         &mut self,
         directories: &[&Path],
@@ -115,20 +118,22 @@ impl Numbers {
         Some(directories.iter().map(|directory| found[directory]).collect())
     }
 
-    /// Returns the number of a name, if the name leads to the same directory as before.
+    /// Returns the export number of a path, if the path leads to the same directory as before.
     fn named(&mut self, directory: &Path, now: Option<&Origin>) -> Option<ExportId> {
         let id = *self.names.get(directory)?;
         let noted = self.origins.get(&id);
-        // Rule 4, or the kernel does not report the UUID of the file system.
+        // The directory keeps its number by rule 4, because no origin is recorded, or because the
+        // origins do not differ as far as the kernel reports the UUID of the file system.
         if noted.zip(now).is_none_or(|(noted, now)| noted.may_be(now)) {
             return Some(id);
         }
-        // Rule 3. The number stays with its origin, and is never assigned again.
+        // Rule 3. The origins still list the number, so that no other directory receives it.
         self.names.remove(directory);
         None
     }
 
-    /// Returns the number that a directory had under another name, and removes that name. Rule 2.
+    /// Returns the export number that a directory had at another path, and removes that path. Rule
+    /// 2.
     fn renamed(
         &mut self,
         now: &Origin,
@@ -150,14 +155,14 @@ impl Numbers {
 
     fn note(&mut self, id: ExportId, now: Option<Origin>) {
         let noted = self.origins.get(&id);
-        // A recorded UUID is kept when the kernel does not report one.
+        // If the kernel does not report the UUID now, keep the origin with the recorded UUID.
         let is_known = noted.is_some_and(|noted| noted.volume.is_some());
         if let Some(now) = now.filter(|now| now.volume.is_some() || !is_known) {
             self.origins.insert(id, now);
         }
     }
 
-    /// Returns a number that was never assigned.
+    /// Returns an export number that was never assigned.
     fn next(&self) -> Option<ExportId> {
         let last = self.names.values().chain(self.origins.keys()).max();
         last.map_or(Some(FIRST), |last| last.0.checked_add(1).map(ExportId))
@@ -181,7 +186,7 @@ impl Numbers {
         let mut text = String::new();
         for (ExportId(number), Origin { volume, object }) in &self.origins {
             let volume = volume.map_or_else(|| "-".to_owned(), |volume| digits(&volume));
-            // A write to memory cannot fail.
+            // Formatting into a string cannot fail, so the result is ignored.
             let _ = writeln!(text, "{number} {volume} {}", digits(object.as_bytes()));
         }
         text
@@ -203,7 +208,7 @@ pub(crate) fn damaged(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("{name} is damaged"))
 }
 
-/// Reads a file of the state; empty if the file does not exist.
+/// Reads a file of the state directory; returns no bytes if the file does not exist.
 pub(crate) fn read(state: &Path, name: &str) -> io::Result<Vec<u8>> {
     let path = state.join(name);
     match private::read(&path, Secrecy::Readable) {
@@ -220,7 +225,7 @@ fn read_names(state: &Path) -> io::Result<BTreeMap<PathBuf, ExportId>> {
         let number = std::str::from_utf8(&line[..blank]).ok()?.parse().ok()?;
         Some((PathBuf::from(OsStr::from_bytes(&line[blank + 1..])), ExportId(number)))
     };
-    // A path may contain every byte but NUL.
+    // Split at NUL, because a path may contain every other byte.
     let lines = text.split(|byte| *byte == 0).filter(|text| !text.is_empty());
     lines.map(|text| line(text).ok_or_else(|| damaged(NAMES))).collect()
 }

@@ -6,7 +6,8 @@ use leasehold_fs::{ExportId, ObjectId};
 use leasehold_serve::Service;
 use leasehold_store_replica::{Later, Lender};
 
-/// The clients of an export. The service owns the metaserver, so this holds only a weak reference.
+/// Recalls the leases of an export's clients. The service owns the metaserver that owns this value,
+/// so this value holds only a weak reference to the service.
 pub(crate) struct Clients {
     pub(crate) service: Weak<Service>,
     pub(crate) export: ExportId,
@@ -22,7 +23,8 @@ impl Lender for Clients {
         Box::pin(async move {
             match service {
                 Some(service) => service.vacate(export, object).await,
-                // The service has ended, and its clients may not know.
+                // The service has ended without a recall. Its clients may still use their leases,
+                // so the recall is not confirmed.
                 None => false,
             }
         })

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Kind};
 use crate::options::{Forget, Leases};
 use crate::output::say;
 
-/// The maximum number of leases in a report for people.
+/// The maximum number of leases in the text output.
 const TOLD_MAX: usize = 1000;
 
 /// Enables leases on a service, which waits for clients that may still hold earlier leases.
@@ -35,11 +35,11 @@ pub(crate) fn begin(service: Service, state: &Path) -> Result<Service, Failure> 
     Ok(service.with_leases(remembered, Arc::new(ledger), clock::now()))
 }
 
-/// The leases, their holders, and the requests that wait for them.
+/// The report of a server: its leases, the lease holders, and the requests that wait for leases.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Told {
     epoch: u64,
-    /// The number of all leases; the report lists only the first.
+    /// The number of all leases; the report may list only a part of them.
     count: usize,
     granted: u64,
     renewed: u64,
@@ -54,7 +54,7 @@ struct Client {
     id: String,
     name: String,
     connected: bool,
-    /// True if the server has waited for it since the start.
+    /// True if the server has waited for the client since the server's start.
     waited_for: bool,
 }
 
@@ -69,7 +69,7 @@ struct Lease {
     cachable: bool,
     evicted: bool,
     rest_ms: u64,
-    /// The number of calls that wait for it to end.
+    /// The number of calls that wait for the lease to end.
     waiting: usize,
     waiters: Vec<Waiter>,
 }
@@ -77,8 +77,8 @@ struct Lease {
 /// A group of requests that wait for a lease.
 #[derive(Debug, Serialize, Deserialize)]
 struct Waiter {
-    /// "client", "plain" for clients without leases, "program" for programs on the server's
-    /// machine.
+    /// The kind of the requests: "client", "plain" for clients without leases, "program" for
+    /// programs on the server's machine.
     who: String,
     client: Option<String>,
     calls: usize,
@@ -197,7 +197,8 @@ impl Told {
 }
 
 impl Lease {
-    /// Returns the leased object, by its path if known, otherwise by its number.
+    /// Returns the leased object: its path below the export if the path is known, otherwise its
+    /// inode number.
     fn what(&self) -> String {
         let Self { export, path, file, .. } = self;
         match (export, path.as_deref()) {

@@ -18,7 +18,7 @@ use crate::options::Durability;
 use crate::server_state::Serving;
 use crate::volumes::Volumes;
 
-/// Builds the source of all shown data.
+/// Builds the source of all data that the live view shows.
 pub(crate) fn source(
     running: &Running,
     service: &Arc<Service>,
@@ -48,7 +48,7 @@ pub(crate) fn source(
     })
 }
 
-/// Returns the state of a metaserver in its group.
+/// Returns the state of a metaserver within the group of metaservers of its file system.
 fn among(metaserver: &Metaserver) -> MetaserverView {
     let (number, of) = metaserver.number();
     MetaserverView { number, of, serves: metaserver.is_open(), calls: metaserver.messages() }
@@ -64,7 +64,7 @@ fn syncs(stores: &[Arc<DirStore>]) -> SyncView {
     SyncView { done: sum(|counts| &counts.done), failed: sum(|counts| &counts.failed), time_s }
 }
 
-/// A bound server for browsers and scrapers that does not serve yet.
+/// A bound HTTP socket for browsers and scrapers, before the server accepts requests on it.
 pub(crate) struct Http {
     server: Server,
     address: SocketAddr,

@@ -13,8 +13,8 @@ pub(crate) fn start(target: Target, level: LevelFilter, format: LogFormat) -> Re
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(move || lines.clone())
-        // Otherwise the log would report a failure on standard error, and panic if standard error
-        // accepts no line.
+        // Without this setting the subscriber would report a failed write on standard error, and
+        // panic if standard error accepts no output.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(false);

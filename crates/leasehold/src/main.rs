@@ -61,7 +61,8 @@ use crate::cluster::options::Cluster;
 use crate::failure::Kind;
 use crate::options::{Command, Config, Options};
 
-/// The C library's allocator used a tenth of the instructions of a small READ.
+/// With the C library's allocator, a small READ spent a tenth of its instructions on allocation:
+/// mimalloc needs fewer.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -114,8 +115,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            // The lines of the log come before the error message of the failure that the lines
-            // report.
+            // Write the log lines that explain the failure before the error message.
             log::flush();
             if failure.is_to_be_said() {
                 complain(&failure.to_string());
@@ -134,8 +134,8 @@ fn conform(options: &leasehold_conform::Options) -> ExitCode {
         termination.wait();
         complain("stopping: removing the test's files; a second signal skips this");
         STOP.store(true, Ordering::Relaxed);
-        // A second signal must end the process at once, which requires a thread that does not block
-        // signals.
+        // A second signal must end the process at once. Signals reach only a thread that does not
+        // block signals, so this thread waits without blocking them.
         loop {
             thread::park();
         }
@@ -152,7 +152,7 @@ fn conform(options: &leasehold_conform::Options) -> ExitCode {
 /// Prints help if the user requested it, otherwise the error in the options.
 fn explain(usage: &clap::Error) -> ExitCode {
     if !usage.use_stderr() {
-        // If stdout is closed, the error has no reader.
+        // If stdout is closed, no reader misses the text: ignore the error.
         let _ = usage.print();
         return ExitCode::SUCCESS;
     }
@@ -166,6 +166,6 @@ fn explain(usage: &clap::Error) -> ExitCode {
 }
 
 fn complain(text: &str) {
-    // If stderr is closed, the error has no reader.
+    // If stderr is closed, no reader misses the message: ignore the error.
     let _ = writeln!(std::io::stderr(), "leasehold: {}", shown(text));
 }

@@ -37,12 +37,12 @@ use crate::failure::{Failure, Kind};
 
 pub(crate) use self::control_socket::{ask, page};
 
-/// The interval at which the process checks if they have ended.
+/// The interval at which the process checks if background calls have ended.
 const GLANCE: Duration = Duration::from_millis(5);
 /// The timeout of an iod, after which the client calls the metaserver instead.
 const IOD_PATIENCE: Duration = Duration::from_secs(5);
-/// The interval at which open files are checked; a check calls the server after the attribute
-/// timeout.
+/// The interval at which the mount checks open files for changes by other clients. A check sends a
+/// call only if the attribute timeout of the file has expired.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Mounts; returns when the mount is complete, or in the foreground when it has ended.
@@ -51,7 +51,8 @@ pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
     let mut words = Words::read(lists).map_err(|text| Kind::Options.because(text))?;
     words.mount.source.clone_from(&options.source.text);
     words.mount.read_only |= options.read_only;
-    // All users of the machine may use a mount of root, subject to permissions.
+    // A mount by root is open to all users of the machine; the permission checks still apply to
+    // each user.
     words.mount.allow_other |= rustix::process::geteuid().is_root();
     let directory = fs::canonicalize(&options.directory).map_err(|error| {
         let place = options.directory.display();
@@ -76,13 +77,14 @@ pub(crate) fn end(options: &Umount) -> Result<(), Failure> {
     unmount(&options.directory, options.lazy)
         .map_err(|error| Kind::Running.because(format!("cannot unmount {place}: {error}")))?;
     let Some((mount, is_safe)) = settled else { return Ok(()) };
-    // The mount makes later writes stable at its end.
+    // The process that serves the mount makes data that programs write after this point stable when
+    // the mount ends.
     mount.outlast();
     is_safe.then_some(()).ok_or_else(refused)
 }
 
-/// Logs the reason why the server rejected data, since the user who ends the mount sees only that
-/// it was rejected.
+/// Logs the reason why the server rejected data, because the user who ends the mount sees only a
+/// short error.
 fn say_refused(files: &Files) {
     let why = files.client().why_refused();
     let why = why.map_or_else(|| "unknown reason".to_owned(), |error| error.to_string());
@@ -160,7 +162,8 @@ struct Directly {
 
 impl Servers for Directly {
     fn at(&self, address: SocketAddr) -> Option<Nfs> {
-        // If an iod does not reply in time, the client calls the metaserver instead.
+        // The timeout is short, because after it the client sends the call to the metaserver
+        // instead.
         let options = Calling::stream().impatient(IOD_PATIENCE);
         let session = self.runtime.session(address, options, self.source).ok()?;
         Some(Nfs::new(session, Version::V3))
@@ -195,15 +198,15 @@ fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Res
     Ok(())
 }
 
-/// Returns true if a path lies on the mount. This process stores nothing there: it would wait for
-/// itself.
+/// Returns true if a path lies on the mount. This process must not store files there: its write
+/// would wait for this process itself.
 fn is_on(directory: &Path, place: &Path) -> bool {
     let above = place.ancestors().find_map(|above| fs::canonicalize(above).ok());
     above.is_some_and(|above| above.starts_with(directory))
 }
 
-/// Uses the lease program if the options request it and the server has it; otherwise logs the
-/// reason.
+/// Enables leases on the mount if the options request leases and the server has the lease program;
+/// otherwise logs the reason.
 fn with_leases(
     found: Mounted,
     words: &Words,
@@ -254,7 +257,7 @@ fn look_again(files: Weak<Files>) -> Result<(), Failure> {
     })
 }
 
-/// Chooses the judge of permissions on the mount: the kernel or the server.
+/// Selects the party that checks permissions on the mount: the kernel or the server.
 const fn judge(options: &MountOptions) -> Judge {
     match (options.decides_itself, options.allow_other) {
         (false, _) => Judge::Kernel,
@@ -312,9 +315,9 @@ async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
     }
 }
 
-/// Reports the target of a symbolic link that was to be mounted. The mount does not follow the
-/// link: links are resolved on the client's machine, where the target may be anything, and the
-/// source in the table of mounts would differ from the mounted directory.
+/// Reports the target of a symbolic link that the user requested to mount. The mount does not
+/// follow the link, for two reasons: links are resolved on the client's machine, where the target
+/// may be any file, and the source in the mount table would differ from the mounted directory.
 async fn leads_elsewhere(
     found: &Mounted,
     who: &Credential,
@@ -329,9 +332,10 @@ async fn leads_elsewhere(
     format!("{name} is a symbolic link that leads {target}: mount the directory itself")
 }
 
-/// Ends the mount when a signal ends the process: at once if the mount is unused, otherwise after
-/// all written data is stable. If the directory is no longer the mount, no user can end the mount,
-/// and the process waits for a silent server only for `UNMOUNT_TIMEOUT`.
+/// Ends the mount when a signal requests the end of the process: at once if the mount is unused,
+/// otherwise after all written data is stable. If the directory no longer leads to this mount, no
+/// user can unmount it, so the process waits at most `UNMOUNT_TIMEOUT` for a server that does not
+/// reply.
 fn end_when_asked(
     termination: Termination,
     directory: std::path::PathBuf,
@@ -341,7 +345,8 @@ fn end_when_asked(
     let wait = move || {
         let why = termination.wait_told();
         tracing::warn!(%why, "a signal ends the mount");
-        // Another mount may have replaced this mount.
+        // Another mount may have replaced this mount, so the loop checks the device before each
+        // unmount.
         let is_there =
             || device.as_ref().is_some_and(|device| leasehold_fuse::is_mounted(&directory, device));
         if is_there() && unmount(&directory, false).is_ok() {
@@ -364,8 +369,8 @@ fn end_when_asked(
     start(wait)
 }
 
-/// Ends the process after `UNMOUNT_TIMEOUT`, because a server that has not accepted the written data until
-/// then is considered gone. Logs the number of lost bytes.
+/// Ends the process after `UNMOUNT_TIMEOUT`: a server that has not accepted the written data within
+/// this time is considered unreachable. Logs the number of lost bytes.
 fn give_up(files: &Files) {
     thread::sleep(UNMOUNT_TIMEOUT);
     let (_, unsaved_bytes) = files.client().cached_bytes();

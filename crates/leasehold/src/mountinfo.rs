@@ -49,15 +49,15 @@ pub(crate) fn mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// Returns the mount that contains a path: the last mount at the longest matching mount point,
-/// because it covers earlier ones.
+/// Returns the mount that contains a path: of the mounts with the longest matching mount point, the
+/// last mount, because it hides the earlier mounts.
 pub(crate) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let fronts = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     fronts.max_by_key(|mount| mount.point.components().count())
 }
 
-/// Parses a line: number, parent, device, root, point, options, (marks,) -, kind, source, options
-/// of the kind.
+/// Parses a line with the fields: id, parent, device, root, mount point, options, optional fields,
+/// `-`, type, source, options of the file system.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ');

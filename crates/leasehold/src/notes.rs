@@ -1,4 +1,5 @@
-//! The persistent duplicate request cache, which a server keeps for its successor.
+//! The persistent duplicate request cache. A server writes its entries to a journal, from which the
+//! next server process loads them.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,12 +13,12 @@ use leasehold_store_dir::DirStore;
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
 
-/// Makes a service load the recorded replies and record further ones, if the state directory
-/// permits it. The caller has bound the address: a server that was just killed has then released
-/// its records too.
+/// Makes a service load the recorded replies and record further replies, if the state directory
+/// permits it. Call this function after the address is bound: a server process that was just killed
+/// has then released its journal too.
 ///
 /// # Errors
-/// Another server has the records, or another user could have written them.
+/// Another server has locked the journal, or another user could have written it.
 pub(crate) fn begin(
     service: Service,
     state: &Path,
@@ -47,8 +48,8 @@ pub(crate) fn begin(
     }
 }
 
-/// Returns true if another server, or another user, has a file of the state. A server of an earlier
-/// version locks its recorded replies, and not the state directory.
+/// Returns true if another server has locked a file of the state, or another user owns the file. A
+/// server of an earlier version locks its journal of replies, and not the state directory.
 fn is_other_owners(error: &StateError) -> bool {
     matches!(error.error.kind(), ErrorKind::PermissionDenied | ErrorKind::WouldBlock)
 }

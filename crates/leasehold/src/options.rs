@@ -100,10 +100,10 @@ pub(crate) struct Serve {
     #[arg(value_name = "DIR", required_unless_present = "config")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// A configuration file with exports, rules for clients and all other options; instead of DIR
+    /// A configuration file, in place of DIR: exports, rules for clients, and all other options
     ///
-    /// `leasehold config init` writes a file with all options in comments. An option on the command
-    /// line overrides the file.
+    /// `leasehold config init` writes a file that contains all options as comments. An option on
+    /// the command line overrides the file.
     #[arg(
         long,
         value_name = "FILE",
@@ -118,15 +118,16 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = WHAT)]
     pub(crate) name: Option<String>,
 
-    /// Refuse every change
+    /// Refuse all requests that change files
     #[arg(long, help_heading = WHAT)]
     pub(crate) read_only: bool,
 
-    /// Let clients enter file systems that are mounted below, and subvolumes of btrfs
+    /// Let clients enter other file systems that are mounted below DIR, and subvolumes of btrfs
     ///
-    /// Clients see each of them as a separate file system, and its handles stay valid over a
-    /// restart and over the next mount. Without this option clients see an empty directory there.
-    /// To unmount a file system that clients used within the last seconds, run `umount --lazy`.
+    /// Clients see each of these file systems as a separate file system. File handles in it stay
+    /// valid after a restart of the server, and after an unmount and a new mount. Without this
+    /// option clients see an empty directory in place of each of these file systems. To unmount a
+    /// file system that clients used within the last seconds, run `umount --lazy`.
     #[arg(
         long,
         conflicts_with_all = ["stripe", "stable_log"],
@@ -135,15 +136,16 @@ pub(crate) struct Serve {
     )]
     pub(crate) cross: bool,
 
-    /// Spread the data of files over these directories, and keep only names in DIR
+    /// Divide the data of files into stripes in these directories, and keep only names in DIR
     ///
-    /// Give this option once for each directory, best on separate disks. Each stripe has one copy,
-    /// so the loss of a directory loses a part of every large file. DIR must be empty at the first
-    /// start, and each start must name all directories.
+    /// Give this option once for each directory, best on separate disks: the stripes of a file go
+    /// to the directories in round-robin order. The server stores each stripe once, so the loss of
+    /// a directory loses a part of every large file. DIR must be empty at the first start, and each
+    /// start must name all directories.
     #[arg(long, value_name = "DIR", conflicts_with = "stable_log", help_heading = WHAT)]
     pub(crate) stripe: Vec<PathBuf>,
 
-    /// The size of a stripe of new files, in KiB
+    /// The size of one stripe of a new file, in KiB
     #[arg(
         long,
         value_name = "KIB",
@@ -155,7 +157,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) stripe_unit: u32,
 
-    /// The largest file that is stored whole in DIR, in KiB
+    /// The maximum size of a file that is stored whole in DIR, without stripes, in KiB
     #[arg(
         long,
         value_name = "KIB",
@@ -246,7 +248,7 @@ pub(crate) struct Find {
     )]
     pub(crate) at: Option<Database>,
 
-    /// The time to listen, in seconds: 0.1 to 3600
+    /// The time to wait for announcements, in seconds: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
     pub(crate) wait: Interval,
 
@@ -329,7 +331,7 @@ pub(crate) struct Init {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Explain the effect of a configuration: rights of clients, risks, and changes
+/// Explain the effect of a configuration file: rights of clients, risks, and changes
 ///
 /// The command starts no server. If a server runs with the same state directory, the command also
 /// lists the changes that the configuration would cause there.
@@ -348,8 +350,9 @@ pub(crate) struct Check {
 /// Show the clients that hold leases, and the requests that wait for them
 ///
 /// A lease lets a client cache data that other clients cannot change meanwhile. Conflicting calls
-/// of other clients wait until the holder returns the lease, at most for the rest of its term.
-/// Files are listed by inode number within their export: `find DIR -inum NUMBER` finds the path.
+/// of other clients wait until the holder returns the lease, at most for the rest of the lease's
+/// term. Files are listed by inode number within their export: `find DIR -inum NUMBER` finds the
+/// path.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Leases {
@@ -392,7 +395,7 @@ pub(crate) struct Reload {
     pub(crate) json: bool,
 }
 
-/// Replace a running server by the installed program, without closing its sockets
+/// Replace a running server process by the installed program, without closing its sockets
 ///
 /// The sockets stay open, and the new process takes over the server's state: clients wait for a
 /// moment, and no call runs twice. The command checks the program and the configuration file first.
@@ -439,11 +442,12 @@ pub(crate) struct Doctor {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Why {
-    /// Answer for a server that is started with this file
+    /// Use the rules in this configuration file, instead of the rules of the running server
     #[arg(long, value_name = "FILE", conflicts_with = "state")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The state directory of the running server [default: that of the server with PATH]
+    /// The state directory of the running server [default: the state of the server that serves
+    /// PATH]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 
@@ -474,7 +478,7 @@ pub(crate) struct Question {
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     pub(crate) groups: Vec<u32>,
 
-    /// Assume that the request comes from an unprivileged port
+    /// Assume that the request comes from an unprivileged port (1024 or above)
     #[arg(long)]
     pub(crate) high_port: bool,
 

@@ -6,7 +6,8 @@ use leasehold_base::shown::shown;
 
 use crate::failure::{Failure, Kind};
 
-/// Writes to stdout, without terminal control characters from outside.
+/// Writes a text to stdout. Escapes control characters, because parts of the text come from servers
+/// and clients and could control the terminal.
 pub(crate) fn say(text: impl AsRef<str>) -> Result<(), Failure> {
     io::stdout()
         .write_all(shown(text.as_ref()).as_bytes())

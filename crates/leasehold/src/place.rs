@@ -1,25 +1,27 @@
-//! The place of a server's state, unless the command line or the file names another place.
+//! The location of a server's state directory, unless the command line or the configuration file
+//! names another location.
 //!
-//! Each server has a folder of its own below `servers` in the default place. The origin of a
-//! directory (the UUID of its file system and its root object) names the folder of its server, so a
-//! renamed directory keeps its state; the path of a configuration file names the folder of the
-//! file's server.
+//! Each server has its own folder below `servers` in the default state directory. The name of the
+//! folder contains a hash: of the origin of the served directory (the UUID of its file system and
+//! its root object), so that a renamed directory keeps its state, or of the path of the server's
+//! configuration file.
 //!
-//! Earlier versions kept the state of all servers in the default place itself. One server, the
-//! successor (the heir), takes that state over, once ([`take_over`]): it renames the files into its
-//! folder. Rules:
-//! 1. A state that lists names of exports, or records a stable log, identifies the directories of
-//!    its servers. The successor serves one of these directories. A state without such names
-//!    belonged to servers of one directory from the command line; the first such server that starts
-//!    is the successor.
+//! Earlier versions kept the state of all servers in the default state directory itself. Exactly
+//! one server, the successor (the heir), adopts that old state ([`take_over`]): it moves the files
+//! into its own folder. Rules:
+//! 1. An old state that lists names of exports, or records a write-ahead log, identifies the
+//!    directories of its servers. The successor is a server of one of these directories. An old
+//!    state without names belonged to servers of one directory from the command line; the first
+//!    such server that starts is the successor.
 //! 2. The successor takes no file from a running server. A server that could be the successor does
-//!    not start meanwhile: with a new key it could never become the successor.
-//! 3. The successor is recorded before the first file moves, and the key moves last: the same
-//!    successor, and no other server, completes an interrupted start.
-//! 4. An iod is not a successor: a metaserver on the same machine may have shared the state, and
-//!    clients keep handles of the metaserver permanently, while callers of an iod request its
-//!    handles again. A stable log with data of the iod's directory is the exception, because no
-//!    other server can replay it.
+//!    not start while another server uses the old state: if it started, it would create a new key
+//!    and could never become the successor.
+//! 3. The server records the successor before it moves the first file, and moves the key last.
+//!    After a crash the recorded successor, and no other server, completes the move.
+//! 4. An iod is not a successor. A metaserver on the same machine may have shared the old state,
+//!    and clients keep handles of the metaserver permanently, while the callers of an iod request
+//!    new handles. The exception is an old state that records a write-ahead log with data of the
+//!    iod's directory: only that iod can replay the log.
 
 use std::fs::{self, File};
 use std::hash::Hasher as _;
@@ -37,20 +39,21 @@ use crate::config::Plan;
 use crate::failure::{Failure, Kind};
 use crate::{ids, stable_log};
 
-/// The folder with a folder for each server.
+/// The directory that contains the folders of all servers.
 const SERVERS: &str = "servers";
 
 /// The file that records the successor.
 const HEIR: &str = "heir";
 
-/// The file that moves last.
+/// The file that the successor moves last.
 const KEY: &str = "handle-key";
 
-/// The files of a state, in the order in which they move.
+/// The files of a state directory, in the order in which the successor moves them.
 const FILES: [&str; 8] =
     ["identifier", "exports", "origins", "leases", "replies", "verifier", "stable-log", KEY];
 
-/// The number of characters of a directory's or file's name in the name of a folder.
+/// The maximum number of characters that a folder's name takes from the name of the served
+/// directory or configuration file.
 const NAME_CHARACTERS_MAX: usize = 40;
 
 /// Returns the folder of a server of a configuration file, or of a directory; `None` for a user
@@ -63,15 +66,16 @@ pub(crate) fn usual(file: Option<&Path>, directory: &Path) -> Option<PathBuf> {
         Some(_) => None,
         None => Origin::of(directory).ok().and_then(of_origin),
     };
-    // A folder from a kernel that did not report the UUID stays in use.
+    // Search for a folder by the origin and by the path: the folder name has the path's hash if the
+    // kernel did not report the UUID when the server first started. Such a folder stays in use.
     let marks = by_origin.into_iter().chain([by_path]);
     let found = marks.clone().find_map(|mark| with_mark(&servers, mark));
     let mark = by_origin.unwrap_or(by_path);
     Some(found.unwrap_or_else(|| servers.join(format!("{}-{mark:016x}", name_of(&named)))))
 }
 
-/// Returns the absolute path of a configuration file. A symbolic link in the place of the file is
-/// kept, because administrators replace such files by links with changing targets.
+/// Returns the absolute path of a configuration file. A symbolic link as the last part of the path
+/// is not resolved, because administrators replace the file by links whose targets change.
 pub(crate) fn of_file(file: &Path) -> PathBuf {
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
@@ -80,8 +84,8 @@ pub(crate) fn of_file(file: &Path) -> PathBuf {
     }
 }
 
-/// Returns the folders of all servers in the default place, and the default place itself, which an
-/// earlier version used.
+/// Returns the folders of all servers in the default state directory, and the default state
+/// directory itself, which earlier versions used.
 pub(crate) fn all() -> Vec<PathBuf> {
     let Some(base) = state::default_directory() else { return Vec::new() };
     let servers = fs::read_dir(base.join(SERVERS)).into_iter().flatten().flatten();
@@ -93,8 +97,9 @@ fn of_origin(origin: Origin) -> Option<u64> {
     Some(mark(b"origin", &[&volume, object.as_bytes()].concat()))
 }
 
-/// Hashes an identification of a server. The key of the hash is not secret: a user that can choose
-/// names of directories of this user can choose the state of their servers.
+/// Computes the hash in a folder's name: `kind` is the kind of the identification, and `bytes` is
+/// the identification. The key of the hash is not secret: a user that can choose the names of this
+/// user's directories can choose the state of their servers anyway.
 fn mark(kind: &[u8], bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(kind);
@@ -103,7 +108,7 @@ fn mark(kind: &[u8], bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Finds the folder with a mark at the end of its name.
+/// Finds the folder whose name ends with this hash.
 fn with_mark(servers: &Path, mark: u64) -> Option<PathBuf> {
     let end = format!("-{mark:016x}");
     let mut entries = fs::read_dir(servers).ok()?.flatten();
@@ -111,7 +116,7 @@ fn with_mark(servers: &Path, mark: u64) -> Option<PathBuf> {
     Some(found.path())
 }
 
-/// Returns the readable part of a folder's name.
+/// Returns the readable part of a folder's name, from the name of the directory or file.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_else(|| "root".as_ref()).to_string_lossy();
     let plain = |character: char| match character {
@@ -150,7 +155,8 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
                  --state DIR"
             )));
         }
-        // Another server may have become the successor before this server had the lock.
+        // Another server may have become the successor before this server had the lock, so the
+        // check runs again under the lock.
         why = heir(plan, &base).map_err(failed)?;
     }
     let Some(why) = why else {
@@ -182,13 +188,14 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Locks the default place for this process, unless a server uses it. Rule 2.
+/// Locks the default state directory for this process; returns `None` if a server uses it. Rule 2.
 fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
     let owned = match Ownership::take(base, GivenLock::default(), "nothing: it moves") {
         Err(error) if error.error.kind() == ErrorKind::WouldBlock => return Ok(None),
         owned => owned.map_err(|error| error.error)?,
     };
-    // An earlier version locks its recorded replies, and no other file.
+    // An earlier version locks its journal of replies, and no other file, so this server must lock
+    // the journal as well.
     let notes = match private::open(&base.join("replies"), OFlags::RDWR, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         notes => Some(notes?),
@@ -203,14 +210,14 @@ fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
 /// The reason why a server is the successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heir {
-    /// The state, or the record of a successor, names the server.
+    /// The old state names the server's directory, or the record of a successor names the server.
     Named,
-    /// The state names no directory, and the server is the first to start.
+    /// The old state names no directory, and the server is the first to start.
     First,
 }
 
-/// Returns the reason why this server is the successor of an earlier version, if it is. Rules 1, 3
-/// and 4.
+/// Returns the reason why this server is the successor of an earlier version, or `None` if it is
+/// not the successor. Rules 1, 3 and 4.
 fn heir(plan: &Plan, base: &Path) -> io::Result<Option<Heir>> {
     match private::read(&base.join(HEIR), Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -231,7 +238,7 @@ fn heir(plan: &Plan, base: &Path) -> io::Result<Option<Heir>> {
     })
 }
 
-/// Moves the files of a state. Rule 3.
+/// Moves the files of a state directory. Rule 3.
 fn move_files(from: &Path, to: &Path) -> io::Result<()> {
     let (there, here) = (private::directory(to)?, private::directory(from)?);
     state::put(from, HEIR, &[to.as_os_str().as_bytes()])?;
@@ -263,11 +270,12 @@ mod tests {
         }
         assert_ne!(mark(b"path", b"/a"), mark(b"path", b"/b"));
         assert_ne!(mark(b"path", b"/a"), mark(b"origin", b"/a"));
-        // Another number would select another folder: all mounts would become stale.
+        // This value must never change: with another hash the server would use another folder, and
+        // the file handles of all mounts would become stale.
         assert_eq!(mark(b"path", b"/etc/leasehold/leasehold.toml"), MARK_OF_UNIT);
     }
 
-    /// The mark of the configuration file in the systemd unit.
+    /// The hash for the configuration file in the systemd unit.
     const MARK_OF_UNIT: u64 = 0x8d1c_12ab_e82c_7fac;
 
     #[test]
@@ -278,7 +286,7 @@ mod tests {
         for name in FILES {
             state::put(&from, name, &[name.as_bytes()]).expect("there is room");
         }
-        // The successor completes an interrupted move.
+        // Interrupt a move after one file. The successor must complete the move.
         private::directory(&to).expect("there is room");
         fs::rename(from.join("leases"), to.join("leases")).expect("there is room");
         move_files(&from, &to).expect("there is room");

@@ -16,14 +16,15 @@ use crate::config;
 use crate::failure::{Failure, Kind};
 use crate::restart::Sockets;
 
-/// The limit on connections to the portmapper, and the time that a client may take for one request:
-/// each request has one short reply.
+/// The maximum number of connections to the portmapper, and the time that a client may take for one
+/// request. The values are small because each request has one short reply.
 const CONNECTIONS_MAX: usize = 1024;
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// The way by which clients will learn the server's ports, before the start.
+/// The method by which clients will learn the server's ports, before the server starts to use the
+/// method.
 pub(crate) enum Telling {
-    /// Clients do not learn them.
+    /// Clients do not learn the ports.
     Nobody,
     /// The server's own portmapper.
     Ourselves(Server, Vec<Binding>),
@@ -31,7 +32,7 @@ pub(crate) enum Telling {
     Rpcbind(Vec<Binding>),
 }
 
-/// The way by which clients learn the server's ports, after the start.
+/// The method by which clients learn the server's ports, while the server runs.
 pub(crate) enum Told {
     Nobody,
     Ourselves(Running, Vec<SocketAddr>),
@@ -62,7 +63,8 @@ impl Telling {
         let Some(asked) = options.portmap() else {
             return Ok(if options.register { Self::Rpcbind(programs) } else { Self::Nobody });
         };
-        // Port 111 of each address that the server listens on, or the configured address.
+        // The portmapper listens on port 111 of each address of the server, unless an option sets
+        // its address.
         let usual = addresses.iter().map(|address| SocketAddr::new(address.ip(), PORT));
         let listen: BTreeSet<_> = asked.map_or_else(|| usual.collect(), |one| [one].into());
         let carriers = options.carriers();
@@ -124,7 +126,8 @@ impl Told {
         }
     }
 
-    /// Ends the portmapper, or removes the registration.
+    /// Ends the portmapper, or removes the registration; keeps the portmapper's sockets for a
+    /// restart.
     pub(crate) fn end(self, sockets: &mut Sockets) {
         match self {
             Self::Nobody => {}

@@ -21,7 +21,7 @@ pub(crate) struct Ready {
     /// The commands for clients; absent for an iod.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<Mount>,
-    /// The rights of all clients on other machines.
+    /// The exports that every client on another machine may access, with the rights there.
     open_to_everybody: Vec<String>,
     durability: Durability,
     /// The address of the live view and metrics.
@@ -97,7 +97,8 @@ impl Ready {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
     }
 
-    /// Replaces the commands for clients by the options for a metaserver.
+    /// Removes the mount commands from the message of an iod. The message then prints the options
+    /// for a metaserver.
     pub(crate) fn of_iod(self) -> Self {
         Self { mount: None, ..self }
     }

@@ -1,4 +1,5 @@
-//! The background rebalancer: moves the files of volumes, and removes the objects of removed files.
+//! The background work on volumes: the rebalancer moves files to other iods and removes the stripe
+//! objects of removed files; other threads scrub, probe iods and check rollback counters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::scrub::Scrubs;
 use crate::server_state::Serving;
 use crate::stripes::turns::{Mending, Work};
 
-/// The interval between checks for work or for a returned iod.
+/// The interval between checks for work, or for an iod that has become reachable again.
 const SOON: Duration = Duration::from_secs(1);
 
 /// The rebalancer of all volumes; it ends on drop.
@@ -25,8 +26,9 @@ pub(crate) struct Tending {
 }
 
 impl Tending {
-    /// Starts the work on its own threads: a search for stripes that belong to no file reads each
-    /// metafile, and the repair of a lost copy must not wait for it.
+    /// Starts each kind of work on a thread of its own, so that a slow kind does not delay another:
+    /// a search for stripes that belong to no file reads each metafile, and the repair of a lost
+    /// copy must not wait for the search.
     pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
         let [all, searched, probed] = [(); 3].map(|()| Arc::clone(serving));
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
@@ -38,11 +40,13 @@ impl Tending {
             remove(&all, &mut put_off);
         });
         let scrubbing = Periodic::start("scrub", SOON, move || scrubs.run(&searched));
-        // A hanging probe of an iod must not delay the repair of a lost copy.
+        // A probe of an iod that does not reply may wait long, so it has its own thread: the repair
+        // of a lost copy must not wait.
         let probing = Periodic::start("health", SOON, move || healths.run(&probed));
-        // The rollback counters must not wait for a file that moves.
+        // A file may take long to move, so the check of the rollback counters has its own thread.
         let judging = Periodic::start("turns", SOON, move || turns.run(&judged));
-        // The rollback counters must not wait for a walk over all files either.
+        // The mending of files after a rollback walks over all files, so it has its own thread: the
+        // check of the rollback counters must not wait for the walk.
         let leaving = Periodic::start("older", SOON, move || mending.run(&left));
         let periodic = [tending, scrubbing, probing, judging, leaving];
         let periodic = periodic.into_iter().collect::<Result<_, _>>();
@@ -79,7 +83,7 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
     }
 }
 
-/// Removes the objects that iods could not remove before.
+/// Removes the stripe objects that iods could not remove at the first attempt.
 fn remove(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
     for (name, volume) in serving.volumes() {
         if not_before.get(&name).is_some_and(|until| Instant::now() < *until) {

@@ -1,5 +1,5 @@
-//! The referral of clients to the least loaded of several metaservers (`spec/binding.x`, rules 13
-//! and 14).
+//! The referral of clients to the least loaded metaserver of a file system (`spec/binding.x`, rules
+//! 13 and 14).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -64,8 +64,8 @@ impl Referral {
         .into()
     }
 
-    /// Returns the metaservers that a client may be referred to: none if the volume is hidden from
-    /// the client or has another name.
+    /// Returns the metaservers that a client may be referred to. Returns none if the client cannot
+    /// access the volume, or if `name` is not the name of the volume.
     fn among(&self, service: &Service, from: IpAddr, name: &[u8]) -> Vec<u32> {
         let is_it = name.eq_ignore_ascii_case(self.name.as_bytes());
         if !is_it || !service.finds(from, self.name.as_bytes()) {
@@ -78,7 +78,7 @@ impl Referral {
         told.map(|(number, _)| number).collect()
     }
 
-    /// Returns the address of the least loaded of them.
+    /// Returns the address of the least loaded metaserver in `among`.
     async fn bound(&self, among: &[u32], from: IpAddr) -> lookup::Reply<'_> {
         let number = self.metaserver.least_busy(among, from.to_canonical()).await?;
         let address = (*self.addresses.get(number as usize)?)?;

@@ -42,7 +42,8 @@ pub(crate) fn reload(serving: &Serving) -> Result<Difference, Failure> {
 }
 
 impl Difference {
-    /// Formats the lines, each with the time of its effect.
+    /// Formats each change as a line. A line begins with `now` if the change has taken effect, and
+    /// with `later` if the change needs a restart.
     pub(crate) fn text(&self, now: &str, later: &str) -> String {
         let mut text = String::new();
         for (what, lines) in [(now, &self.changes), (later, &self.after_restart)] {

@@ -50,7 +50,8 @@ pub(crate) fn cat(options: &Cat) -> Result<(), Failure> {
             let in_flight = servers.in_flight();
             let reading = Reading::new(Source::Remote(place), in_flight);
             match write_out(&reading).await {
-                // A closed reader of stdout has read enough.
+                // The reader of stdout has closed the pipe because it needs no more data, so this
+                // is not a failure.
                 Err(file::Error::Here(it)) if it.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 done => done.map_err(|it| Kind::Running.because(format!("{address}: {it}"))),
             }
@@ -67,14 +68,16 @@ async fn write_out(reading: &Reading) -> Result<(), file::Error> {
     while let Some(piece) = pieces.next().await {
         let Read { at, data, is_last } = piece?;
         if at != end {
-            // The file has become shorter meanwhile, so this piece is beyond its end.
+            // The file was truncated while the command read it, and this piece lies beyond the new
+            // end: stop.
             break;
         }
         out.write_all(&data)?;
         end += data.len() as u64;
         is_at_end = is_last;
     }
-    // Reads data that was appended meanwhile, and files without a size.
+    // Continue beyond the size that the server reported: the file may have grown meanwhile, and
+    // some files, such as files in /proc, report no size.
     while !is_at_end {
         let Read { data, is_last, .. } = reading.read(reading.piece_at(end)).await?;
         is_at_end = is_last || data.is_empty();

@@ -19,13 +19,13 @@ pub(crate) const FACTS: &str = "facts.json";
 /// The number of bytes that are compared and written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Inspect written data that a server rejected, and write it to its file
+/// Inspect written data that a server rejected, and write the data to its file again
 ///
-/// A mount sends written data to its server later. The server rejects data if its disk or a quota
-/// is full, or if the disk fails. It also rejects data of a mount that lost its lease, for example
-/// because the machine was suspended, if another client has changed the file meanwhile. The mount
-/// then logs an error, reports it to the next write, fsync or close of the file, and stores the
-/// data here.
+/// A mount sends written data to its server some time after a program wrote it. The server rejects
+/// the data if its disk or a quota is full, or if the disk fails. It also rejects data of a mount
+/// that lost its lease, for example because the machine was suspended, if another client has
+/// changed the file meanwhile. The mount then logs an error, reports it to the next write, fsync or
+/// close of the file, and stores the rejected data in the directory that `--directory` names.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Rescue {
     List(List),
@@ -36,13 +36,13 @@ pub(crate) enum Rescue {
 /// The directory of rejected data.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// The directory of rejected data [default: /var/lib/leasehold/rescue; for ordinary users in
-    /// their home]
+    /// The directory of rejected data [default: /var/lib/leasehold/rescue; for ordinary users, a
+    /// directory in their home]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-/// List the stored data, one file per line
+/// List the stored data, one line for each file
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct List {
     json: bool,
 }
 
-/// Show the file of stored data, and the differences to the file's current content
+/// Show the file that stored data belongs to, and the differences to the file's current content
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// The id, as shown by `leasehold rescue list`
@@ -68,7 +68,7 @@ pub(crate) struct Show {
     json: bool,
 }
 
-/// Write stored data to its file, over the current content, and delete it here
+/// Write stored data over the current content of its file, and delete the stored data
 #[derive(Debug, clap::Args)]
 pub(crate) struct Apply {
     /// The id, as shown by `leasehold rescue list`
@@ -78,12 +78,13 @@ pub(crate) struct Apply {
     #[command(flatten)]
     place: Place,
 
-    /// Write it to this file, such as a copy, and keep it here
+    /// Write the data to this file instead, such as a copy of the original, and keep the stored
+    /// data
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }
 
-/// The description of stored data.
+/// The description of the stored data of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts {
     /// The source of the mount.
@@ -95,15 +96,17 @@ pub(crate) struct Facts {
     pub(crate) path: Option<String>,
     /// The time of the first rejection, in seconds since 1970.
     pub(crate) when_s: u64,
-    /// The revision on which the data is based; 0 if `error` has the reason of the rejection.
+    /// The revision of the file that the writing program had seen; 0 if `error` contains the reason
+    /// of the rejection.
     pub(crate) made_from: u64,
-    /// The revision of the file at the rejection; 0 likewise.
+    /// The revision of the file when the server rejected the data; 0 if `error` contains the
+    /// reason.
     pub(crate) found: u64,
-    /// The error of the server; `None` if another client had changed the file. Files of an earlier
-    /// release have no such field.
+    /// The error of the server; `None` if the server rejected the data because another client had
+    /// changed the file. Descriptions by an earlier release have no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// In order; adjacent pieces are merged.
+    /// The ranges of the stored data, in ascending order; adjacent ranges are merged.
     pub(crate) pieces: Vec<Piece>,
 }
 
@@ -138,7 +141,7 @@ impl Facts {
         self.pieces.iter().map(|piece| piece.bytes).sum()
     }
 
-    /// Returns the path of the file while it is mounted.
+    /// Returns the current path of the file, if its mount exists.
     fn target(&self) -> Option<PathBuf> {
         self.path.as_ref().map(|path| self.mounted_on.join(path))
     }
@@ -198,7 +201,8 @@ fn list(options: &List) -> Result<(), Failure> {
     };
     let mut lines = Vec::new();
     for entry in entries {
-        // Another mount may be creating the entry, or another command removing it.
+        // The entry may be incomplete because a mount is creating it, or because another command is
+        // removing it: skip the entry.
         let Ok(facts) = read(&entry.path()) else { continue };
         let id = entry.file_name().to_string_lossy().into_owned();
         lines.push(match options.json {
@@ -281,7 +285,8 @@ fn apply(options: &Apply) -> Result<(), Failure> {
     };
     let data = File::open(directory.join(DATA)).map_err(failed)?;
     let mut open = OpenOptions::new();
-    // The file must exist: an empty mount point would accept a new file.
+    // Without `--to` the file must exist. If the server is not mounted, the mount point is an empty
+    // local directory, and the data must not go into a new file there.
     let open = open.write(true).create(options.to.is_some()).truncate(false);
     let file = open.open(&target).map_err(failed)?;
     for (offset, length) in facts.pieces.iter().flat_map(|piece| chunks(*piece)) {
@@ -306,7 +311,8 @@ mod tests {
             "found":3,"pieces":[{"offset":0,"bytes":4}]}"#;
         let facts: Facts = serde_json::from_str(old).expect("nothing is missing");
         assert_eq!((facts.error.as_deref(), facts.found, facts.bytes()), (None, 3, 4));
-        // An earlier release ignores the error.
+        // An earlier release ignores the field `error`, so descriptions must stay readable in both
+        // directions.
         let new = Facts { error: Some("full".to_owned()), ..facts };
         let text = serde_json::to_string(&new).expect("all of it is text");
         assert_eq!(serde_json::from_str::<Facts>(&text).expect("the same").error, new.error);

@@ -26,17 +26,17 @@ use crate::reload;
 use crate::running;
 use crate::server_state::Serving;
 
-/// The time that a server may take for received calls when it ends.
+/// The time that a server may take to complete the calls in progress when it ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The interval between checks.
+/// The interval between checks if the new process serves.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The reply of a server that can be restarted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Successor {
     pid: u32,
-    /// The name and version of the program that would follow.
+    /// The name and version of the program that would run after the restart.
     program: String,
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let successor: Successor = serde_json::from_value(told)
         .map_err(|error| refused(format!("the server is of another version: {error}")))?;
     let asked = Instant::now();
-    // The kernel reports the process, because the number in the reply of a peer may belong to any
-    // process.
+    // Take the process id from the kernel. A process id in the reply of another process could name
+    // any process, which would then receive the signal.
     asker
         .pid()
         .and_then(process::request_restart)
@@ -71,8 +71,8 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     say(text)
 }
 
-/// Returns true if a server that was started after `asked` replies. The next version may store its
-/// state elsewhere.
+/// Returns true if a server replies that was started after `asked`. The next version may keep its
+/// state directory elsewhere.
 fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
     let moved = || {
         let servers = running::servers().into_iter();
@@ -85,7 +85,7 @@ fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
     told.is_some_and(|told| told.uptime_s < asked.elapsed().as_secs_f64())
 }
 
-/// Checks that the program of the restart can run, and that it accepts the configuration.
+/// Checks that the program for the restart can run, and that it accepts the configuration.
 ///
 /// # Errors
 /// The fault, as text.
@@ -113,18 +113,19 @@ pub(crate) fn successor(file: Option<&Path>) -> Result<Successor, String> {
     Ok(Successor { pid: std::process::id(), program })
 }
 
-/// Returns the program under the name by which it was started; the file may have been replaced.
+/// Returns the path by which this program was started. After an upgrade, the path leads to the new
+/// program.
 fn program() -> OsString {
     env::args_os().next().unwrap_or_else(|| "leasehold".into())
 }
 
-/// Waits until the server has to end; returns true for a restart.
+/// Waits until the server has to end; returns true if a new program continues the server.
 pub(crate) fn wait(termination: &Termination, serving: &Serving) -> bool {
     loop {
         match termination.next() {
             Asked::End => return false,
             Asked::Reload => {
-                // The log has the result.
+                // The reload logs its own result, so the result is dropped here.
                 let _ = reload::reload(serving);
             }
             Asked::Restart => match successor(serving.file().as_deref()) {
@@ -138,7 +139,8 @@ pub(crate) fn wait(termination: &Termination, serving: &Serving) -> bool {
     }
 }
 
-/// The sockets of a server that restarts; `None` for a server that ends.
+/// The sockets that a restarting server keeps for the next process. Without a restart it holds no
+/// socket.
 pub(crate) struct Sockets {
     kept: Option<Vec<(Purpose, OwnedFd)>>,
 }
@@ -148,7 +150,7 @@ impl Sockets {
         Self { kept: again.then(Vec::new) }
     }
 
-    /// Ends a running service; a restart keeps its sockets.
+    /// Ends a running service. For a restart, keeps its sockets open.
     pub(crate) fn end(&mut self, purpose: Purpose, running: Running) {
         match &mut self.kept {
             Some(kept) => {
@@ -158,7 +160,7 @@ impl Sockets {
         }
     }
 
-    /// Keeps a socket for a restart.
+    /// Keeps a socket open for the next process, if this is a restart.
     pub(crate) fn keep(&mut self, purpose: Purpose, socket: Option<OwnedFd>) {
         if let (Some(kept), Some(socket)) = (&mut self.kept, socket) {
             kept.push((purpose, socket));

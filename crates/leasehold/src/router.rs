@@ -1,4 +1,4 @@
-//! Routes each message to the service, or to the program that metaservers use among themselves.
+//! Routes each call to the NFS service, or to the program that metaservers use among themselves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::server_state::Serving;
 /// All programs of the server.
 pub(crate) struct Answering {
     service: Arc<Service>,
-    /// The program that other metaservers call, if there are several.
+    /// The program that other metaservers call; `None` if this server is the only metaserver.
     metaserver: Option<Metaserver>,
-    /// The referrals for clients of several metaservers.
+    /// The referrals to other metaservers; `None` if this server is the only metaserver.
     referral: Option<Arc<Referral>>,
 }
 
@@ -48,8 +48,9 @@ impl Handler for Answering {
             {
                 return referral.answer(&self.service, arrival.from.ip(), &message, writer);
             }
-            // A lazy metaserver cannot recall leases when another metaserver changes a file, and an
-            // NQNFS client cannot be notified of changes that leases do not cover.
+            // A lazy metaserver grants no leases: it cannot recall leases when another metaserver
+            // changes a file, and it cannot notify an NQNFS client of changes that leases do not
+            // cover. So it rejects the lease programs.
             let grants = metaserver.lends() && call.program == lease::PROGRAM;
             if [lease::PROGRAM, nqnfs::PROGRAM].contains(&call.program) && !grants {
                 let (xid, status) = (call.xid, ReplyStatus::ProgramUnavailable);

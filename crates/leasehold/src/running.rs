@@ -1,10 +1,10 @@
 //! The running servers of this user on this machine, for all commands that connect to a server.
 //!
-//! A command finds a server by its control socket: in the default places of states, and in the
-//! kernel's list of such sockets, which includes servers with their own `--state` in this network
-//! namespace. Each server reports the directories that it serves. No command connects in a state
-//! directory of another user, or where another user may write, such as /tmp: a command of root must
-//! not connect to an untrusted program.
+//! A command finds a server by its control socket: in the default state directories, and in the
+//! kernel's list of such sockets, which includes servers with a `--state` option in this network
+//! namespace. Each server reports the directories that it serves. No command connects to a socket
+//! in a directory that belongs to another user or that another user may write to, such as /tmp: a
+//! command of root must not connect to an untrusted program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::place;
 
-/// The fault of a directory whose path leads to another directory.
+/// The fault of a served directory that was replaced: its path leads to another directory now.
 pub(crate) const REPLACED: &str = "was removed or replaced after the server opened it, and \
                                    clients get ESTALE: restart the server to serve the new \
                                    directory";
@@ -27,11 +27,12 @@ pub(crate) const REPLACED: &str = "was removed or replaced after the server open
 /// The server that a command is for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Which {
-    /// The server, named by a served directory or its configuration file, if several run here
+    /// The server to use: a directory that it serves, or its configuration file; needed only if
+    /// several servers run on this machine
     #[arg(value_name = "DIR", conflicts_with = "state")]
     pub(crate) served: Option<PathBuf>,
 
-    /// The state directory of the server [default: the state of the only running server]
+    /// The state directory of the server [default: the state directory of the only running server]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -40,18 +41,19 @@ pub(crate) struct Which {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
     pub(crate) pid: u32,
-    /// The directories that it serves.
+    /// The directories that the server serves.
     pub(crate) directories: Vec<PathBuf>,
     /// The names that clients mount.
     pub(crate) names: Vec<String>,
-    /// Its configuration file.
+    /// The configuration file of the server.
     pub(crate) file: Option<PathBuf>,
-    /// Directories that were replaced after the server opened them: clients see the earlier ones.
+    /// The paths of directories that were replaced after the server opened them: clients still see
+    /// the earlier directories.
     pub(crate) replaced: Vec<PathBuf>,
 }
 
-/// Returns the directories that were replaced under the server with a state; none if no server of
-/// this version replies.
+/// Returns the paths of served directories that were replaced while the server with this state
+/// directory runs; none if no server replies, or if the server has another version.
 pub(crate) fn replaced(state: &Path) -> Vec<PathBuf> {
     let about = control::ask(state, &Request::About).ok();
     let about = about.and_then(|about| serde_json::from_value::<About>(about).ok());
@@ -61,7 +63,7 @@ pub(crate) fn replaced(state: &Path) -> Vec<PathBuf> {
 /// A running server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// Its state directory.
+    /// The state directory of the server.
     pub(crate) state: PathBuf,
     /// The server's description; `None` for an earlier version, or without a reply.
     pub(crate) about: Option<About>,
@@ -77,7 +79,7 @@ impl Which {
     }
 }
 
-/// Returns the state directory of the server that `state` names, or that serves `served`.
+/// Returns the state directory `state`, or the state directory of the server that serves `served`.
 ///
 /// # Errors
 /// As [`Which::state`].
@@ -88,8 +90,8 @@ pub(crate) fn state_of(state: Option<&Path>, served: Option<&Path>) -> Result<Pa
     }
 }
 
-/// Returns the state directory of the server of a path that may lie below an export. If only one
-/// server runs, that server checks the path.
+/// Returns the state directory of the server that serves a path, which may lie below an export. If
+/// only one server runs, this function does not compare the path: that server checks it.
 pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf, Failure> {
     if let Some(state) = state {
         return Ok(state.to_path_buf());
@@ -123,8 +125,9 @@ fn ask(state: &Path) -> Option<Server> {
     let state = state.to_path_buf();
     match asked(&Request::About)? {
         Ok(about) => Some(Server { state, about: serde_json::from_value(about).ok() }),
-        // A mount returns the same error, and has no configuration. A busy server counts as a
-        // server.
+        // An earlier version does not know the request, so ask for the configuration instead. A
+        // mount rejects that request too, because it has no configuration: skip the mount. A server
+        // that is too busy to reply still counts as a server.
         Err(_) => match asked(&Request::Facts)? {
             Err(text) if text.contains("a mount") => None,
             Ok(_) | Err(_) => Some(Server { state, about: None }),
@@ -168,8 +171,8 @@ fn listed(servers: &[Server]) -> String {
 }
 
 impl Server {
-    /// Returns the number of leading parts of a path that belong to a served directory or name;
-    /// `None` if the server does not serve the path.
+    /// Returns the number of leading components of a path that a served directory or a mount name
+    /// matches; `None` if the server does not serve the path.
     fn nearness(&self, path: &Path) -> Option<usize> {
         let About { directories, names, file, .. } = self.about.as_ref()?;
         let is_file =

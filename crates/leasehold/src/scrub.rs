@@ -1,4 +1,4 @@
-//! The background scrub, which removes stripes that belong to no file.
+//! The background scrub: it searches for stripe objects that belong to no file, and removes them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,39 +12,44 @@ use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 use crate::server_state::Serving;
 use crate::stripes::{self, Volume};
 
-/// The time before the first search, in which iods can become reachable.
+/// The time between the start and the first search. Within this time unreachable iods can become
+/// reachable.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The minimum and the maximum interval between searches. A search reads each metafile.
+/// The minimum and the maximum interval between searches. A search reads each metafile, so the
+/// minimum limits its load.
 const LEAST: Duration = Duration::from_secs(1);
 const GREATEST: Duration = Duration::from_secs(3600);
 
-/// The interval between identity stamps of the names. A backup older than the last stamp is
-/// recognized by its own stamp.
+/// The interval between new volume identities in the names. If the names are restored from a
+/// backup, the identity in the backup differs from the identity that the iods have, so the
+/// metaserver detects the backup unless it was made after the last new identity.
 const STAMP_AFTER: Duration = Duration::from_secs(3600);
 
-/// The states of all volumes.
+/// The scrub states of all volumes.
 #[derive(Default)]
 pub(crate) struct Scrubs(BTreeMap<PathBuf, State>);
 
 struct State {
     scrub: Scrub,
     next: Time,
-    /// The time of the next stamp of the names.
+    /// The time at which the next volume identity is due.
     next_stamp: Time,
-    /// True if another search is due for objects that the last search found.
+    /// True if the last search found stripe objects that another search has to confirm.
     has_found_some: bool,
-    /// True if the log already reports that the metaserver removes nothing.
+    /// True if the log already reports that the scrub removes nothing from this volume.
     is_refused: bool,
 }
 
 impl Scrubs {
-    /// Searches the volumes with a due search, and removes the objects that belong to no file.
+    /// Searches each volume whose search is due, and removes the stripe objects that belong to no
+    /// file.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let homes = serving.homes();
         self.0.retain(|directory, _| homes.iter().any(|(home, ..)| home == directory));
         for (directory, scrub_after_s, volume) in homes {
-            // Other metaservers have metafiles too, and no metaserver has all of them.
+            // Skip a volume of several metaservers: no single metaserver has all metafiles, so a
+            // stripe object without a metafile here may belong to a file of another metaserver.
             if volume.group.is_some() {
                 continue;
             }
@@ -66,7 +71,8 @@ impl Scrubs {
 }
 
 impl State {
-    /// Periodically writes a new stamp into the names, unless they are in doubt.
+    /// Periodically writes a new volume identity into the names, unless the scrub suspects that the
+    /// names are incomplete.
     fn stamp(&mut self, directory: &Path, volume: &Volume) {
         if clock::now() < self.next_stamp || volume.striped.names_are_doubted() {
             return;
@@ -80,7 +86,9 @@ impl State {
 
     fn search(&mut self, directory: &Path, volume: &Volume, keep: Duration) {
         let between = if keep.is_zero() { GREATEST } else { keep.clamp(LEAST, GREATEST) };
-        // The search may miss a removal that is lost from here on.
+        // Clear the flag before the search. A removal that is lost from here on sets the flag
+        // again, and the flag causes another search: this search may miss the stripe objects of
+        // that removal.
         volume.striped.set_removals_incomplete(false);
         let failed = match stripes::aside(|| volume.striped.search()) {
             Ok(Ok(found)) => return self.found(directory, volume, (keep, between), found),
@@ -96,7 +104,7 @@ impl State {
         self.next = clock::now() + between.max(FIRST);
     }
 
-    /// Removes the objects that a search has found, if they are old enough.
+    /// Removes the stripe objects that a search has found, if they were found long enough ago.
     fn found(
         &mut self,
         directory: &Path,
@@ -119,12 +127,14 @@ impl State {
         let removed = if is_kept { (0, 0) } else { remove(directory, volume, &ripe) };
         let left = count.saturating_sub(removed.0);
         volume.striped.set_orphans(left, bytes.saturating_sub(removed.1));
-        // Remaining objects are counted, and await an administrator.
+        // With `keep` zero, the scrub removes nothing: the objects are only counted, and an
+        // administrator removes them. So no further search is due.
         self.has_found_some = left > 0 && !keep.is_zero();
         self.next = clock::now() + between;
     }
 
-    /// Returns true if the directory may lack names, so that no object may be removed.
+    /// Returns true if the directory may lack names, so that the scrub must not remove any stripe
+    /// object.
     fn refuses(&mut self, directory: &Path, volume: &Volume, leftovers: &Leftovers) -> bool {
         let (are_most, directory) = (leftovers.are_most(), directory.display());
         let is_doubted = volume.striped.names_are_doubted() && leftovers.count() > 0;
@@ -151,12 +161,14 @@ impl State {
     }
 }
 
-/// Removes objects that belong to no file. Returns the number and the bytes of the removed objects.
+/// Removes stripe objects that belong to no file. Returns the number and the total bytes of the
+/// removed objects.
 fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
     if ripe.leftovers.count() == 0 {
         return (0, 0);
     }
-    // The absence of a name must survive a crash that follows the removal.
+    // Sync the names first. If a crash restored the name of a removed file after the removal of its
+    // stripe objects, that file would have lost its data.
     let synced = File::open(directory).and_then(|file| Ok(rustix::fs::syncfs(file)?));
     if let Err(error) = synced {
         tracing::warn!(directory = %directory.display(), %error, "cannot sync the names");

@@ -45,17 +45,18 @@ use crate::server_state::Serving;
 use crate::stable_log::{self, StableLog};
 use crate::verifier;
 
-/// The interval at which the server closes idle files that are open for writing, so that programs
-/// on this machine can execute them.
+/// The interval at which the server closes idle files that it has open for writing. While a file is
+/// open for writing, programs on this machine cannot execute it.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// The minimum interval between two log lines on a lack of descriptors.
 const LACK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Descriptors for connections to the control socket, scrapers and running operations.
+/// The number of descriptors that the server reserves for connections to the control socket,
+/// scrapers and running operations.
 const DESCRIPTORS_AHEAD: usize = 24;
 
-/// The interval at which the server resolves the hosts of rules again.
+/// The interval at which the server resolves the host names in rules again.
 const LOOK_UP: Duration = Duration::from_secs(60);
 
 /// Serves until a signal ends the process.
@@ -63,17 +64,18 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     serve(|| Plan::of(options), &options.server, options.json)
 }
 
-/// Serves names over iods until a signal ends the process.
+/// Serves as a metaserver until a signal ends the process.
 pub(crate) fn meta(options: &Meta) -> Result<(), Failure> {
     serve(|| Plan::of_meta(options), &options.server, options.json)
 }
 
-/// Serves stripes until a signal ends the process.
+/// Serves as an iod until a signal ends the process.
 pub(crate) fn iod(options: &Iod) -> Result<(), Failure> {
     serve(|| Plan::of_iod(options), &options.server, options.json)
 }
 
-/// Serves the planned exports; `said` has the options of the command line, also for a later reload.
+/// Serves the planned exports. `said` contains the options of the command line, which a later
+/// reload also applies.
 fn serve(
     plan: impl FnOnce() -> Result<Plan, Failure>,
     said: &Said,
@@ -81,7 +83,8 @@ fn serve(
 ) -> Result<(), Failure> {
     let (mut given, lock) = (given()?, GivenLock::take());
     let mut plan = plan()?;
-    // Without a file there is nothing to reload, and a hangup of the terminal ends the server.
+    // Without a configuration file the server cannot reload, so SIGHUP, the hangup of the terminal,
+    // ends the server.
     let termination = Termination::prepare_server(plan.file.is_some());
     start_own_work(&plan)?;
     let descriptors = process::prepare();
@@ -145,7 +148,7 @@ fn serve(
         .end(again)
 }
 
-/// Resolves the hosts of the rules.
+/// Resolves the host names in the rules.
 fn look_up_hosts(plan: &mut Plan) {
     for unknown in plan.look_up() {
         tracing::warn!("a rule names a host that has no address: {unknown}");
@@ -182,11 +185,12 @@ struct Live {
 }
 
 impl Live {
-    /// Ends the server, or hands over to the next process.
+    /// Ends the server, or hands over to the next process if `again` is true.
     fn end(self, again: bool) -> Result<(), Failure> {
         systemd::tell(if again { State::Restarting } else { State::Stopping });
         if again {
-            // Clients are still served now: less work remains while they wait.
+            // Write the changes to the disk now, while the server still serves clients. Less work
+            // then remains for the interval in which clients wait.
             self.log.iter().for_each(StableLog::checkpoint);
             verifier::prepare(&self.serving.stores());
         } else {
@@ -199,7 +203,8 @@ impl Live {
         sockets.keep(Purpose::Http, self.http_socket);
         self.telling.end(&mut sockets);
         sockets.end(Purpose::Nfs, self.running);
-        // From here on no call removes a file.
+        // No call removes a file after this point, so all pending removals are known: complete
+        // them.
         let volumes = self.serving.volumes();
         volumes.iter().for_each(|(_, volume)| block_on(volume.striped.end_removals()));
         notes::end(self.notebook);
@@ -211,8 +216,8 @@ impl Live {
     }
 }
 
-/// Locks the state directory for this server before the server reads any file in it: another server
-/// may still change a file that is read earlier.
+/// Locks the state directory for this server before the server reads any file in it. Without the
+/// lock, another server could change a file after this server has read it.
 fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
     place::take_over(plan)?;
     Ownership::take(&plan.state, lock, &plan.served()).map_err(|error| {
@@ -230,13 +235,15 @@ fn given() -> Result<InheritedSockets, Failure> {
         .map_err(|error| Kind::Address.because(format!("cannot serve: {error}")))
 }
 
-/// Reports that clients can mount, unless the server continues one that they have mounted.
+/// Reports that clients can mount. Reports nothing if this process continues a server that has
+/// already reported this.
 fn say(ready: &Ready, is_handed_over: bool, json: bool) {
     systemd::tell(State::Ready);
     if is_handed_over {
         tracing::info!("continues with the sockets of the previous server");
     } else if let Err(error) = ready.announce(json) {
-        // The server serves even if no process reads its ready message.
+        // The server serves even if no process reads its ready message, so the failure is only
+        // logged.
         tracing::warn!(%error, "cannot write to stdout that the server is ready");
     }
 }
@@ -255,7 +262,8 @@ fn watched(running: &Running) -> Result<Option<Periodic>, Failure> {
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))
 }
 
-/// Puts a write-ahead log of this size in MiB before the only directory, if one is configured.
+/// Opens a write-ahead log with this size in MiB for the only directory, if the plan contains a
+/// log.
 fn log_before(
     serving: &Serving,
     log: Option<(&Path, u32)>,
@@ -268,10 +276,11 @@ fn log_before(
     Ok(Some(log))
 }
 
-/// Refuses to serve with so few descriptors that the server would answer each call with "try
-/// later": connections can take half of them, stores a quarter, and the rest is for all else.
+/// Refuses to serve with too few descriptors: the server would reply "try later" to each call.
+/// Connections can take half of the descriptors, stores a quarter, and all other uses the rest.
 fn must_suffice(descriptors: usize, loops: NonZeroUsize) -> Result<(), Failure> {
-    // The loops, administrators, scrapers and operations open their descriptors later.
+    // Reserve descriptors for the loops, administrators, scrapers and operations, because they open
+    // their descriptors later.
     let Some(open) = process::open_descriptors() else { return Ok(()) };
     let needed = open + 4 * loops.get() + DESCRIPTORS_AHEAD;
     if descriptors >= needed {
@@ -315,7 +324,8 @@ fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
     Ok([closing, looking.map_err(failed)?])
 }
 
-/// Logs once each directory that was removed or replaced under the server.
+/// Logs each directory that was removed or replaced while the server had it open; logs each
+/// directory once.
 fn tell_replaced(serving: &Serving, told: &mut Vec<PathBuf>) {
     let replaced = serving.replaced();
     for path in replaced.iter().filter(|path| !told.contains(path)) {
@@ -331,7 +341,7 @@ fn server_options(plan: &Plan, given: &InheritedSockets, descriptors: usize) -> 
         uid: rustix::process::geteuid().as_raw(),
         reserved_ports_end: shell::reserved_ports_end(),
     };
-    // Inherited sockets determine the addresses, unless an option does.
+    // Without a `--listen` option the server keeps the addresses of the inherited sockets.
     let listen = match plan.server.listen.is_empty() {
         true => Some(given.addresses(Purpose::Nfs)).filter(|addresses| !addresses.is_empty()),
         false => None,
@@ -357,8 +367,9 @@ fn exported(plan: &Plan) -> Vec<Exported> {
     plan.exports.iter().map(one).collect()
 }
 
-/// Starts the threads of the server's own work, and its log, before any thread acts as a caller:
-/// these threads inherit the identity of this thread.
+/// Starts the threads of the server's own work, and its log. This function must run before any
+/// thread takes the identity of a caller, because the new threads inherit the identity of this
+/// thread.
 fn start_own_work(plan: &Plan) -> Result<(), Failure> {
     own::begin()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;

@@ -32,12 +32,12 @@ use crate::{checks, ids, lease_bridge, place};
 /// The stores of a server, and the exports that it offers.
 pub(crate) struct Serving {
     service: Mutex<Option<Arc<Service>>>,
-    /// The places where the server is announced under its name.
+    /// The running announcement and registration of this server.
     known: OnceLock<Arc<Known>>,
     /// The options of the command line, which override the file also after a reload.
     said: Server,
     how: How,
-    /// The numbers of the file systems that are mounted below exports.
+    /// The recorded numbers of the file systems that are mounted below exports.
     noted: Arc<Noted>,
     state: Mutex<State>,
 }
@@ -48,45 +48,52 @@ struct State {
     stores: BTreeMap<PathBuf, Opened>,
 }
 
-/// The properties that all directories are opened with.
+/// The properties with which the server opens all directories.
 #[derive(Clone, Copy)]
 struct How {
     durability: dir::Durability,
     /// The number of event loops.
     loops: NonZeroUsize,
-    /// The limit on the descriptors of all stores together.
+    /// The maximum number of descriptors of all stores together.
     descriptors_max: usize,
     /// True if the server enforces client leases against programs of this machine.
     heeds_programs: bool,
 }
 
-/// A served directory.
+/// A served directory, with its stores.
 #[derive(Clone)]
 struct Opened {
     directory: Arc<DirStore>,
-    /// The directories with the data of its files, if the data lies elsewhere.
+    /// The directories with the stripes of its files, if the stripes lie on this machine outside
+    /// the directory.
     disks: Vec<Arc<DirStore>>,
-    /// The layout that it was opened with.
+    /// The layout with which the server opened the directory.
     layout: Layout,
-    /// The origin of the opened directory. Another directory may have its path later.
+    /// The origin of the opened directory, by which the server detects that the path leads to
+    /// another directory later.
     origin: Option<Origin>,
-    /// The directory with the file systems that are mounted below, where clients enter them.
+    /// The store that also contains the file systems mounted below the directory; `None` if clients
+    /// cannot enter them.
     crossing: Option<Arc<Crossing>>,
-    /// The store that serves it: the directory itself, a write-ahead log before it, or all its
-    /// directories joined.
+    /// The store that serves the directory: the directory's own store, a write-ahead log before it,
+    /// or a store that joins the names with their stripes.
     store: Arc<dyn Store>,
-    /// The same store, if it joins directories or iods.
+    /// The volume, if the directory contains the names of files with stripes.
     volume: Option<Volume>,
-    /// The metaserver that shares its names with other metaservers, if there are several.
+    /// The metaserver that shares the names with other metaservers; `None` if this server is the
+    /// only metaserver.
     metaserver: Option<Metaserver>,
-    /// The locks that keep other processes from the names and stripes of a volume.
+    /// The open directories whose locks keep other processes from the names and stripes of the
+    /// volume.
     _claims: Arc<[OwnedFd]>,
 }
 
-/// The share that each file system below an export has of the export's descriptors.
+/// The descriptors of an export are divided by this number: each file system below the export
+/// receives one part.
 const BELOW_SHARES: usize = 8;
 
-/// With fewer descriptors a store opens files all the time.
+/// The minimum useful number of descriptors of a store. With fewer, the store would reopen a file
+/// for almost each operation.
 const DESCRIPTORS_FEW: usize = 64;
 
 /// Returns the store that serves a directory without stripes.
@@ -97,7 +104,7 @@ fn answering(crossing: Option<&Arc<Crossing>>, directory: &Arc<DirStore>) -> Arc
     }
 }
 
-/// The number of directories that the server's descriptors are divided among.
+/// The descriptors of all stores are divided by this number: each directory receives one part.
 const SHARES: usize = 4;
 
 impl Serving {
@@ -142,7 +149,7 @@ impl Serving {
         Some((path.clone(), Arc::clone(store)))
     }
 
-    /// Replaces the only store by another.
+    /// Replaces the store of the only directory.
     pub(crate) fn answer_by(&self, store: &Arc<dyn Store>) {
         self.lock().stores.values_mut().for_each(|opened| opened.store = Arc::clone(store));
     }
@@ -152,13 +159,13 @@ impl Serving {
         self.lock().stores.values().find_map(|opened| opened.metaserver.clone())
     }
 
-    /// Returns the current exports, with their permanent numbers.
+    /// Returns the current exports, with their permanent export numbers.
     pub(crate) fn offers(&self) -> Result<Vec<Offer>, Failure> {
         let state = self.lock();
         offers(&state.plan, &state.stores, &state.plan.state)
     }
 
-    /// Connects a service, which receives each later change of the exports.
+    /// Connects a service, to which this object passes each later change of the exports.
     pub(crate) fn followed_by(&self, service: Arc<Service>) -> Result<(), Failure> {
         let state = self.lock();
         let offers = offers(&state.plan, &state.stores, &state.plan.state)?;
@@ -168,9 +175,9 @@ impl Serving {
         Ok(())
     }
 
-    /// Connects the announcements, which receive each later change of the exports.
+    /// Connects the announcements, to which this object passes each later change of the exports.
     pub(crate) fn known_by(&self, known: Arc<Known>) {
-        // The caller connects the announcements once.
+        // `set` cannot fail, because the caller connects the announcements only once.
         drop(self.known.set(known));
     }
 
@@ -210,7 +217,7 @@ impl Serving {
         crossings.iter().for_each(|crossing| crossing.close_idle());
     }
 
-    /// Returns every served volume: the name that clients mount, and its store.
+    /// Returns every served volume with the name that clients mount.
     pub(crate) fn volumes(&self) -> Vec<(String, Volume)> {
         let state = self.lock();
         let of = |export: &Planned| {
@@ -220,8 +227,8 @@ impl Serving {
         state.plan.exports.iter().filter_map(of).collect()
     }
 
-    /// Returns every served volume with its directory of names, and the number of seconds for which
-    /// it keeps stripes that belong to no file.
+    /// Returns every served volume with its directory of names, and with the number of seconds for
+    /// which the volume keeps stripes that belong to no file.
     pub(crate) fn homes(&self) -> Vec<(PathBuf, u32, Volume)> {
         let state = self.lock();
         let of = |(directory, opened): (&PathBuf, &Opened)| {
@@ -231,7 +238,7 @@ impl Serving {
         state.stores.iter().filter_map(of).collect()
     }
 
-    /// Returns the volume that has a file in its directory of names, and that directory.
+    /// Returns the volume whose directory of names contains `path`, and that directory.
     pub(crate) fn volume_of(&self, path: &Path) -> Option<(PathBuf, Volume)> {
         let state = self.lock();
         let mut above = path.ancestors();
@@ -289,11 +296,11 @@ impl Serving {
         Ok(told.with_carriers(answers_datagrams))
     }
 
-    /// Reloads the file and applies all of it or nothing. Running calls, connections and handles
-    /// are unaffected.
+    /// Reloads the file and applies the whole file or nothing. Running calls, connections and
+    /// handles are unaffected.
     ///
     /// # Errors
-    /// The fault in the file; the server is unchanged then.
+    /// The fault in the file; the server is then unchanged.
     pub(crate) fn reload(&self) -> Result<Difference, Failure> {
         let file = self.lock().plan.file.clone();
         let file = file.ok_or_else(|| {
@@ -306,7 +313,8 @@ impl Serving {
         }
         let mut state = self.lock();
         let difference = state.facts.difference(&Facts::of(&plan));
-        // Settings that require a restart stay unchanged, including the state directory.
+        // A reload keeps all settings that require a restart, including the state directory. So
+        // check the new exports against the current state directory.
         let directories: Vec<_> = plan.exports.iter().map(|one| one.directory.as_path()).collect();
         checks::state(Some(state.plan.state.clone()), &directories)?;
         let place = state.plan.state.clone();
@@ -337,8 +345,9 @@ impl Serving {
                     let text = format!("{name}: a change of stripes requires a restart");
                     return Err(Kind::Options.because(text));
                 }
-                // Earlier unstable writes to it are unknown here: the new verifier makes clients
-                // send them again.
+                // The server does not know if an earlier server had unstable writes in this
+                // directory. So the store gets a new verifier, which makes clients send those
+                // writes again.
                 None => {
                     let at = (&*place, &self.noted);
                     self.how.open(export, random_verifier()?, SHARES, at)?
@@ -364,7 +373,7 @@ impl Serving {
         Ok(difference)
     }
 
-    /// Resolves the hosts of rules again; does nothing if no rule names a host.
+    /// Resolves the host names in the rules again; does nothing if no rule contains a host name.
     pub(crate) fn look_up_again(&self) {
         let exports = {
             let state = self.lock();
@@ -381,7 +390,8 @@ impl Serving {
         }
         let mut found = exports.clone();
         for rules in &mut found {
-            // A host that cannot be resolved now keeps its addresses.
+            // If a host name cannot be resolved now, its rule keeps the earlier addresses: ignore
+            // the error.
             let _ = crate::config::look_up(rules);
         }
         let mut state = self.lock();
@@ -401,13 +411,14 @@ impl Serving {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The plan and its stores are replaced in one step.
+        // A panic cannot leave the state inconsistent, because the plan and its stores are replaced
+        // in one step: the lock is used even if it is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Rejects a change that would make the server join or leave a group of metaservers: the start
-/// fixes the key of its handles and the program that serves its peers.
+/// Rejects a change that would make the server join or leave a group of metaservers. Such a change
+/// needs a restart, because the start determines the key of the handles and the program for peers.
 fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
     let grouped = |plan: &Plan| {
         let grouped = plan.exports.iter().filter(|export| export.layout.group.is_some());
@@ -421,8 +432,8 @@ fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
 }
 
 /// Returns the directories of an export that only one process at a time may use: the names of a
-/// volume, and stripes, here and at an iod. Two processes that place objects there would mistake
-/// each other's objects for their own.
+/// volume, its stripes on this machine, and the directory of an iod. If two processes created
+/// stripe objects there, each would take the other's objects for its own.
 fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
     let layout = &export.layout;
     let is_claimed = layout.is_spread() || export.secret.is_some();
@@ -430,7 +441,8 @@ fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
     is_claimed.then_some(export.directory.as_path()).into_iter().chain(stripes)
 }
 
-/// Returns true if the path of an opened directory now leads to another directory or to none.
+/// Returns true if the path of an opened directory now leads to another directory or to no
+/// directory.
 fn is_replaced(path: &Path, opened: Option<&Origin>) -> bool {
     let Some(opened) = opened else { return false };
     match Origin::of(path) {
@@ -461,7 +473,7 @@ impl How {
                 (Some(opened.0), opened.1)
             }
             [] => {
-                // No other store wraps this one.
+                // Nothing wraps this store, so the store itself may hand over waiting operations.
                 directory.hand_over_waits();
                 (None, None)
             }
@@ -491,7 +503,8 @@ impl How {
         })
     }
 
-    /// Returns the directory with the file systems mounted below it, if the export crosses.
+    /// Returns the store with the file systems that are mounted below the directory, if the export
+    /// lets clients enter them.
     fn crossing(
         self,
         export: &Planned,
@@ -516,8 +529,8 @@ impl How {
         Ok(Some(Arc::new(Crossing::new(Arc::clone(directory), below))))
     }
 
-    /// Connects a service with its metaservers and with the watches for local programs. Only
-    /// directories without stripes are watched.
+    /// Connects a service with its metaservers and with the watches for local programs. The service
+    /// watches only directories whose data is not striped.
     fn heed<'a>(
         self,
         service: &Arc<Service>,

@@ -18,21 +18,21 @@ use crate::checks::is_reached;
 use crate::config::options::{Durability, Server};
 use crate::failure::{Failure, Kind};
 
-/// The maximum lag of the disk behind the log, similar to the journals of most file systems. A
-/// replay may undo changes of local programs within this time.
+/// The maximum time by which the disk lags behind the log, similar to the journals of most file
+/// systems. A replay may undo changes that local programs made within this time.
 const LAG: Duration = Duration::from_secs(5);
 
-/// The file in the state directory that names the log and its directory while the log may contain
-/// data that the disk lacks: a start without the log fails then.
+/// The file in the state directory that records the log and the directory of the log while the log
+/// may contain data that the disk lacks: a start without the log then fails.
 const NOTE: &str = "stable-log";
 
-/// The prefix of the path of a log that is out of date.
+/// The prefix of the log's path in the note if the log is out of date and must not be replayed.
 const VOID: &[u8] = b"void ";
 
-/// The prefix of the path of any other log.
+/// The prefix of the log's path in the note if the log may contain changes that the disk lacks.
 const IN_USE: &[u8] = b"in use ";
 
-/// The separator between the path of the log and the path of the directory.
+/// The separator between the path of the log and the path of the directory in the note.
 const BETWEEN: u8 = 0;
 
 /// A log in use.
@@ -43,7 +43,7 @@ pub(crate) struct StableLog {
 }
 
 /// Returns the absolute path of the log without symbolic links; the file may not exist yet. Runs
-/// before any work starts.
+/// before the server starts any work.
 pub(crate) fn check(options: &Server, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = &options.stable_log else { return Ok(None) };
     if options.durability == Some(Durability::Memory) {
@@ -61,13 +61,15 @@ pub(crate) fn check(options: &Server, directory: &Path) -> Result<Option<PathBuf
     Ok(Some(path))
 }
 
-/// Returns the real path of an existing file, or of a file that may be created.
+/// Returns the path without symbolic links of an existing file, or of a file that the server may
+/// create.
 fn real(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         result => return result,
     }
-    // The log is opened without following a dangling symbolic link.
+    // Only the parent is resolved, so a dangling symbolic link stays the last part of the path. The
+    // log is opened without following a link, and the open then fails.
     let name = path.file_name().ok_or(ErrorKind::NotFound)?;
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => Ok(parent.canonicalize()?.join(name)),
@@ -76,7 +78,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
 }
 
 impl StableLog {
-    /// Opens the log of a directory; after a crash, replays the acknowledged changes.
+    /// Opens the log of a directory. After a crash, replays the acknowledged changes.
     pub(crate) fn open(
         path: &Path,
         mib: u32,
@@ -102,7 +104,8 @@ impl StableLog {
             standing,
             boot,
             random,
-            // The head of the log and its note are files of the server itself.
+            // The log writes its header and the note on threads with the server's own identity,
+            // because the callers of operations cannot access these files.
             blocking: Arc::new(Pool::own().map_err(|error| unusable(error.to_string()))?),
             sync_all: Box::new(move || synced.sync_all()),
             make_void: Box::new(move || void.put(VOID)),
@@ -125,12 +128,12 @@ impl StableLog {
         Ok(Self { logged, note, _checkpoints: checkpoints })
     }
 
-    /// Returns the store to serve.
+    /// Returns the store that serves the directory through the log.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         Arc::<Logged>::clone(&self.logged)
     }
 
-    /// Writes the current changes to the disk, so that little remains for the end.
+    /// Writes the changes so far to the disk, so that little work remains when the server ends.
     pub(crate) fn checkpoint(&self) {
         self.logged.checkpoint();
     }
@@ -145,8 +148,8 @@ impl StableLog {
     }
 }
 
-/// Returns the state of the log according to the state directory. Fails if a log that may contain
-/// changes that the disk lacks is missing.
+/// Returns the state of the log, as recorded in the state directory. Fails if the recorded log is
+/// missing and may contain changes that the disk lacks.
 pub(crate) fn standing(
     asked: Option<&Path>,
     directory: &Path,
@@ -158,7 +161,8 @@ pub(crate) fn standing(
     let Some((is_void, path, of)) = noted else { return Ok(Standing::Unknown) };
     match asked.filter(|asked| asked.exists()) {
         Some(asked) if asked == path && is_void => Ok(Standing::Void),
-        // The head of the log identifies a log of another volume.
+        // The note belongs to another directory, so its state says nothing: the header of the log
+        // shows if the log belongs to this directory.
         Some(asked) if asked == path && of != directory => Ok(Standing::Unknown),
         Some(asked) if asked == path => Ok(Standing::Last),
         Some(_) | None if is_void => Ok(Standing::Unknown),
@@ -177,7 +181,8 @@ pub(crate) fn noted(state: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
     Ok(noted_of(&state.join(NOTE))?.map(|(_, path, of)| (path, of)))
 }
 
-/// Reads a note: true if the log is void, the path of the log, and its directory.
+/// Reads a note. Returns true if the log is out of date, then the path of the log, and the
+/// directory of the log.
 fn noted_of(note: &Path) -> io::Result<Option<(bool, PathBuf, PathBuf)>> {
     let text = match private::read(note, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -192,7 +197,7 @@ fn noted_of(note: &Path) -> io::Result<Option<(bool, PathBuf, PathBuf)>> {
     Ok(Some((is_void, path(), path())))
 }
 
-/// The record of a log in the state directory.
+/// The record of a log in the state directory, and its future content.
 struct Note {
     state: PathBuf,
     log: PathBuf,
@@ -200,13 +205,14 @@ struct Note {
 }
 
 impl Note {
-    /// Writes the note, unless the file has this content already: a full disk has no space for
+    /// Writes the note, unless the file already has this content: a full disk has no space for
     /// another file. The note is on stable storage when the call returns.
     fn put(&self, standing: &[u8]) -> io::Result<()> {
         let (log, directory) = (self.log.as_os_str(), self.directory.as_os_str());
         let parts = [standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()];
         match private::read(&self.state.join(NOTE), Secrecy::Readable) {
-            // The file was on stable storage before it received its name.
+            // The file was on stable storage before the rename gave it this name, so only the
+            // directory still needs a sync.
             Ok(noted) if noted == parts.concat() => File::open(&self.state)?.sync_all(),
             Ok(_) | Err(_) => shell_state::put(&self.state, NOTE, &parts),
         }

@@ -36,7 +36,7 @@ use crate::failure::{Failure, Kind};
 pub(crate) const UNIT_KIB: u32 = 1024;
 pub(crate) const UNITS_KIB: RangeInclusive<i64> = 4..=1 << 20;
 
-/// The default and the range of the largest file that is stored whole, in KiB.
+/// The default and the range of the maximum size of a file that is stored whole, in KiB.
 pub(crate) const INLINE_KIB: u32 = 64;
 pub(crate) const INLINES_KIB: RangeInclusive<i64> = 0..=1 << 10;
 
@@ -52,12 +52,13 @@ pub(crate) const IOD_TIMEOUTS_S: RangeInclusive<i64> = 1..=86_400;
 pub(crate) const SCRUB_AFTER_S: u32 = 3600;
 pub(crate) const SCRUBS_AFTER_S: RangeInclusive<i64> = 0..=2_592_000;
 
-/// The distribution of the data of a served directory.
+/// The distribution of the data of a served directory over directories or iods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Absolute paths without symbolic links; empty if data and names lie together.
+    /// The directories for stripes, as absolute paths without symbolic links; empty if the served
+    /// directory contains the data itself.
     pub(crate) paths: Vec<PathBuf>,
-    /// The iods on other machines, in place of paths.
+    /// The iods on other machines, which replace `paths`.
     pub(crate) iods: Vec<IodAddress>,
     /// The file with the key of the cluster of the iods.
     pub(crate) cluster_key: Option<PathBuf>,
@@ -72,18 +73,18 @@ pub(crate) struct Layout {
     pub(crate) drain: Vec<u16>,
     /// The number of iods that store each stripe.
     pub(crate) copies: u16,
-    /// True if files move to additional iods.
+    /// True if the rebalancer spreads existing files over additional iods.
     pub(crate) rebalance: bool,
     /// The size of a stripe of new files, in KiB.
     pub(crate) unit_kib: u32,
-    /// The largest file that is stored whole, in KiB.
+    /// The maximum size of a file that is stored whole, in KiB.
     pub(crate) inline_kib: u32,
-    /// The metaservers of the file system, including this one.
+    /// The metaservers of the file system, including this server.
     pub(crate) group: Option<Group>,
 }
 
 impl Default for Layout {
-    /// Data beside names.
+    /// Returns the layout of a served directory that contains the data itself.
     fn default() -> Self {
         Self {
             paths: Vec::new(),
@@ -102,26 +103,27 @@ impl Default for Layout {
     }
 }
 
-/// A served volume.
+/// A served volume: a directory of names with its stripes.
 #[derive(Clone)]
 pub(crate) struct Volume {
     pub(crate) striped: Arc<Striped>,
     /// All present and former iods, by their numbers.
     pub(crate) members: Vec<Member>,
-    /// Its metaservers, if there are several, and this one among them.
+    /// The group of metaservers with this server's metaserver; `None` if this server is the only
+    /// metaserver.
     pub(crate) group: Option<(Group, Metaserver)>,
-    /// The rollback counters of its iods.
+    /// The rollback counters of the volume's iods.
     turns: Arc<Turns>,
 }
 
 impl Layout {
-    /// Returns true if data does not lie beside the names.
+    /// Returns true if directories for stripes, or iods, store the data.
     pub(crate) fn is_spread(&self) -> bool {
         !self.paths.is_empty() || !self.iods.is_empty()
     }
 }
 
-/// Rejects directories for stripes that lie inside or around another directory in use: clients
+/// Rejects directories for stripes that lie inside, or contain, another directory in use: clients
 /// could change stripes directly, or one file could overwrite another.
 pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
     let served = exports.iter().map(|export| &export.directory);
@@ -141,7 +143,7 @@ pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true if one directory lies in the other.
+/// Returns true if one of the two directories contains the other, or if they are equal.
 pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     let lies_in = |one: &Path, other: &Path| {
         let reached = is_reached(one, other).map_err(|error| {
@@ -152,7 +154,7 @@ pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     Ok(lies_in(one, other)? || lies_in(other, one)?)
 }
 
-/// Locks the names or stripes of a volume for this process, until the result is dropped.
+/// Locks a directory of names or stripes for this process, until the caller drops the result.
 ///
 /// # Errors
 /// Another process has locked them.
@@ -166,12 +168,12 @@ pub(crate) fn claim(names: &Path) -> Result<OwnedFd, Failure> {
         Err(Errno::WOULDBLOCK) => {
             Err(failed(&"another process serves or repairs it, or stores stripes there"))
         }
-        // Some file systems have no locks; the directory is used without one.
+        // Some file systems do not support locks. The directory is then used without a lock.
         Ok(()) | Err(_) => Ok(directory.into()),
     }
 }
 
-/// Joins a directory of names and directories of stripes into one store.
+/// Opens a volume from a directory of names and directories of stripes on this machine.
 pub(crate) fn open(
     layout: &Layout,
     names: &Arc<DirStore>,
@@ -191,7 +193,7 @@ pub(crate) fn open(
     joined.map(|(store, _)| store)
 }
 
-/// Joins a directory of names and iods on other machines into one store.
+/// Opens a volume from a directory of names and iods on other machines.
 pub(crate) fn open_iods(
     layout: &Layout,
     directory: &Path,
@@ -206,7 +208,8 @@ pub(crate) fn open_iods(
         loop {
             let found = layout.iods.iter().map(|address| cluster.find(address));
             let parts: Vec<_> = join_all(found).await.into_iter().collect::<Result<_, _>>()?;
-            // The first metaserver creates the volume, and the others wait for it.
+            // Only the first metaserver creates the volume. Each other metaserver repeats this loop
+            // until the volume exists.
             let waits = layout.group.as_ref().is_some_and(|group| group.me > 0) && tries > 0;
             if !waits || is_made(&labels(&parts), &seen(&parts).await?) {
                 break Ok::<_, Failure>(parts);
@@ -227,14 +230,14 @@ pub(crate) fn open_iods(
     join((layout, &turns), names, parts, Some(&cluster), iod, join_group)
 }
 
-/// The number of checks for the volume of the first metaserver.
+/// The maximum number of checks if the first metaserver has created the volume.
 const TRIES: u32 = 150;
 
 fn labels<F>(parts: &[Part<F>]) -> Vec<String> {
     parts.iter().map(|part| part.label.clone()).collect()
 }
 
-/// Reads the state of each place.
+/// Reads the recorded state of each directory or iod of a volume.
 async fn seen<F: Files + 'static>(parts: &[Part<F>]) -> Result<Vec<Seen>, Failure> {
     let mut seen = Vec::new();
     for Part { label, files } in parts {
@@ -249,7 +252,7 @@ async fn seen<F: Files + 'static>(parts: &[Part<F>]) -> Result<Vec<Seen>, Failur
     Ok(seen)
 }
 
-/// Returns the number of a new volume, which requires an empty directory.
+/// Returns a random volume number for a new volume. Fails if the directory of names is not empty.
 async fn new_volume(names: &Arc<DirStore>) -> Result<u64, Failure> {
     let served = Local::new(Arc::<DirStore>::clone(names));
     let empty = served.is_empty(served.root()).await;
@@ -261,8 +264,9 @@ async fn new_volume(names: &Arc<DirStore>) -> Result<u64, Failure> {
     random()
 }
 
-/// Joins the places of a volume into one store. The stores work on other threads, because the
-/// calling thread also opens files of the server's state.
+/// Joins the directories or iods of a volume with its names into one store. The stores work on
+/// other threads, because the calling thread must keep its identity: it also opens files in the
+/// server's state directory.
 fn join<F: Files + 'static>(
     (layout, turns): (&Layout, &Arc<Turns>),
     names: &Arc<DirStore>,
@@ -332,8 +336,8 @@ fn join<F: Files + 'static>(
     Ok((Volume { striped: Arc::new(striped), members, group, turns }, joined))
 }
 
-/// Runs work of stores, which may act as callers, on another thread, so that the calling thread
-/// keeps its identity.
+/// Runs work of stores on another thread, so that the calling thread keeps its identity: the work
+/// may take the identities of callers.
 ///
 /// # Errors
 /// The system has no thread left.
@@ -343,7 +347,7 @@ pub(crate) fn aside<F: Future<Output: Send>>(
     own::aside(|| block_on(work()))
 }
 
-/// Runs work of stores that opens a volume.
+/// Runs work that opens a volume on another thread, as [`aside`] does.
 fn opened<T: Send>(work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
     let failed = |error| Kind::Running.because(format!("cannot open a volume: {error}"));
     aside(|| work).map_err(failed)?
@@ -360,8 +364,8 @@ fn not_opened(error: OpenError, members: &[Member]) -> Failure {
     }
 }
 
-/// Returns the key of the numbers of clients. Without a cluster key the volume has no iod of a
-/// cluster, and a random key suffices for its single metaserver.
+/// Returns the key from which the owner numbers for direct data access derive. Without a cluster
+/// key the volume has no iods with that key, so its only metaserver uses a random key.
 fn client_key(cluster: Option<&Cluster>) -> Result<ClientKey, Failure> {
     match cluster.and_then(Cluster::client_key) {
         Some(key) => Ok(key),

@@ -37,7 +37,8 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
         return Err(Kind::Options.because(text));
     };
     match ended {
-        // A closed reader of stdout has read enough.
+        // The reader of stdout has closed the pipe because it needs no more data, so this is not a
+        // failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => ended.map_err(|error| Kind::Running.because(error.to_string())),
     }
@@ -45,7 +46,7 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
 
 /// Shows the activity of a mount, on the terminal or as JSON, up to the requested number of times.
 fn watch_mount(options: &Top, directory: &Path) -> io::Result<()> {
-    /// Clears a terminal, and moves to its top.
+    /// Clears the terminal, and moves the cursor to the top.
     const CLEAR: &str = "\x1b[2J\x1b[H";
     let ask = || mount::ask(directory).map_err(io::Error::other);
     let replies = |told: &Value| told["calls"]["replies"].as_u64().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The write verifier of a start: a new one, or the verifier of the previous server if all its
-//! unstable data is safe.
+//! The write verifier of a start: a new verifier, or the verifier of the previous server process if
+//! all unstable data of that process is safe.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,7 +11,7 @@ use leasehold_store_dir::DirStore;
 
 use crate::failure::{Failure, Kind};
 
-/// Returns the verifier to start with.
+/// Returns the write verifier for this start.
 pub(crate) fn begin(state: &Path) -> Result<Verifier, Failure> {
     match shell::take_verifier(state) {
         Ok(Some(verifier)) => return Ok(Verifier(verifier)),
@@ -26,16 +26,17 @@ pub(crate) fn begin(state: &Path) -> Result<Verifier, Failure> {
     })
 }
 
-/// Syncs the data that is written so far, while clients are still served.
+/// Syncs the data that clients have written so far, while the server still serves them: less work
+/// then remains for the end.
 pub(crate) fn prepare(stores: &[Arc<DirStore>]) {
-    // A store records its own failures.
+    // The store remembers a failed sync and changes its verifier, so the result is ignored.
     for store in stores {
         let _ = store.settle();
     }
 }
 
-/// Syncs all written data at the end of the server, and leaves the verifier for the next start if
-/// all stores have the same verifier.
+/// Syncs all written data when the server ends. If all stores have the same write verifier, leaves
+/// the verifier in the state directory for the next start.
 pub(crate) fn end(state: &Path, stores: &[Arc<DirStore>]) {
     let settled: Option<Vec<_>> = stores.iter().map(|store| store.settle()).collect();
     let Some(settled) = settled else { return };

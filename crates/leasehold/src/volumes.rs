@@ -9,10 +9,11 @@ use leasehold_view::VolumeView;
 use crate::cluster;
 use crate::server_state::Serving;
 
-/// Longer than the timeout of an unreachable iod, and well below the timeout of scrapers.
+/// The maximum time for which a caller waits. The value is above the timeout of an unreachable iod,
+/// and well below the timeout of scrapers.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Older results are not returned.
+/// The maximum age of a returned result.
 const AGE_MAX: Duration = Duration::from_mins(1);
 
 /// The state of the volumes, as reported by their iods and metaservers. Only one query runs at a
@@ -61,7 +62,8 @@ impl Volumes {
     }
 
     fn asked(&self) -> MutexGuard<'_, Asked> {
-        // Each change is one assignment.
+        // A panic cannot leave the value inconsistent, because each change is one assignment: the
+        // lock is used even if it is poisoned.
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

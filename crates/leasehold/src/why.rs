@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Why) -> Result<(), Failure> {
     say(text)
 }
 
-/// Answers as a server that is started with a file.
+/// Computes the answer for a server that would start with this configuration file.
 fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
     let mut plan = Plan::read(file, &Server::default())?;
     plan.look_up();
@@ -68,7 +68,7 @@ fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
     Ok(told.with_carriers(plan.server.answers_datagrams()))
 }
 
-/// Answers as the running server.
+/// Requests the answer from the running server.
 fn by_server(options: &Why) -> Result<Answer, Failure> {
     let state = running::state_of_path(options.state.as_deref(), &options.question.path)?;
     let request = control::Request::Why(options.question.clone());
@@ -108,7 +108,7 @@ pub(crate) fn answer(
     Ok(Answer { allowed, steps })
 }
 
-/// Returns the export that contains a path, and the path below it.
+/// Returns the export that contains a path, and the rest of the path below the export.
 fn meant<'a>(exports: &'a [Planned], path: &Path) -> Result<(&'a Planned, PathBuf), Failure> {
     let below = |export: &'a Planned| {
         let by_name = path.strip_prefix(&export.name);
@@ -123,8 +123,8 @@ fn meant<'a>(exports: &'a [Planned], path: &Path) -> Result<(&'a Planned, PathBu
     })
 }
 
-/// Returns the caller's identity in the export, and true if the caller may only read; `None` if the
-/// export rejects the caller.
+/// Returns the caller's identity in the export, and true if the export is read-only for the caller;
+/// `None` if the export rejects the caller.
 fn believed(
     export: &Planned,
     question: &Question,

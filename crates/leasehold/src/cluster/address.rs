@@ -6,16 +6,16 @@ use std::str::FromStr;
 
 use crate::remote::Address;
 
-/// The default port.
+/// The default port of an iod.
 const PORT: u16 = 2049;
 
 /// The address of an iod: `HOST:PORT` of a `leasehold iod`, or `nfs://HOST[:PORT]/EXPORT` of any
 /// NFS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IodAddress {
-    /// An iod of the cluster, which is mounted by the cluster's key.
+    /// An iod of the cluster. Its export path derives from the cluster key.
     OfCluster(Address),
-    /// A directory that another server exports.
+    /// A directory that another NFS server exports.
     Export(Address),
 }
 
@@ -58,7 +58,7 @@ impl IodAddress {
         }
     }
 
-    /// Resolves the addresses; empty if the host has no address. May take long.
+    /// Resolves the host; returns no address if the host has none. The resolution may take long.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let server = self.server();
         let port = server.port.map_or(PORT, Into::into);

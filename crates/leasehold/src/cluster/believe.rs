@@ -12,7 +12,7 @@ use crate::running;
 use crate::server_state::Serving;
 use crate::stripes;
 
-/// Makes the metaserver of a directory accept an iod.
+/// Makes the metaserver that serves a directory accept the data of an iod.
 pub(crate) fn believe(options: &Believe) -> Result<(), Failure> {
     let directory = checks::directory(&options.directory)?;
     let path = directory.to_str().ok_or_else(|| {

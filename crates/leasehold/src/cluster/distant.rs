@@ -1,4 +1,4 @@
-//! Iods on other machines, which are mounted as soon as they are reachable.
+//! Iods on other machines. The metaserver mounts each iod as soon as it is reachable.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ use super::group::Place;
 use super::{Group, IodAddress, Key};
 use crate::failure::{Failure, Kind};
 
-/// The time that the start waits for an unreachable iod.
+/// The maximum time for which the start waits for an unreachable iod.
 const AT_START: Duration = Duration::from_secs(5);
 
 /// The properties of a metaserver's names, and its number of event loops.
@@ -37,13 +37,13 @@ pub(crate) struct Names {
     pub(crate) loops: NonZeroUsize,
 }
 
-/// The connection to iods on other machines.
+/// The credential of calls to NFS servers that serve as iods without a cluster key.
 pub(crate) struct Cluster {
     runtime: Runtime,
     /// The credential of calls to iods of other clusters.
     pub(super) who: Credential,
-    /// The credential of calls to iods of the cluster before an epoch has begun. It carries a
-    /// secret that no other server may receive.
+    /// The credential of calls to iods of the cluster before this metaserver has an epoch. The
+    /// credential contains a secret that no other server may receive.
     member: Option<Credential>,
     pub(super) key: Option<Key>,
     pub(super) epoch: Arc<OwnEpoch>,
@@ -60,11 +60,11 @@ pub(crate) enum Asker<'a> {
     Server(NonZeroUsize, Option<&'a Group>),
 }
 
-/// An iod, as found at the start.
+/// An iod, with its state at the start.
 pub(crate) struct Part<F> {
     /// The name of the iod in messages.
     pub(crate) label: String,
-    /// Its files; `None` while it is unreachable.
+    /// The files of the iod; `None` while the iod is unreachable.
     pub(crate) files: Option<F>,
 }
 
@@ -133,7 +133,8 @@ impl Cluster {
         let label = address.to_string();
         let who = self.asks(address);
         match mount(&self.runtime, &target, who).await {
-            // The session of the iod must retry, unlike this one.
+            // The first mount used a short timeout to find out if the iod is reachable. The session
+            // for later calls must retry for longer, so mount again with the usual timeouts.
             Ok(_) => {
                 let mounted = mount(&self.runtime, &self.target(address)?, who).await;
                 let epoch = self.epoch_said_to(address);
@@ -158,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// Returns an iod, reachable or not, whose calls wait and retry.
+    /// Returns an iod, reachable or not, whose calls wait for it and retry.
     pub(crate) fn iod(
         &self,
         address: &IodAddress,
@@ -178,7 +179,9 @@ impl Cluster {
             before: AtomicU64::new(0),
         };
         let judged = Arc::new(VerifiedIod::new(Arc::new(distant), number, Arc::clone(turns)));
-        // A call waits for its turn in `FlowControlledIod` before it waits for the iod.
+        // `FlowControlledIod` is the outermost wrapper: a call gets its queue position there first,
+        // and only then waits for the iod. Calls that wait for an unreachable iod thus count
+        // against the limit.
         let patient = RetryingIod::new(judged, clock(&self.runtime)?, self.patience);
         Ok(Arc::new(FlowControlledIod::new(patient, Arc::clone(&self.pace))))
     }
@@ -191,13 +194,14 @@ impl Cluster {
         }
     }
 
-    /// Returns the key of the numbers under which clients use objects; `None` without a cluster
-    /// key.
+    /// Returns the key from which the owner numbers for direct data access derive; `None` without a
+    /// cluster key.
     pub(crate) fn client_key(&self) -> Option<ClientKey> {
         self.key.map(Key::of_clients)
     }
 
-    /// Returns the epoch that calls to an iod carry: calls to other servers carry none.
+    /// Returns the epoch that calls to this iod contain. Calls to NFS servers outside the cluster
+    /// contain no epoch.
     fn epoch_said_to(&self, address: &IodAddress) -> Arc<OwnEpoch> {
         match address {
             IodAddress::OfCluster(_) => Arc::clone(&self.epoch),
@@ -221,7 +225,8 @@ impl Cluster {
             IodAddress::Export(_) => None,
         });
         let version = Some(Version::V3);
-        // An iod logs each path that it rejects, so no other path is tried.
+        // An iod logs each path that it rejects, so do not try shorter paths after the whole path
+        // fails.
         let only_whole = matches!(address, IodAddress::OfCluster(_));
         let found = Target::new(&server.host, &path, Calling::stream());
         Ok(Target { port, version, only_whole, ..found })
@@ -229,13 +234,13 @@ impl Cluster {
 }
 
 fn clock(runtime: &Runtime) -> Result<Session, Failure> {
-    // This session makes no calls; it only provides the clock.
+    // This session makes no calls; it only provides the clock, so its address does not matter.
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
     let clock = runtime.session(nowhere, Calling::stream(), SourcePort::Any);
     clock.map_err(|error| Kind::Running.because(format!("cannot start to call iods: {error}")))
 }
 
-/// Returns the files of a server, if the whole path is its export.
+/// Returns the files of a server; `None` if only a part of the path is an export.
 fn remote(mounted: Mounted, who: &Credential, epoch: &OwnEpoch) -> Option<Remote> {
     let machine = machine(mounted.server.ip());
     let Mounted { nfs, server, root, bounds, rest, .. } = mounted;
@@ -243,7 +248,7 @@ fn remote(mounted: Mounted, who: &Credential, epoch: &OwnEpoch) -> Option<Remote
     rest.is_empty().then(|| epoch.said_to(remote()))
 }
 
-/// Returns one number for all servers at an address.
+/// Returns a number for the machine at an address. All servers at the address have the same number.
 fn machine(address: IpAddr) -> u64 {
     let mut hasher = DefaultHasher::new();
     address.hash(&mut hasher);
@@ -259,9 +264,9 @@ struct Distant {
     target: Target,
     mark: Mark,
     mounted: Mutex<Option<Arc<FileIod<Remote>>>>,
-    /// One call at a time mounts the iod.
+    /// The lock that makes concurrent calls wait while one call mounts the iod.
     mounting: Turnstile<()>,
-    /// The number of [`Iod::connections`] of earlier mounts.
+    /// The sum of [`Iod::connections`] over the earlier mounts of this iod.
     before: AtomicU64,
 }
 
@@ -299,7 +304,8 @@ impl Distant {
                 self.epoch.note(&files).await?;
                 FileIod::open(files, &self.mark).await
             }
-            // Another directory is exported there now.
+            // The server now exports another directory at this path, or the directory has no valid
+            // mark. Its files must not be used, so the call fails.
             Ok(_) | Err(_) => Err(FsError::Io),
         }
     }

@@ -1,15 +1,16 @@
-//! The epoch of a metaserver at the iods of its cluster: iods reject a superseded metaserver by it.
+//! The server epoch of a metaserver at the iods of its cluster. By the epoch, iods reject a
+//! metaserver that a later one has superseded.
 //!
 //! Rules:
 //! 1. A metaserver sends its epoch in each call to an iod of its cluster. See
 //!    `leasehold_serve::Epoch`.
-//! 2. Before it serves, and before it uses an iod that was unreachable, it records the epoch there
-//!    on stable storage, beside the objects. Recording is a call, so the iod rejects all earlier
-//!    epochs from then on.
+//! 2. Before a metaserver serves, and before it uses an iod that was unreachable, it records its
+//!    epoch at the iod on stable storage, in a note beside the stripe objects. The recording call
+//!    itself contains the epoch, so the iod rejects all earlier epochs after it.
 //! 3. An iod reads the recorded epochs when it starts.
 //! 4. One of several metaservers takes its epoch from its metafiles. A single metaserver has no
-//!    such epoch: it takes the successor of the recorded number, so the metaserver that started
-//!    last prevails.
+//!    epoch in its metafiles: it takes the successor of the highest recorded epoch, so the
+//!    metaserver that started last prevails.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -27,24 +28,26 @@ use leasehold_store_striped::{Files, Remote};
 use super::Cluster;
 use crate::failure::{Failure, Kind};
 
-/// The prefix of the names of notes.
+/// The prefix of the file names of notes with epochs.
 const NAME: &str = "leasehold-epoch-";
 
-/// An upper bound of the size of a note.
+/// The maximum size of a note in bytes.
 const NOTE_BYTES_MAX: u32 = 128;
 
 /// The minimum interval between log lines about iods that reject this metaserver.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The epoch of a metaserver, once it has begun.
+/// The epoch of this metaserver, after the epoch has begun.
 pub(super) struct OwnEpoch {
-    /// The key of tokens at iods of the cluster; `None` for other servers.
+    /// The key of the authentication tokens for iods of the cluster; `None` for NFS servers outside
+    /// the cluster.
     key: Option<EpochKey>,
-    /// The name of its note, and the token in it; unset if iods have a later epoch.
+    /// The file name of this metaserver's note, and the token in the note; unset if an iod has
+    /// recorded a later epoch.
     note: OnceLock<[String; 2]>,
-    /// The credential with the epoch.
+    /// The credential that contains the epoch.
     pub(super) who: Arc<OnceLock<Credential>>,
-    /// Logs that the metaserver is superseded.
+    /// Logs that another metaserver has superseded this metaserver.
     complain: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -69,8 +72,8 @@ impl OwnEpoch {
         Self { key, ..Self::default() }
     }
 
-    /// Wraps the files of an iod. Each call to the iod carries the epoch once the epoch has begun,
-    /// and the iod admits clients after the metaserver has verified the iod.
+    /// Wraps the files of an iod. Each call to the iod contains the epoch as soon as the epoch has
+    /// begun. The iod admits clients only after the metaserver has verified it.
     pub(super) fn said_to(&self, iod: Remote) -> Remote {
         let iod = iod.later_as(Arc::clone(&self.who), Arc::clone(&self.complain));
         match self.key {
@@ -79,12 +82,13 @@ impl OwnEpoch {
         }
     }
 
-    /// Records the epoch at an iod, if it has begun.
+    /// Records the epoch at an iod, if the epoch has begun.
     pub(super) async fn note(&self, files: &impl Files) -> Result<(), FsError> {
         let Some([name, word]) = self.note.get() else { return Ok(()) };
         match files.put_note(name, word).await {
             Err(error @ (FsError::NoSpace | FsError::QuotaExceeded | FsError::ReadOnly)) => {
-                // The iod has received the epoch, and its data is readable.
+                // The iod has received the epoch with this call, and its data is readable: use the
+                // iod, and log that it cannot record the epoch.
                 tracing::warn!(
                     %error,
                     "an iod has no space to record the epoch of this metaserver: after a restart \
@@ -102,8 +106,8 @@ fn name_of(metaserver: u32) -> String {
 }
 
 impl Cluster {
-    /// Begins an epoch of the metaserver of a volume. The reachable iods, each given by its label
-    /// and files, receive the epoch now, the others as soon as they are reachable.
+    /// Begins an epoch of the metaserver of a volume. The reachable iods, each with its label and
+    /// files, receive the epoch now; an unreachable iod receives it when it becomes reachable.
     pub(crate) async fn begin<F: Files>(
         &self,
         volume: u64,
@@ -124,12 +128,14 @@ impl Cluster {
         }
         let number = match joined {
             Some(joined) => joined.epoch(),
-            // The clock covers unreachable iods that may have recorded a later epoch.
+            // An unreachable iod may have recorded a later epoch than `known`. The time in seconds
+            // exceeds each epoch that an earlier start took from this clock, so use the larger
+            // number.
             None => known.saturating_add(1).max(u64::from(clock::seconds_since_1970())),
         };
         let word = Epoch { volume, metaserver, number }.word(key);
         let who = Credential::system(&word, self.who.uid(), self.who.gid(), &[]);
-        // A volume is opened once, so the epoch begins once.
+        // `set` cannot fail, because a volume is opened once and its epoch begins once.
         drop(self.epoch.who.set(who));
         if number < known {
             tracing::error!(
@@ -163,8 +169,8 @@ pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failu
             continue;
         }
         match read(&entry.path()) {
-            // An invalid note was not written completely, or was written with another key: it has
-            // no effect.
+            // A crash may have left an incomplete note, or another cluster may have written the
+            // note with its own key: ignore an invalid note.
             Ok(word) => noted.extend(Epoch::of_word(word.trim_ascii(), key)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
@@ -173,7 +179,8 @@ pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failu
     Ok(noted)
 }
 
-/// Reads a note, or at most the first bytes of another file.
+/// Reads a note. Reads at most `NOTE_BYTES_MAX` bytes, because the file may be another file of any
+/// size.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut word = Vec::new();
     File::open(path)?.take(NOTE_BYTES_MAX.into()).read_to_end(&mut word)?;

@@ -1,4 +1,5 @@
-//! The metaservers of one file system: their addresses, and the part of this one in the group.
+//! The group of metaservers that serve one file system: their addresses, and the index of this
+//! metaserver.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -32,19 +33,22 @@ use super::{IodAddress, Key};
 use crate::config;
 use crate::failure::{Failure, Kind};
 
-/// The file in the metaserver's directory that holds all metafiles.
+/// The name of the file in the metaserver's directory that contains all its metafiles.
 pub(crate) const NAME: &str = "leasehold-metafiles";
 
-/// The name of the file after all metafiles were moved to another directory, permanently.
+/// The name of the file after `leasehold cluster move-home` has moved all metafiles to another
+/// directory. A directory with this file is never served again.
 pub(crate) const MOVED: &str = "leasehold-metafiles.moved";
 
-/// The name of the file after it was copied from another directory, before it may be served here.
+/// The name of the file after it was copied from another directory, until the old directory can no
+/// longer be served.
 pub(crate) const COMING: &str = "leasehold-metafiles.coming";
 
 /// The version of the replica program.
 const VERSION: u32 = leasehold_wire::replica::VERSION;
 
-/// The default and the range of the time for which a cached copy is valid, in seconds.
+/// The default and the range of the time for which a metaserver may use a cached copy of a peer's
+/// metafile, in seconds.
 pub(crate) const WINDOW_S: u32 = 3;
 pub(crate) const WINDOWS_S: RangeInclusive<i64> = 1..=60;
 
@@ -55,27 +59,29 @@ pub(crate) struct Group {
     pub(crate) peers: Vec<IodAddress>,
     /// The number of this metaserver.
     pub(crate) me: u32,
-    /// The peers that the start does not wait for.
+    /// The numbers of the peers that the start does not wait for.
     pub(crate) without: Vec<u32>,
-    /// True if leases protect cached copies.
+    /// True if leases keep cached copies current.
     pub(crate) strict: bool,
-    /// The order in which peers are queried for a missing name.
+    /// The order in which this metaserver queries its peers for a name that it does not have.
     pub(crate) search: Search,
-    /// The time for which a cached copy is valid, in seconds.
+    /// The time for which a metaserver may use a cached copy, in seconds.
     pub(crate) window_s: u32,
 }
 
-/// The metaservers to query for a name that this one does not have
+/// The metaservers to query for a name that this metaserver does not have
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Search {
-    /// The home of the directory, then the home of the object: at most 2 messages
+    /// First the metaserver that owns the directory, then the owner of the object: at most 2
+    /// messages
     Constant,
-    /// One after the other, by number
+    /// One metaserver after the other, in the order of --peer
     Sequential,
-    /// One after the other, the fastest first
+    /// One metaserver after the other, beginning with the one that recently replied fastest
     Nearest,
-    /// Two in parallel, each responsible for half of the others
+    /// Two metaservers in parallel; each of them queries half of the remaining ones in the same
+    /// manner
     Tree,
 }
 
@@ -96,8 +102,8 @@ pub(crate) fn is_one_of_several(directory: &Path) -> bool {
 }
 
 impl Group {
-    /// Builds the group from the command line, for a server that listens at `listen`; `None`
-    /// without peers.
+    /// Builds the group from the command line, for a server that listens at `listen`; returns
+    /// `None` if the command line names no peers.
     pub(crate) fn of(
         options: &super::options::Peers,
         listen: &[SocketAddr],
@@ -132,7 +138,7 @@ impl Group {
         Ok(Some(Self { peers, me, without, strict, search, window_s }))
     }
 
-    /// Describes the group.
+    /// Describes the group in a line for `check` and the log.
     pub(crate) fn words(&self) -> String {
         let Self { peers, me, without, strict, search, window_s } = self;
         let peers: Vec<_> = peers.iter().map(ToString::to_string).collect();
@@ -145,7 +151,7 @@ impl Group {
         format!("metaserver {me} of {peers}, {how}, window {window_s} s{without}")
     }
 
-    /// Returns the address of each metaserver, if its name resolves.
+    /// Returns the address of each metaserver; `None` for a host name that does not resolve now.
     pub(crate) fn addresses(&self) -> Vec<Option<SocketAddr>> {
         self.peers.iter().map(|peer| resolved(peer).ok()).collect()
     }
@@ -213,19 +219,19 @@ impl Group {
     }
 }
 
-/// The parts from which a metaserver of a group is made.
+/// The parts from which the metaserver of a group is built.
 pub(crate) struct Place<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) key: Key,
     pub(crate) directory: &'a Path,
     pub(crate) sync: bool,
     pub(crate) verifier: Verifier,
-    /// The time after which operations that need a silent home fail.
+    /// The time for which an operation waits for an unreachable home before the operation fails.
     pub(crate) give_up: Duration,
     pub(crate) laid_out: striped::Options,
 }
 
-/// The environment of a metaserver: clock, network and stable storage.
+/// The environment of a metaserver: its clock, network and stable storage.
 struct World {
     /// The sessions with all peers; `None` for this metaserver itself.
     sessions: Vec<Option<Session>>,
@@ -237,7 +243,9 @@ struct World {
 
 impl World {
     fn of(group: &Group, runtime: &Runtime, key: Key, records: Records) -> Result<Self, Failure> {
-        // Less than a window, so that no reply outlives a window.
+        // The timeout is shorter than the staleness bound (the window). A reply therefore arrives
+        // within the window in which its call was sent, and a cached copy from it is never older
+        // than the bound.
         let patience = group.bounds().window * 5 / 6;
         let session = |to: SocketAddr| {
             let options = Calling::stream().impatient(patience);
@@ -271,7 +279,7 @@ const fn no_results(error: &Error) -> NoResults {
     }
 }
 
-/// Arguments in encoded form.
+/// Encoded arguments, which are sent unchanged.
 struct Encoded(Bytes);
 
 impl Encode for Encoded {
@@ -353,7 +361,8 @@ mod tests {
 
     use super::*;
 
-    /// Otherwise a peer with an earlier upgrade or another key would count as unreachable.
+    /// If a rejection counted as silence, the failure detector would consider a peer with another
+    /// version or another key unreachable.
     #[test]
     fn peer_that_rejects_calls_counts_as_reachable() {
         let statuses = [

@@ -1,4 +1,4 @@
-//! The key of a cluster, by which its iods authenticate their metaserver.
+//! The cluster key: the secret by which iods authenticate the metaservers of their cluster.
 
 use std::fs::OpenOptions;
 use std::hash::Hasher as _;
@@ -45,7 +45,8 @@ impl Key {
         })
     }
 
-    /// Returns the path that mounts an iod of the cluster. The path does not reveal the key.
+    /// Returns the path under which an iod of the cluster exports its directory. The path does not
+    /// reveal the key.
     pub(crate) fn path(self) -> String {
         format!("/{:032x}", self.derived(b"leasehold iod"))
     }
@@ -65,7 +66,7 @@ impl Key {
         EpochKey(self.derived(b"leasehold epochs").to_be_bytes())
     }
 
-    /// Returns the key of the numbers under which clients use objects of iods.
+    /// Returns the key from which the owner numbers for direct data access derive.
     pub(crate) fn of_clients(self) -> ClientKey {
         ClientKey(self.derived(b"leasehold clients").to_be_bytes())
     }

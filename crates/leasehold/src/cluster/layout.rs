@@ -1,4 +1,4 @@
-//! The layout of a file, and requests for another layout.
+//! `leasehold layout`: shows the layout of a file, and requests another layout.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,7 +18,7 @@ use crate::output::say;
 use crate::running;
 use crate::server_state::Serving;
 
-/// Prints the layout of a file, or requests another one.
+/// Prints the layout of a file, or requests another layout.
 pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
     let shown = options.file.display();
     let failed = |error: &dyn std::fmt::Display| Kind::Running.because(format!("{shown}: {error}"));
@@ -79,7 +79,8 @@ fn on_iods(placed: &Placed) -> String {
 /// Describes the layout of new files in a directory.
 fn of_directory(directory: &File, in_json: bool) -> String {
     let mut words = [0; 1024];
-    // A directory without a layout of its own has no attribute.
+    // A directory without its own layout has no such attribute: the call fails, and the empty
+    // layout means the volume's defaults.
     let length = fgetxattr(directory, LAYOUT, &mut words[..]).unwrap_or_default();
     let shape = LayoutPolicy::parse(&words[..length]).unwrap_or_default();
     if in_json {
@@ -95,7 +96,8 @@ fn of_directory(directory: &File, in_json: bool) -> String {
     }
 }
 
-/// Changes the layout of a file of a running server, or of new files in a directory.
+/// Changes the layout of a file of a running server, or the layout policy of a directory for new
+/// files.
 ///
 /// # Errors
 /// The fault and its remedy, as text.

@@ -1,4 +1,4 @@
-//! The state of the iods of a cluster.
+//! `leasehold cluster check`: the state of the iods of a cluster.
 
 use leasehold_base::limits::durations::CLUSTER_COMMAND_TIMEOUT;
 use leasehold_fs::FsError;
@@ -11,7 +11,7 @@ use super::{Asker, Cluster, IodAddress, Part};
 use crate::failure::{Failure, Kind};
 use crate::output::say;
 
-/// Prints the state of each iod; fails unless all are usable.
+/// Prints the state of each iod; fails if an iod is not usable.
 pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     let (iods, key) = options.iods.found(None)?;
     let cluster = Cluster::start(key.as_deref(), CLUSTER_COMMAND_TIMEOUT, Asker::Command)?;
@@ -27,7 +27,7 @@ pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     }
 }
 
-/// The state of the iod at an address.
+/// The state of the iod at one address.
 struct Found {
     address: String,
     what: &'static str,
@@ -52,7 +52,8 @@ async fn look(cluster: &Cluster, address: &IodAddress) -> Found {
     let free_bytes = files.space().await.ok().map(|room| room.space.available_bytes);
     match Mark::of(&files).await {
         Ok(None) => Found { what: "new", free_bytes, ..none },
-        // An iod rejects all callers but its metaserver, so other errors do not concern the disk.
+        // An iod rejects the change that the probe requests from all callers but its metaserver.
+        // Such an error says nothing about the disk, so only the errors below count as faults.
         Ok(Some(mark)) => match probe(&files).await {
             Err(error @ FsError::ReadOnly) => {
                 let why = Some(format!("rejects changes: {}", super::words_of(error)));

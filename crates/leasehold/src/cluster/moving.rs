@@ -1,12 +1,14 @@
-//! Moving a home: the metafiles of a metaserver move to another directory, to be served there.
+//! `leasehold cluster move-home`: moves the metafiles of a metaserver, its home role, to another
+//! directory, which another start then serves.
 //!
 //! Rules:
-//! 1. No metaserver runs on the old directory: its metafiles are locked during the move.
-//! 2. First the new directory has the metafiles on stable storage. Then the old file is renamed so
-//!    that it cannot be served, and then the new file receives the name under which it is served. A
-//!    crash leaves one directory that can be served, or none until the command runs again.
-//! 3. The next epoch of the new directory is later than the epoch of any copy of the old one, so
-//!    peers reject calls of such a copy.
+//! 1. No metaserver runs on the old directory: the move holds the lock of its metafiles.
+//! 2. The order of the steps is: write the metafiles to stable storage in the new directory; rename
+//!    the old file, so that no start can serve it; give the new file the name under which a start
+//!    serves it. After a crash, at most one directory can be served, or none until the command runs
+//!    again.
+//! 3. The next epoch of the new directory is later than the epoch of any copy of the old directory,
+//!    so peers reject calls of a metaserver that serves such a copy.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -25,7 +27,7 @@ use crate::failure::{Failure, Kind};
 use crate::output::say;
 use crate::stripes::names::others;
 
-/// Moves a home from one directory to another.
+/// Moves the home role from one directory to another.
 pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     let from = checks::directory(&options.directory)?;
     let to = checks::directory(&options.to)?;
@@ -41,7 +43,8 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
         ));
     }
     let (goes, comes) = (from.join(NAME).exists(), to.join(COMING).exists());
-    // The lock is held until the end, so that no metaserver serves the old directory meanwhile.
+    // `_old` holds the lock of the old metafiles until the end of this function, so that no
+    // metaserver can serve the old directory during the move.
     let _old = match goes {
         true => Some(copy(&from, &to)?),
         false if comes && from.join(MOVED).exists() => None,
@@ -55,7 +58,8 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     }
     match fs::remove_file(to.join(MOVED)) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&to, &error)),
-        // The home was in this directory before, and returns.
+        // The home was in this directory earlier and returns to it: the old mark that prevented
+        // serving is removed, if it exists.
         Ok(()) | Err(_) => {}
     }
     rename(&to, COMING, NAME)?;
@@ -69,7 +73,7 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     ))
 }
 
-/// Copies the metafiles to a name that is not served; returns the locked old metafiles.
+/// Copies the metafiles to a name that no start serves; returns the old metafiles with their lock.
 fn copy(from: &Path, to: &Path) -> Result<Records, Failure> {
     let unread = |_| io::Error::new(ErrorKind::InvalidData, "a record cannot be read");
     let compact = |found: Vec<Bytes>| compacted(&found).map_err(unread);
@@ -84,7 +88,8 @@ fn copy(from: &Path, to: &Path) -> Result<Records, Failure> {
     let moved = |_| moved(&found).map_err(unread);
     let new = Records::open(&coming, true, None, moved).map_err(|error| failed(to, &error))?;
     drop(new);
-    // The owner of the directory must be able to read the files, whichever user moves them.
+    // Give the files the owner of the directory. Otherwise, if root moves the home, a metaserver
+    // that runs as that owner could not read them.
     let owner = fs::metadata(to).map_err(|error| failed(to, &error))?;
     for file in [coming.with_extension("lock"), coming] {
         let own = fs::metadata(&file).map_err(|error| failed(to, &error))?;

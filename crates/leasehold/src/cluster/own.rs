@@ -14,8 +14,8 @@ pub(crate) struct Own {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// Returns the entries that a server with these addresses serves; without addresses, all entries
-/// with an address of this machine. Resolves names of hosts, and may take long.
+/// Returns the entries that a server with the addresses `listen` serves; if `listen` is empty, all
+/// entries with an address of this machine. Resolves host names, which may take long.
 pub(crate) fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
     let one = |(at, place): (usize, &IodAddress)| {
         let addresses = place.addresses().into_iter();
@@ -32,7 +32,8 @@ pub(crate) fn named(places: &[IodAddress], own: &[Own]) -> String {
 }
 
 fn is_own(address: SocketAddr, listen: &[SocketAddr]) -> bool {
-    // A socket can be bound only to an address of this machine.
+    // A bind succeeds only with an address of this machine, so the bind tests if the address is
+    // local.
     let is_here = || UdpSocket::bind((address.ip(), 0)).is_ok();
     let is_served = |on: &SocketAddr| {
         let is_all = on.ip().is_unspecified() && on.is_ipv4() == address.is_ipv4();
@@ -53,7 +54,7 @@ mod tests {
 
     #[test]
     fn own_entry_is_found_by_listen_address() {
-        // An address of the block for documentation, which no machine has.
+        // 203.0.113.1 is an address for documentation, which no machine has.
         let all = ["203.0.113.1:2049", "127.0.0.2:2049", "127.0.0.3", "127.0.0.3:99"];
         assert_eq!(found(&all, &["127.0.0.2:2049"]), [1]);
         assert_eq!(found(&all, &["127.0.0.3:2049"]), [2], "the default port");

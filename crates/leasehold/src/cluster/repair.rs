@@ -1,8 +1,8 @@
-//! Stripes that belong to no file.
+//! `leasehold cluster repair`: finds and removes stripe objects that belong to no file.
 //!
-//! If no metaserver serves the directory, this process reads its metafiles and queries the iods
-//! itself. Otherwise the metaserver does so, because it knows the creations, moves and renames in
-//! progress.
+//! If no metaserver serves the directory, this process reads the metafiles and queries the iods
+//! itself. Otherwise the running metaserver searches, because only it knows the creations, moves
+//! and renames in progress.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -33,16 +33,16 @@ use crate::stripes;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FoundOn {
     label: String,
-    /// The number of its objects; `None` if it is unreachable.
+    /// The number of the iod's stripe objects; `None` if the iod is unreachable.
     objects: Option<u64>,
-    /// The number of objects that belong to no file, and their bytes.
+    /// The number of stripe objects that belong to no file, and their size in bytes.
     orphans: u64,
     bytes: u64,
-    /// The number of removed objects, if the removal was requested.
+    /// The number of removed stripe objects; `None` if no removal was requested.
     removed: Option<u64>,
 }
 
-/// Finds stripes that belong to no file, and removes them if requested.
+/// Finds stripe objects that belong to no file, and removes them if the options request it.
 pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
     if is_one_of_several(&options.directory) {
         return Err(Kind::Directory.because(SearchError::Several.to_string()));
@@ -55,7 +55,7 @@ pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
     say(found.iter().map(|on| on.text(is_most)).collect::<String>())
 }
 
-/// Makes the metaserver of the directory search.
+/// Sends the request to the metaserver that serves the directory.
 fn by_metaserver(options: &Repair, taken: &Failure) -> Result<Vec<FoundOn>, Failure> {
     let directory = checks::directory(&options.directory)?;
     let path = directory.to_str().ok_or_else(|| {
@@ -148,15 +148,16 @@ fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
             gone.count() as u64
         });
         removed = Some(gone.collect::<Vec<_>>());
-        // Without the mark the next metaserver only counts such stripes.
+        // The mark makes the next metaserver trust the directory; without the mark it only counts
+        // such stripes. So a failure to write the mark is harmless, and its error is ignored.
         let _ = stripes::removals::mark_repaired(&options.directory);
     }
     let labels = iods.iter().map(|iod| iod.label.clone());
     Ok(told(labels, &leftovers, removed.as_deref()))
 }
 
-/// Refuses a removal that is probably wrong, and syncs the names so that objects without a name
-/// have none after a crash.
+/// Refuses a removal that is probably wrong. Otherwise syncs the names, so that a crash cannot
+/// restore the name of a file whose stripe objects are removed.
 fn may_be_removed(left: &Leftovers, directory: &Path, even_most: bool) -> Result<(), String> {
     let (count, all, place) = (left.count(), left.all(), directory.display());
     if even_most || !left.are_most() {
@@ -193,7 +194,7 @@ fn told(
     .collect()
 }
 
-/// Returns true if most objects belong to no file.
+/// Returns true if more than half of the stripe objects belong to no file.
 fn most(iods: impl Iterator<Item = (u64, u64)>) -> bool {
     let (all, orphans) = iods.fold((0, 0), |(all, sum), (of, orphans)| (all + of, sum + orphans));
     2 * orphans > all
@@ -220,7 +221,7 @@ impl FoundOn {
     }
 }
 
-/// The objects of an iod.
+/// The stripe objects of an iod.
 struct Held {
     label: String,
     volume: u64,
@@ -241,7 +242,7 @@ impl Held {
     }
 }
 
-/// Removes the objects of all files in a metaserver's directory from the list.
+/// Removes the stripe objects of all files in a metaserver's directory from the list.
 fn take_out_named(directory: &Path, listed: &mut Listed) -> Result<(), Failure> {
     let mut folders = vec![directory.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -37,8 +37,8 @@ pub(crate) fn volumes(serving: &Serving) -> Value {
     serde_json::to_value(views(serving)).unwrap_or_default()
 }
 
-/// Returns the volumes of this server. Queries all their iods and metaservers in parallel, and
-/// waits for the timeout of unreachable ones.
+/// Returns the volumes of this server. Queries all iods and metaservers of the volumes in parallel,
+/// and waits until the unreachable ones have timed out.
 pub(crate) fn views(serving: &Serving) -> Vec<VolumeView> {
     let volumes = serving.volumes();
     let views = volumes.iter().map(|(name, volume)| view(name, volume));
@@ -158,7 +158,7 @@ fn text(told: &VolumeView) -> String {
     text
 }
 
-/// Describes a rolled-back iod.
+/// Describes an iod that was rolled back.
 fn older(iod: &IodView) -> String {
     let needed = match (iod.older, iod.older_files) {
         (false, _) => return String::new(),
@@ -170,7 +170,7 @@ fn older(iod: &IodView) -> String {
     format!(", OLDER than the metaserver's record, restored from a backup? {needed}")
 }
 
-/// Formats the lines about objects that belong to no file.
+/// Formats the lines about stripe objects that belong to no file.
 fn of_no_file(told: &VolumeView) -> String {
     let found = match (told.orphans, told.orphan_bytes) {
         (Some(count), Some(bytes)) if count > 0 => format!(

@@ -28,7 +28,8 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
         iod.args(["--listen", "127.0.0.1:0", "--json"]).stdout(Stdio::piped());
         let mut iod = Running::start(iod)?;
         let port = iod.port()?;
-        // A mark identifies each iod, which may use other ports after a restart.
+        // The metaserver recognizes each iod by the mark in its directory, so the port of an iod
+        // may change at each start.
         for meta in &mut metas {
             meta.args(["--iod", &format!("127.0.0.1:{port}")]);
         }
@@ -47,7 +48,8 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     termination.wait();
     let has_failed = watch.end();
     drop(mounted);
-    // The processes may have received the signal too, and may be ending already.
+    // Dropping the processes sends them SIGTERM. Ctrl-C may have sent them SIGINT too, so they may
+    // be ending already: an error is ignored.
     drop(parts);
     if has_failed {
         let text = "a process of the cluster has failed, as its message above reports: the others \
@@ -57,7 +59,7 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A watch over processes: when a process fails, the watch ends this process by a signal.
+/// A thread that watches processes: if a process fails, the thread ends this process by a signal.
 struct Watch {
     is_over: Arc<AtomicBool>,
     /// Returns true if a process has failed.
@@ -86,12 +88,13 @@ impl Watch {
     /// Ends the watch; returns true if a process has failed.
     fn end(self) -> bool {
         self.is_over.store(true, Ordering::Release);
-        // The thread does nothing that panics.
+        // `join` fails only if the thread panicked: count that as a failure.
         self.thread.join().unwrap_or(true)
     }
 }
 
-/// Returns the commands of all metaservers, without the iods, and the address of the first.
+/// Returns the commands of all metaservers, without the options for iods, and the address of the
+/// first metaserver.
 fn metaservers(options: &Try, key: &Path) -> Result<(Vec<Command>, SocketAddr), Failure> {
     let first = options.listen;
     let places = (0..options.metaservers).map(|number| match number {
@@ -127,7 +130,7 @@ fn free(address: IpAddr) -> Result<SocketAddr, Failure> {
     socket.map_err(|error| Kind::Address.because(format!("no free port: {error}")))
 }
 
-/// Builds the command of a role with its own directory.
+/// Builds the command that starts one server of the cluster with its own directory.
 fn role(role: &str, below: &Path, name: &str, key: &Path) -> Result<Command, Failure> {
     let directory = below.join(name);
     fs::create_dir_all(&directory).map_err(|error| {
@@ -146,7 +149,7 @@ fn this_program() -> Result<Command, Failure> {
         .map_err(|error| Kind::Running.because(format!("cannot find this program: {error}")))
 }
 
-/// A mount of the cluster, unmounted on drop.
+/// A mount of the cluster; dropping it unmounts the cluster.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
@@ -157,7 +160,7 @@ impl<'a> Mounted<'a> {
         let source = format!("{at}:/cluster");
         let mut command = this_program()?;
         let done = command.arg("mount").arg(source).arg(place).status();
-        // The command has reported its failure.
+        // The mount command has printed its failure, so this failure prints no message.
         let is_mounted = done.is_ok_and(|status| status.success());
         is_mounted.then_some(Self(place)).ok_or_else(|| Kind::Running.silently())
     }
@@ -165,19 +168,20 @@ impl<'a> Mounted<'a> {
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        // A mount that is in use ends with the processes that use it.
+        // Ignore an error: a mount that is still in use ends when the programs that use it end.
         let _ = this_program().map(|mut program| program.arg("umount").arg(self.0).status());
     }
 }
 
-/// The time that a metaserver may take to start, and the interval between checks.
+/// The maximum time that a metaserver may take to start, and the interval between checks if it
+/// serves.
 const START: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// The interval between checks of a running cluster.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A process that receives SIGTERM on drop.
+/// A process of the cluster; dropping it sends SIGTERM and waits for the end.
 struct Running(Child);
 
 impl Running {
@@ -188,8 +192,8 @@ impl Running {
         })
     }
 
-    /// Returns true if the process has ended with a failure. A process that a signal has ended
-    /// exits with success.
+    /// Returns true if the process has ended with a failure. A process that ends because of a
+    /// signal exits with success, so it has not failed.
     fn has_failed(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(Some(status)) if !status.success())
     }
@@ -198,22 +202,23 @@ impl Running {
     fn port(&mut self) -> Result<u64, Failure> {
         let mut line = String::new();
         if let Some(stdout) = self.0.stdout.take() {
-            // An unreadable line has no port, which is reported below.
+            // If the line cannot be read, it contains no port, and the missing port is reported
+            // below.
             let _ = BufReader::new(stdout).read_line(&mut line);
         }
         let ready: Value = serde_json::from_str(&line).unwrap_or_default();
         let port = ready["addresses"][0]["port"].as_u64();
-        // The iod has reported the reason.
+        // The iod has printed the reason on stderr, so this text is short.
         port.ok_or_else(|| Kind::Running.because("an iod did not start"))
     }
 }
 
 impl Running {
-    /// Waits until the process listens.
+    /// Waits until the process accepts connections at an address.
     fn wait_until_reached(&mut self, at: SocketAddr) -> Result<(), Failure> {
         let start = Instant::now();
         while TcpStream::connect(at).is_err() {
-            // If the process has ended, it has reported the reason.
+            // If the process has ended, it has printed the reason, so this text is short.
             if !matches!(self.0.try_wait(), Ok(None)) || start.elapsed() > START {
                 return Err(Kind::Running.because("the metaserver did not start"));
             }
@@ -225,7 +230,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A process that has ended by itself is gone.
+        // Ignore an error: a process that has already ended cannot receive the signal.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let _ = self.0.wait();
     }

@@ -16,15 +16,17 @@ use crate::checks;
 use crate::config::options::{Export, File};
 use crate::failure::{Failure, Kind};
 
-/// More threads than any machine has processors only cost memory and descriptors.
+/// The maximum number of threads. No machine has more processors, and further threads would only
+/// use memory and descriptors.
 const THREADS_MAX: usize = 1024;
 
-/// An invalid value, and its place in the file.
+/// A value that is out of range, or that another option excludes, with the location of the value in
+/// the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) table: &'static str,
     pub(super) key: &'static str,
-    /// The index of the value in its list.
+    /// The index of the value, if the option has a list of values; otherwise 0.
     pub(super) at: usize,
     pub(super) text: String,
 }
@@ -42,7 +44,7 @@ impl From<Conflict> for Failure {
     }
 }
 
-/// Returns the first conflict.
+/// Reports the first conflict.
 pub(super) fn find(server: &Server, limits: &Limits) -> Result<(), Conflict> {
     if server.threads.map_or(0, NonZeroUsize::get) > THREADS_MAX {
         return Err(Conflict::of("threads", format!("threads must be 1 to {THREADS_MAX}")));
@@ -63,7 +65,7 @@ pub(super) fn find(server: &Server, limits: &Limits) -> Result<(), Conflict> {
     addresses(server)
 }
 
-/// Finds addresses that cannot be used together.
+/// Finds addresses that the server cannot use together.
 fn addresses(server: &Server) -> Result<(), Conflict> {
     let listen = &server.listen;
     for (at, address) in listen.iter().enumerate() {
@@ -93,8 +95,8 @@ fn addresses(server: &Server) -> Result<(), Conflict> {
     Ok(())
 }
 
-/// Returns true if a client of one address could reach the socket of the other. A port that the
-/// system chooses never overlaps.
+/// Returns true if a client that connects to one address could reach the socket at the other
+/// address. A port that the system chooses never overlaps.
 fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let is_any = |address: IpAddr| address.is_unspecified();
     let (host, other_host) = (one.ip(), other.ip());

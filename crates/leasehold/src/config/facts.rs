@@ -22,10 +22,10 @@ pub(crate) struct Difference {
     pub(crate) after_restart: Vec<String>,
 }
 
-/// The prefix of the name of a fact that only a restart changes.
+/// The prefix of the names of facts that change only at a restart.
 const FIXED: &str = "server ";
 
-/// The suffix of the name of the fact about the stripes of an export.
+/// The suffix of the name of the fact that describes the stripes of an export.
 const STRIPES: &str = ", stripes";
 
 impl Facts {
@@ -75,7 +75,7 @@ impl Facts {
         Self(facts)
     }
 
-    /// Returns the facts after a reload: facts that only a restart changes keep their old values.
+    /// Returns the facts after a reload: facts that change only at a restart keep their old values.
     pub(crate) fn reloaded(&self, next: &Self) -> Self {
         let fixed = |about: &str| about.starts_with(FIXED);
         let old = self.0.iter().filter(|(about, _)| fixed(about));
@@ -83,7 +83,7 @@ impl Facts {
         Self(old.chain(new).map(|(about, what)| (about.clone(), what.clone())).collect())
     }
 
-    /// Returns the differences of `next`.
+    /// Returns the differences between these facts and `next`.
     pub(crate) fn difference(&self, next: &Self) -> Difference {
         let mut difference = Difference::default();
         let abouts: std::collections::BTreeSet<_> = self.0.keys().chain(next.0.keys()).collect();
@@ -95,7 +95,8 @@ impl Facts {
                 (None, Some(after)) => format!("{about}: new, {after}"),
                 (None, None) => continue,
             };
-            // A served directory keeps its stripes until it is opened again.
+            // A reload does not change the stripes of an export that stays served, so list such a
+            // change under the changes that need a restart.
             let is_layout = about.strip_suffix(STRIPES).is_some_and(|export| {
                 self.0.get(export).is_some_and(|served| next.0.get(export) == Some(served))
             });
@@ -110,8 +111,8 @@ impl Facts {
 }
 
 impl Plan {
-    /// Describes the rights of all clients, if other machines reach the server at one of these
-    /// addresses and an export has a rule for all clients.
+    /// Describes the rights of all clients, if the server is reachable from other machines at one
+    /// of these addresses and an export has a rule for all clients.
     pub(crate) fn open_to_everybody(&self, addresses: &[SocketAddr]) -> Vec<String> {
         let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) else {
             return Vec::new();
@@ -148,8 +149,8 @@ impl Planned {
         }
     }
 
-    /// Describes the distribution of its data, and the group of metaservers; `None` without
-    /// stripes.
+    /// Describes the distribution of the export's data and the group of metaservers; `None` if the
+    /// data is not striped.
     pub(crate) fn spread(&self) -> Option<String> {
         let Layout { paths, iods, unit_kib, inline_kib, copies, group, .. } = &self.layout;
         if !self.layout.is_spread() {
@@ -163,7 +164,7 @@ impl Planned {
         Some(format!("{}, {sizes}{}", paths.join(", "), group.unwrap_or_default()))
     }
 
-    /// Describes the rules, one line each.
+    /// Describes the rules for clients, one rule per line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(at, rule): (usize, &Rule)| {
             let text = |one: &leasehold_serve::access::Clients| {

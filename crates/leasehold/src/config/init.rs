@@ -13,11 +13,11 @@ use crate::options::Init;
 
 /// A table of options in the file.
 struct Table {
-    /// The heading.
+    /// The heading of the table in the file.
     head: &'static str,
-    /// The name of the definition.
+    /// The name of the type that defines the options.
     definition: &'static str,
-    /// Options that the commented file has without a `#`.
+    /// The options that the commented file contains as active lines, without a `#`.
     plain: &'static [&'static str],
 }
 
@@ -59,8 +59,9 @@ pub(crate) fn run(options: &Init) -> Result<(), Failure> {
 pub(crate) fn commented() -> String {
     let mut text = HEAD.to_owned();
     for table in TABLES {
-        // Without the `#` these tables would change most servers, or be rejected because options
-        // are missing.
+        // Put a `#` before the headings of these tables. An active table `[[export.client]]` would
+        // change the rights at most servers, and an active `[iod]` would be rejected because its
+        // required options are comments.
         let hidden = if ["Client", "Iod"].contains(&table.definition) { "# " } else { "" };
         let _ = write!(text, "\n{hidden}{}\n", table.head);
         for option in options(table) {
@@ -79,7 +80,7 @@ pub(crate) fn commented() -> String {
 struct Defined {
     name: String,
     comment: String,
-    /// Its default or an example, in the syntax of the file.
+    /// The default of the option or an example, in the syntax of the file.
     value: String,
 }
 
@@ -95,7 +96,7 @@ fn options(table: &Table) -> Vec<Defined> {
             value: as_toml(&property["init"]),
         })
         .collect();
-    // Required options come first; the others follow in the order of their names.
+    // Put the required options first; the others follow in alphabetical order.
     options.sort_by_key(|option| !["directory", "from"].contains(&&*option.name));
     options
 }

@@ -30,14 +30,14 @@ pub(super) struct Keeper {
     pub(super) limits: Limits,
 }
 
-/// An entry for an iod in the file.
+/// An entry for an iod, with its location in the file.
 struct Place<'a> {
     iod: IodAddress,
     export: &'a Export,
     said: &'a Spanned<String>,
 }
 
-/// Returns the directory for stripes, if the file has one.
+/// Returns the directory for stripes, if the file contains one.
 pub(super) fn directory(file: &File) -> Result<Option<PathBuf>, Wrong> {
     let Some(table) = &file.iod else { return Ok(None) };
     if places(file)?.is_empty() {
@@ -95,7 +95,8 @@ impl Keeper {
         };
         let cluster_key = match &options.cluster_key {
             Some(key) => key.clone(),
-            // With translated addresses, no entry has an address of this machine.
+            // If addresses are translated on the way to this machine, no entry contains a local
+            // address: use the key if all entries have the same key.
             None if own.is_empty() => key(places.iter()).map_err(at)?,
             None => key(own.iter().map(|own| &places[own.at])).map_err(at)?,
         };
@@ -121,11 +122,13 @@ fn places(file: &File) -> Result<Vec<Place<'_>>, Wrong> {
     Ok(places)
 }
 
-/// Rejects a directory for stripes that lies inside or around a directory that this machine serves.
+/// Rejects a directory for stripes that lies inside, or contains, a directory that this machine
+/// serves.
 fn is_apart(stripes: &Path, file: &File) -> Result<(), Wrong> {
     for export in &file.export {
         let place = &export.get_ref().directory;
-        // Most machines with an iod do not have this directory.
+        // The file also lists directories of other machines. A directory that does not exist here
+        // cannot overlap: skip it.
         let Ok(served) = place.get_ref().canonicalize() else { continue };
         if overlap(stripes, &served).map_err(|error| Wrong::at(place, error.to_string()))? {
             let stripes = stripes.display();
@@ -139,7 +142,8 @@ fn is_apart(stripes: &Path, file: &File) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Returns the addresses of the only entry with an address of this machine.
+/// Returns the addresses to listen on: the local addresses of the only entry that has an address of
+/// this machine.
 fn listen(
     places: &[Place<'_>],
     iods: &[IodAddress],
@@ -170,7 +174,7 @@ fn listen(
     Ok(reached)
 }
 
-/// Returns the only key of these entries.
+/// Returns the cluster key file of these entries. Fails if they name several key files.
 fn key<'a, 'b: 'a>(places: impl Iterator<Item = &'a Place<'b>>) -> Result<PathBuf, Wrong> {
     let mut keys = BTreeSet::new();
     let mut first = None;

@@ -2,8 +2,9 @@
 //! commented file that `leasehold config init` writes, the reference in `docs/reference`, and the
 //! command-line options with their help.
 //!
-//! The first paragraph of each comment describes the effect of the option, the others add details.
-//! `init` is the value in the commented file: the default if there is one, otherwise an example.
+//! The first paragraph of each comment describes the effect of the option; further paragraphs add
+//! details. `init` is the value in the commented file: the default if the option has one, otherwise
+//! an example.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -30,7 +31,7 @@ pub(crate) struct File {
     /// Limits on the resources that clients use.
     #[serde(default)]
     pub(crate) limits: Limits,
-    /// The storage of `leasehold iod`.
+    /// The storage of stripes by `leasehold iod`.
     #[schemars(with = "Option<Iod>")]
     pub(crate) iod: Option<Spanned<Iod>>,
     /// A directory to serve. The file may have several of these tables.
@@ -43,29 +44,31 @@ pub(crate) struct File {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct Server {
-    /// The storage that makes a change stable: `disk` or `memory` [default: disk]
+    /// The storage that a change must reach before it counts as stable: `disk` or `memory`
+    /// [default: disk]
     ///
-    /// With `disk`, the server syncs a change before it replies that the change is stable. With
-    /// `memory` the server syncs nothing: it is faster, but a crash of the machine loses the latest
-    /// changes.
+    /// With `disk`, the server syncs a change to the disk before it replies that the change is
+    /// stable. With `memory` the server syncs nothing: it is faster, but a crash of the machine
+    /// loses the latest changes.
     #[arg(long, value_enum, hide_possible_values = true, value_name = "WHERE", help_heading = WHAT)]
     #[schemars(extend("init" = "disk"))]
     pub(crate) durability: Option<Durability>,
 
-    /// Acknowledge changes when a log on a small fast device has them: a file or a block device
+    /// Acknowledge a change when a log on a small fast device has it: a file or a block device
     ///
-    /// Stable writes and changes of names and attributes then do not wait for the disk of the
-    /// served directory, which receives them within seconds. The log belongs to that directory, so
-    /// the server can serve only one directory. After a crash, start the server with the same log
-    /// again. The server creates a missing file. Example: `--stable-log /dev/pmem0`
+    /// A stable write, or a change of names or attributes, then does not wait for the disk of the
+    /// served directory: the server writes it to that disk within seconds. The log belongs to that
+    /// directory, so the server can serve only one directory. After a crash, start the server with
+    /// the same log again. If the file does not exist, the server creates it. Example:
+    /// `--stable-log /dev/pmem0`
     #[arg(long, value_name = "PATH", help_heading = WHAT)]
     #[schemars(extend("init" = "/dev/pmem0"))]
     pub(crate) stable_log: Option<PathBuf>,
 
     /// The size of a new log, in MiB: at least 8 [default: 64]
     ///
-    /// When half of the log is full, the server writes that half to the disk. With a unit: `"1
-    /// GiB"`.
+    /// When half of the log is full, the server writes the changes in that half to the disk of the
+    /// directory. A value with a unit is possible: `"1 GiB"`.
     #[arg(
         long,
         value_name = "MIB",
@@ -76,16 +79,18 @@ pub(crate) struct Server {
     #[schemars(with = "String", extend("init" = "64 MiB"))]
     pub(crate) stable_log_size: Option<Size>,
 
-    /// Do not delay programs of this machine for clients' leases, and do not notify clients
+    /// Do not protect clients' leases against programs on this machine, and do not notify clients
     ///
-    /// Without this option, a program that opens a file waits until clients with conflicting leases
-    /// have returned them (by kernel leases: 45 seconds at most), and the server notifies clients
-    /// of names that programs change. The option has no effect on clients without leases.
+    /// Without this option, a program on this machine that opens a file waits until clients with
+    /// conflicting leases have returned them (by kernel leases: at most 45 seconds), and the server
+    /// notifies clients of names that programs change. The option has no effect on clients without
+    /// leases.
     #[arg(long, hide_short_help = true, help_heading = WHAT)]
     #[schemars(extend("init" = false))]
     pub(crate) no_local_coherence: bool,
 
-    /// Address to serve on, TCP and UDP; may be given several times [default: 127.0.0.1:2049]
+    /// An address to serve on, for TCP and UDP; may be given several times [default:
+    /// 127.0.0.1:2049]
     ///
     /// With port 0 the system chooses a port, equal for TCP and UDP. To serve other machines, give
     /// an address of this machine, or 0.0.0.0:2049 for all addresses. A port without an address
@@ -102,17 +107,17 @@ pub(crate) struct Server {
     /// Serve UDP as well as TCP [default: true]
     ///
     /// With false the server receives no datagrams, and clients mount over TCP, which is the
-    /// default of Linux. A datagram does not prove the address of its sender: over UDP the server
-    /// cuts lists of exports and mounts to 256 bytes, but a READ whose sender address matches a
-    /// rule returns data to that address. Example: `--udp false`
+    /// default of Linux. A datagram does not prove the address of its sender. Over UDP the server
+    /// therefore cuts lists of exports and mounts to 256 bytes, but it still answers a READ whose
+    /// sender address matches a rule, and sends the data to that address. Example: `--udp false`
     #[arg(long, value_name = "BOOL", hide_short_help = true, help_heading = WHERE)]
     #[schemars(with = "bool", extend("init" = true))]
     pub(crate) udp: Option<bool>,
 
     /// Run a portmapper for this server, on port 111 or at the given address
     ///
-    /// Clients then mount without options for ports. Use it on machines without rpcbind; the
-    /// portmapper lists this server only. In the file: true, or an address. Example:
+    /// Clients then need no port options in their mount commands. Use it on machines without
+    /// rpcbind; the portmapper lists this server only. In the file: true, or an address. Example:
     /// `--portmap=0.0.0.0:111`
     #[arg(
         long,
@@ -129,64 +134,67 @@ pub(crate) struct Server {
 
     /// Register the ports of this server with the rpcbind of this machine
     ///
-    /// Clients then mount without options for ports. The server removes the registration when it
-    /// ends.
+    /// Clients then need no port options in their mount commands. The server removes the
+    /// registration when it ends.
     #[arg(long, conflicts_with = "portmap", help_heading = WHERE)]
     #[schemars(extend("init" = false))]
     pub(crate) register: bool,
 
-    /// Announce the exports on the local network (DNS-SD): `leasehold find` and others list them
+    /// Announce the exports on the local network (DNS-SD), where `leasehold find` lists them
     ///
     /// The server announces the exports that exist at its start, under the name of this machine, on
-    /// the networks of its addresses. One of several metaservers also announces the name of its
-    /// volume; clients that mount by this name select the least loaded metaserver.
+    /// the networks of its addresses. If several metaservers serve one file system, each also
+    /// announces the name of the file system; a client that mounts by this name uses the least
+    /// loaded metaserver.
     #[arg(long, hide_short_help = true, help_heading = WHERE)]
     #[schemars(extend("init" = false))]
     pub(crate) announce: bool,
 
     /// Register this server under a name in the database of `leasehold names` at this address
     ///
-    /// The name is the name of this machine unless one is given. The registered address is the
-    /// local address of the connection to the database, and the server must listen on it. The
-    /// server removes the registration when it ends. The database accepts root and its own user on
-    /// its machine, and ports below 1024 of other machines. A server that cannot register serves
-    /// nevertheless. The default port is 20490. Example: `--bind-at files@192.0.2.9`
+    /// Without NAME, the server registers under the name of this machine. The registered address is
+    /// the local address of the connection to the database, and the server must listen on it. The
+    /// server removes the registration when it ends. The database accepts registrations by root and
+    /// by its own user on its machine, and from ports below 1024 on other machines. If the
+    /// registration fails, the server serves without it. The default port is 20490. Example:
+    /// `--bind-at files@192.0.2.9`
     #[arg(long, value_name = "[NAME@]HOST[:PORT]", hide_short_help = true, help_heading = WHERE)]
     #[schemars(with = "String", extend("init" = "files@192.0.2.9:20490"))]
     pub(crate) bind_at: Option<BindAt>,
 
-    /// Directory for the state that must survive a restart
+    /// The directory for the state of the server that must survive a restart
     ///
     /// The default is a folder for each server in /var/lib/leasehold/servers for root, otherwise in
     /// $XDG_STATE_HOME/leasehold/servers or ~/.local/state/leasehold/servers. The folder belongs to
     /// the served directory, also after a rename of the directory; with a configuration file, it
-    /// belongs to the path of the file. It contains the key of all file handles: with another key
-    /// all mounts become stale. It must lie outside the served directories, where clients cannot
-    /// reach it, and only the server's user may own it. Only one server at a time can use it.
+    /// belongs to the path of the file. The state contains the key of all file handles: with
+    /// another key all mounts become stale. The state directory must lie outside the served
+    /// directories, so that clients cannot reach it, and only the user who runs the server may own
+    /// it. Only one server at a time can use it.
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     #[schemars(extend("init" = "/var/lib/leasehold/servers/files"))]
     pub(crate) state: Option<PathBuf>,
 
-    /// Serve the live view to browsers, and metrics to Prometheus, at this address
+    /// Serve a web page with live activity, and metrics for Prometheus, at this address
     ///
-    /// `/` is the page, `/metrics` is for Prometheus (METRICS.md lists the metrics), and
-    /// `/live.json` is for programs. Every program that reaches the address can read them. Example:
-    /// `--http 127.0.0.1:9049`
+    /// `/` is the page for browsers, `/metrics` is for Prometheus (METRICS.md lists the metrics),
+    /// and `/live.json` is for programs. Every program that can connect to the address can read all
+    /// of this data. Example: `--http 127.0.0.1:9049`
     #[arg(long, value_name = "ADDR:PORT", help_heading = HOW)]
     #[schemars(with = "String", extend("init" = "127.0.0.1:9049"))]
     pub(crate) http: Option<SocketAddr>,
 
-    /// A host name that the live view accepts, besides addresses, localhost and the names of this
-    /// machine
+    /// A further host name under which browsers may open the page of --http
     ///
-    /// Give this option once for each name. The server rejects browsers that use another name,
-    /// because a page of another site could have mapped that name to this machine's address.
+    /// Give this option once for each name. The server always accepts IP addresses, localhost and
+    /// the names of this machine. It rejects requests with another host name, because a page of
+    /// another site could have mapped that name to this machine's address to read the data.
     /// Example: `--http-name files.example.org`
     #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = HOW)]
     #[schemars(with = "Vec<String>", extend("init" = ["files.example.org"]))]
     pub(crate) http_name: Vec<String>,
 
-    /// The number of threads that serve [default: one per processor]
+    /// The number of threads that serve requests [default: one per processor]
     #[arg(long, value_name = "N", help_heading = HOW)]
     #[schemars(extend("init" = 4))]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -214,42 +222,45 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct Limits {
-    /// Concurrent connections [default: 16384]
+    /// The maximum number of concurrent connections [default: 16384]
     ///
-    /// A further connection replaces a connection of an address that has more connections, or the
-    /// server closes it. The limit is at most half of the process's limit on descriptors.
+    /// When the limit is reached, a new connection replaces a connection of a client address that
+    /// has more connections than the new client; otherwise the server closes the new connection.
+    /// The limit is at most half of the process's limit on descriptors.
     #[serde(deserialize_with = "limit")]
     #[schemars(with = "u32", extend("init" = 16384))]
     pub(crate) connections: Option<Limit>,
 
-    /// Concurrent connections of one client [default: the limit for all clients]
+    /// The maximum number of concurrent connections of one client [default: the limit for all
+    /// clients]
     ///
-    /// The server closes a further connection at once. A Linux client with `nconnect=N` has N
-    /// connections to each server.
+    /// The server closes a further connection of the client at once. A Linux client with
+    /// `nconnect=N` has N connections to each server.
     #[serde(deserialize_with = "limit")]
     #[schemars(with = "u32", extend("init" = 64))]
     pub(crate) connections_per_client: Option<Limit>,
 
-    /// The largest READ or WRITE that the server offers to clients [default: 1 MiB]
+    /// The maximum size of a READ or WRITE that the server offers to clients [default: 1 MiB]
     ///
-    /// From 4 KiB to 1 MiB. Clients read the limit when they mount. Over UDP it is at most 32 KiB;
-    /// in version 2 it is always 8 KiB.
+    /// From 4 KiB to 1 MiB. Clients read the limit when they mount. Over UDP the limit is at most
+    /// 32 KiB; in NFS version 2 it is always 8 KiB.
     #[schemars(with = "String", extend("init" = "1 MiB"))]
     pub(crate) transfer_size: Option<Size>,
 }
 
-/// The options of `leasehold iod --config` in the file that describes its cluster.
+/// The options of `leasehold iod --config FILE`, where FILE describes the whole cluster.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Iod {
-    /// The directory for stripes of `leasehold iod --config FILE`, on every machine that runs an
-    /// iod
+    /// The directory in which `leasehold iod --config FILE` stores stripes, on every machine of the
+    /// cluster that runs an iod
     ///
-    /// It must be empty at the first start. The iod serves on the address of `iod` in `[[export]]`
-    /// that is an address of its machine, or on the address of `--listen`, and uses the
-    /// `cluster-key` of that export. From `[server]` it takes only `durability`, `udp`, `threads`,
-    /// `log` and `log-format`, and from the file also `[limits]`. A metaserver may run on the same
-    /// machine: the state of an iod belongs to its directory, and not to the file.
+    /// The directory must be empty at the first start. The iod listens on the entry of `iod` in
+    /// `[[export]]` that is an address of its machine, or on the address of `--listen`, and uses
+    /// the `cluster-key` of that export. From `[server]` it takes only `durability`, `udp`,
+    /// `threads`, `log` and `log-format`, and from the file also `[limits]`. A metaserver may run
+    /// on the same machine: the state of an iod belongs to the iod's directory, and not to the
+    /// file.
     #[schemars(with = "PathBuf", extend("init" = "/srv/stripes"))]
     pub(crate) directory: Spanned<PathBuf>,
 }
@@ -264,143 +275,152 @@ pub(crate) struct Export {
 
     /// The name under which clients mount the directory [default: the last part of the directory]
     ///
-    /// Clients mount /NAME, or the directory's path; if they can see only one export, / works as
-    /// well.
+    /// Clients mount /NAME, or the directory's path; if a client can see only one export, / works
+    /// as well.
     #[serde(default)]
     #[schemars(with = "Option<String>", extend("init" = "data"))]
     pub(crate) name: Option<Spanned<String>>,
 
-    /// Refuse every change by every client [default: false]
+    /// Refuse all requests that change files [default: false]
     #[serde(default)]
     #[schemars(extend("init" = false))]
     pub(crate) read_only: bool,
 
-    /// Let clients enter file systems that are mounted below, and subvolumes of btrfs [default:
-    /// false]
+    /// Let clients enter other file systems that are mounted below the directory, and subvolumes of
+    /// btrfs [default: false]
     ///
-    /// Clients see each of them as a separate file system, under the rules of this export, and its
-    /// handles stay valid over a restart and over the next mount. With false, clients see an empty
-    /// directory there. To unmount a file system that clients used within the last seconds, run
-    /// `umount --lazy`. This option excludes stripes, iods and a stable log.
+    /// Clients see each of these file systems as a separate file system, under the rules of this
+    /// export. File handles in it stay valid after a restart of the server, and after an unmount
+    /// and a new mount. With false, clients see an empty directory in place of each of these file
+    /// systems. To unmount a file system that clients used within the last seconds, run `umount
+    /// --lazy`. This option excludes `stripe`, `iod` and `stable-log`.
     #[serde(default)]
     #[schemars(extend("init" = false))]
     pub(crate) cross: bool,
 
-    /// Spread the data of files over these directories, and keep only names in `directory`
+    /// Divide the data of files into stripes in these directories, and keep only names in
+    /// `directory`
     ///
-    /// Separate disks are best. With one copy (see `copies`) the loss of a directory loses a part
-    /// of every large file. `directory` must be empty at the first start, and each start must name
-    /// all directories.
+    /// Separate disks are best. With one copy (see `copies`) the loss of one of the directories
+    /// loses a part of every large file. `directory` must be empty at the first start, and each
+    /// start must name all directories.
     #[serde(default)]
     #[schemars(with = "Vec<PathBuf>", extend("init" = ["/disk1/stripes", "/disk2/stripes"]))]
     pub(crate) stripe: Vec<Spanned<PathBuf>>,
 
-    /// Spread the data of files over these I/O daemons (iods), in place of `stripe`
+    /// Divide the data of files into stripes on these I/O daemons (iods), in place of `stripe`
     ///
-    /// HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server. Each start must
-    /// name all iods; the server uses an additional iod for new files.
+    /// An entry is HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server. Each
+    /// start must name all iods; the server uses an additional iod for new files.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("init" = ["iod1:2049", "nfs://filer/stripes"]))]
     pub(crate) iod: Vec<Spanned<String>>,
 
-    /// The file with the key of the cluster, shared with each `leasehold iod`; created if missing
+    /// The file with the secret key that all servers of the cluster share; created if missing
     #[serde(default)]
     #[schemars(with = "PathBuf", extend("init" = "/etc/leasehold/cluster.key"))]
     pub(crate) cluster_key: Option<PathBuf>,
 
-    /// Seconds without a reply of an iod or a metaserver, after which operations that need the
-    /// server fail [default: 60]
+    /// Seconds for which operations wait for an unreachable iod or metaserver before they fail
+    /// [default: 60]
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 60))]
     pub(crate) iod_timeout: Option<Spanned<u32>>,
 
-    /// Seconds until the metaserver removes stripes that belong to no file [default: 3600]
+    /// Seconds for which the metaserver keeps stripes that belong to no file [default: 3600]
     ///
-    /// A crash during a removal leaves such stripes. The metaserver searches for them after a
-    /// crash, and removes stripes that two searches at this distance have found. With 0 it only
-    /// counts them, for `leasehold cluster repair`. Several metaservers do not search.
+    /// A crash during the removal of a file can leave such stripes. The metaserver searches for
+    /// them after a crash, and removes the stripes that it finds in two searches with this interval
+    /// between them. With 0 it only counts them, and `leasehold cluster repair` removes them. If
+    /// several metaservers serve the file system, they do not search.
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 3600))]
     pub(crate) scrub_after: Option<Spanned<u32>>,
 
-    /// The number of iods, or directories of `stripe`, that store each stripe: 1 or 2 [default: 1]
+    /// The number of copies of each stripe, each on its own iod or directory: 1 or 2 [default: 1]
     ///
-    /// With 1, the loss of one loses a part of every large file; with 2, the data survives the loss
-    /// of one. The server moves files with another number of copies in the background, and brings
-    /// copies up to date that missed changes.
+    /// With 1, the loss of one iod or directory loses a part of every large file; with 2, the data
+    /// survives the loss of one. After a change of this option, the server adds or removes copies
+    /// of existing files in the background. It also updates copies that missed changes.
     #[serde(default)]
     #[schemars(with = "u16", extend("init" = 1))]
     pub(crate) copies: Option<Spanned<u16>>,
 
-    /// The numbers of iods to empty: the server moves their files in the background
+    /// The numbers of iods to empty: the server moves their stripes to other iods in the background
     #[serde(default)]
     #[schemars(with = "Vec<u16>", extend("init" = [1]))]
     pub(crate) drain: Option<Spanned<Vec<u16>>>,
 
-    /// Move files that are spread over fewer iods than there are [default: false]
+    /// Redistribute existing files over all iods, after iods were added [default: false]
     #[serde(default)]
     #[schemars(extend("init" = false))]
     pub(crate) rebalance: bool,
 
-    /// The numbers of iods that are lost for good, with all data that only they had
+    /// The numbers of iods that are permanently lost, with all data that only they stored
     #[serde(default)]
     #[schemars(with = "Vec<u16>", extend("init" = [2]))]
     pub(crate) lost: Vec<u16>,
 
     /// All metaservers of this file system, as HOST:PORT, including this one
     ///
-    /// The order must be equal at all metaservers, which can share one file: each metaserver is the
-    /// entry with an address on which it serves, unless `number` gives another. Clients may mount
-    /// any of them, and move. `name`, `iod`, `cluster-key` and the options of stripes must be equal
-    /// as well. There is one copy of each stripe, and the server has no other export.
+    /// The order must be equal at all metaservers. All metaservers can share one configuration
+    /// file: each metaserver is the entry whose address it serves on, unless `number` names another
+    /// entry. Clients may mount any of these metaservers, and change to another one. `name`, `iod`,
+    /// `cluster-key` and the stripe options must be equal as well. Each stripe has one copy, and
+    /// the server has no other export.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("init" = ["meta1:2049", "meta2:2049"]))]
     pub(crate) peer: Vec<Spanned<String>>,
 
-    /// The index of this server in `peer`, from 0 [default: the entry with an address served here]
+    /// The index of this metaserver in `peer`, from 0 [default: the entry with an address served
+    /// here]
     ///
     /// Give this option if addresses are translated between the metaservers, or if one machine has
-    /// the addresses of several.
+    /// the addresses of several entries.
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 0))]
     pub(crate) number: Option<Spanned<u32>>,
 
-    /// The numbers of metaservers that are gone; the start does not wait for them
+    /// The indexes of metaservers that are permanently lost: the start does not wait for them
     #[serde(default)]
     #[schemars(with = "Vec<u32>", extend("init" = [1]))]
     pub(crate) without: Vec<Spanned<u32>>,
 
-    /// Never show data older than the last reply of any metaserver [default: false]
+    /// Never show data that is older than a reply of any metaserver [default: false]
     ///
-    /// The value must be equal at all metaservers. With false, changes of another metaserver become
-    /// visible within `lazy-window`.
+    /// The value must be equal at all metaservers. With false, a change at another metaserver
+    /// becomes visible within `lazy-window`.
     #[serde(default)]
     #[schemars(with = "bool", extend("init" = false))]
     pub(crate) strict: Option<Spanned<bool>>,
 
-    /// The metaservers to query for a name that this one does not have [default: constant]
+    /// The order in which to query other metaservers for a name that this metaserver does not have
+    /// [default: constant]
     ///
-    /// `constant` queries the home of the directory and then the home of the object; `sequential`
-    /// queries one after the other by number; `nearest` queries the fastest first; `tree` queries
-    /// two in parallel, each responsible for half of the others. Not with `strict`.
+    /// `constant` queries the home of the directory and then the home of the object, where the home
+    /// is the metaserver that stores the metadata. `sequential` queries one metaserver after the
+    /// other in the order of `peer`. `nearest` first queries the metaserver that recently replied
+    /// fastest. `tree` queries two metaservers in parallel, and each of them queries half of the
+    /// remaining ones. Not with `strict`.
     #[serde(default)]
     #[schemars(with = "String", extend("init" = "constant"))]
     pub(crate) search: Option<Spanned<Search>>,
 
-    /// Seconds for which a reply of another metaserver stays valid in the cache, a number from 1 to
-    /// 60 [default: 3]
+    /// Seconds for which metadata of another metaserver may be used from the cache, from 1 to 60
+    /// [default: 3]
     ///
     /// The value must be equal at all metaservers.
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 3))]
     pub(crate) lazy_window: Option<Spanned<u32>>,
 
-    /// The size of a stripe of new files, from 4 KiB to 1 GiB [default: 1 MiB]
+    /// The size of one stripe of a new file, from 4 KiB to 1 GiB [default: 1 MiB]
     #[serde(default)]
     #[schemars(with = "String", extend("init" = "1 MiB"))]
     pub(crate) stripe_unit: Option<Spanned<Size>>,
 
-    /// The largest file that is stored whole in `directory`, up to 1 MiB [default: 64 KiB]
+    /// The maximum size of a file that is stored whole in `directory`, up to 1 MiB [default: 64
+    /// KiB]
     #[serde(default)]
     #[schemars(with = "String", extend("init" = "64 KiB"))]
     pub(crate) stripe_inline: Option<Spanned<Size>>,
@@ -416,37 +436,39 @@ pub(crate) struct Export {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Client {
-    /// The clients: addresses, networks, names of hosts, or `*` for all
+    /// The clients to which the rule applies: addresses, networks, host names, or `*` for all
     ///
-    /// The server resolves names at the start and then every minute.
+    /// The server resolves host names when it starts and then every minute.
     #[schemars(with = "Vec<String>", extend("init" = ["10.0.0.0/8", "fd00::/8", "build.example.org"]))]
     pub(crate) from: Spanned<Vec<Spanned<String>>>,
 
-    /// Refuse their changes [default: false]
+    /// Refuse requests of these clients that change files [default: false]
     #[serde(default)]
     #[schemars(extend("init" = false))]
     pub(crate) read_only: bool,
 
-    /// The users that become the anonymous user: `root`, `all` or `none` [default: root]
+    /// The users of the client that the server treats as the anonymous user: `root`, `all` or
+    /// `none` [default: root]
     #[serde(default)]
     #[schemars(extend("init" = "root"))]
     pub(crate) squash: Squash,
 
-    /// The anonymous user: a number or a name of this machine [default: 65534]
+    /// The anonymous user: a user id or a user name of this machine [default: 65534]
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 65534))]
     pub(crate) anonuid: Option<Spanned<Id>>,
 
-    /// The anonymous group: a number or a name of this machine [default: 65534]
+    /// The anonymous group: a group id or a group name of this machine [default: 65534]
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 65534))]
     pub(crate) anongid: Option<Spanned<Id>>,
 
-    /// Maps user ids of the client to user ids here: `from` is a number or a range, `to` is one
-    /// number or name of this machine, or a range of the same length
+    /// Maps user ids of the client to user ids of this machine: `from` is an id or a range of ids,
+    /// `to` is one id or user name, or a range of the same length
     ///
-    /// Users outside the ranges keep their ids. Squashed users are not mapped. Clients see the
-    /// owners with the ids of this machine: use equal ids if you can.
+    /// Users outside the ranges keep their ids. The map does not apply to users that `squash` makes
+    /// anonymous. Clients see the owners of files with the ids of this machine: use equal ids if
+    /// you can.
     #[serde(default)]
     #[schemars(with = "Vec<Mapping>", extend("init" = [
         { "from": "1000-1999", "to": "501000-501999" },
@@ -454,7 +476,7 @@ pub(crate) struct Client {
     ]))]
     pub(crate) uid_map: Vec<Spanned<Mapping>>,
 
-    /// Maps group ids of the client to group ids here, as in `uid-map`
+    /// Maps group ids of the client to group ids of this machine, as in `uid-map`
     #[serde(default)]
     #[schemars(with = "Vec<Mapping>", extend("init" = [{ "from": "100", "to": "users" }]))]
     pub(crate) gid_map: Vec<Spanned<Mapping>>,
@@ -462,8 +484,8 @@ pub(crate) struct Client {
     /// The source of a user's groups: the `client` or the `server` [default: client]
     ///
     /// A client can send at most 16 groups besides the primary group. With `server`, the server
-    /// takes all groups of the user from this machine's own list, and ignores the groups that the
-    /// client sends. It reads the list again after a minute.
+    /// takes all groups of the user from this machine's own user database, and ignores the groups
+    /// that the client sends. It reads the database again after a minute.
     #[serde(default)]
     #[schemars(extend("init" = "client"))]
     pub(crate) groups: Groups,
@@ -477,26 +499,26 @@ pub(crate) struct Client {
     pub(crate) insecure: bool,
 }
 
-/// A number, or a text with a number, a range, or a name.
+/// An id, or a text with an id, a range of ids, or a name.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "expected a number up to 4294967294, a range such as \"1000-1999\", or a name"
 )]
 pub(crate) enum Id {
-    /// A number.
+    /// An id.
     Number(u32),
-    /// A text.
+    /// A text with an id, a range of ids, or a name.
     Text(String),
 }
 
-/// Numbers on the client and the corresponding numbers here.
+/// Ids on the client and the corresponding ids on this machine.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mapping {
-    /// On the client.
+    /// The ids on the client.
     pub(crate) from: Id,
-    /// Here.
+    /// The groups that the client sends.
     pub(crate) to: Id,
 }
 
@@ -520,7 +542,7 @@ pub(crate) enum Groups {
     /// The client.
     #[default]
     Client,
-    /// This machine.
+    /// The groups in this machine's user database.
     Server,
 }
 
@@ -549,7 +571,7 @@ pub(crate) enum LogFormat {
 }
 
 impl Export {
-    /// The numbers of iods to empty.
+    /// Returns the numbers of the iods to empty.
     pub(crate) fn drained(&self) -> &[u16] {
         self.drain.as_ref().map_or(&[], |drain| drain.get_ref())
     }

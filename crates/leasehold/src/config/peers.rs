@@ -1,4 +1,4 @@
-//! The metaservers of one file system, from the file.
+//! Reads the metaservers of one file system from the configuration file.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use super::rules::Wrong;
 use crate::cluster::group::{Search, WINDOW_S, WINDOWS_S};
 use crate::cluster::{Group, IodAddress, Own, named, own};
 
-/// Returns the group of metaservers of an export, for a server that listens at `listen`; `None`
-/// without peers.
+/// Returns the group of metaservers of an export, for a server that listens at `listen`; `None` if
+/// the export has no `peer`.
 pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Group>, Wrong> {
     let Some(first) = export.peer.first() else {
         return match of_several(export) {
@@ -65,7 +65,7 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
     Ok(Some(Group { peers, me, without, strict, search, window_s }))
 }
 
-/// Finds the index of this machine among the peers by its addresses.
+/// Finds the index of this server among the peers by the addresses of this machine.
 ///
 /// # Errors
 /// The remedy, as text.
@@ -88,7 +88,7 @@ pub(crate) fn own_number(peers: &[IodAddress], listen: &[SocketAddr]) -> Result<
     }
 }
 
-/// Finds an option that requires several metaservers.
+/// Finds an option that has an effect only with several metaservers.
 fn of_several(export: &Export) -> Option<Wrong> {
     let text =
         |option: &str| format!("`{option}` requires several metaservers: name all as `peer`");

@@ -1,4 +1,5 @@
-//! Converts the rules of the file into the rules that the server applies to each call.
+//! Converts the rules for clients in the configuration file into the rules that the server applies
+//! to each call.
 
 use std::net::IpAddr;
 use std::ops::Range as Span;
@@ -12,7 +13,7 @@ use toml::Spanned;
 
 use super::options::{Client, Groups, Id, Mapping, Squash};
 
-/// A fault, and its place in the file.
+/// A fault, and its location in the file.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) span: Span<usize>,
@@ -61,7 +62,8 @@ pub(super) fn rule(client: &Client) -> Result<Rule, Wrong> {
     })
 }
 
-/// Parses the clients of a rule; names of hosts are resolved later, because that may take long.
+/// Parses the clients of a rule. Host names are resolved later, because the resolution may take
+/// long.
 fn clients(from: &Spanned<String>) -> Result<Clients, Wrong> {
     let text = from.get_ref().clone();
     if text == "*" {
@@ -86,14 +88,14 @@ fn clients(from: &Spanned<String>) -> Result<Clients, Wrong> {
     Ok(Clients { text, networks })
 }
 
-/// Returns true if a text may be the name of a host. A text of digits and dots is a mistyped
-/// address.
+/// Returns true if a text may be a host name. Returns false for a text of digits and dots, which is
+/// a mistyped address.
 fn is_host(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     text.bytes().all(letter) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Resolves the names of hosts; returns the names without an address.
+/// Resolves the host names in rules; returns the names without an address.
 pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
     let mut unknown = Vec::new();
     for clients in rules.iter_mut().flat_map(|rule| &mut rule.clients) {
@@ -104,7 +106,7 @@ pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
             Ok(addresses) => addresses,
             Err(error) => {
                 unknown.push(format!("{}: {error}", clients.text));
-                // The known addresses remain valid while the name service is unreachable.
+                // The rule keeps the known addresses while the name service is unreachable.
                 continue;
             }
         };
@@ -113,12 +115,13 @@ pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
     unknown
 }
 
-/// Returns true for a name, whose addresses have to be resolved.
+/// Returns true if the clients of a rule are a host name, which the server has to resolve to
+/// addresses.
 pub(crate) fn is_name(clients: &Clients) -> bool {
     clients.text != "*" && clients.text.parse::<Network>() == Err(BadNetwork::NoAddress)
 }
 
-/// The kinds of ids that have numbers and names.
+/// The kinds of ids: each id has a number and a name in the user database.
 #[derive(Clone, Copy)]
 enum Kind {
     Group,
@@ -135,7 +138,7 @@ impl Kind {
     }
 }
 
-/// Parses an anonymous user or group.
+/// Parses the id of the anonymous user or group.
 fn one(id: Option<&Spanned<Id>>, kind: Kind) -> Result<u32, Wrong> {
     let Some(id) = id else { return Ok(NOBODY) };
     match span(id.get_ref(), kind) {
@@ -169,8 +172,8 @@ fn range(mapping: &Mapping, kind: Kind) -> Result<Range, String> {
     Ok(Range { first, last, to, to_one: to_one && first != last })
 }
 
-/// Parses the first and the last number. The largest number is not valid: the kernel uses it for
-/// "no id".
+/// Parses a range of ids, and returns the first and the last id. The largest 32-bit number is not
+/// valid, because the kernel uses it for "no id".
 fn span(id: &Id, kind: Kind) -> Result<(u32, u32), String> {
     match numbers(id, kind)? {
         (_, u32::MAX) => Err(format!("{} is not a valid user or group", u32::MAX)),

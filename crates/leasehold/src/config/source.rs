@@ -1,4 +1,4 @@
-//! The text of the file, and the reports of faults with their places.
+//! The text of the configuration file, and the reports of faults with their locations.
 
 use std::fs;
 use std::ops::Range;
@@ -34,14 +34,14 @@ impl Source {
         Ok((source, file))
     }
 
-    /// Reports a fault with its place.
+    /// Reports a fault with its location in the file.
     pub(super) fn at(&self, wrong: &Wrong) -> Failure {
         let (line, column) = place(&self.text, wrong.span.start);
         Kind::Options.because(format!("{}:{line}:{column}: {}", self.shown, wrong.text))
     }
 
-    /// Reports options that exclude each other, or are out of range, with their place in the file.
-    /// An option of the command line has no place in the file.
+    /// Reports options that exclude each other, or are out of range, with their location in the
+    /// file. An option of the command line has no location in the file.
     pub(super) fn conflict(&self, conflict: Conflict) -> Failure {
         match self.place_of(conflict.table, conflict.key, conflict.at) {
             Some(span) => self.at(&Wrong { span, text: conflict.text }),
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// Returns the place of a value, or of one value in its list.
+    /// Returns the byte range of a value, or of one value in its list.
     fn place_of(&self, table: &str, key: &str, at: usize) -> Option<Range<usize>> {
         let whole = DeTable::parse(&self.text).ok()?;
         let value = whole.get_ref().get(table)?.get_ref().as_table()?.get(key)?;
@@ -57,7 +57,7 @@ impl Source {
         Some(in_list.map_or_else(|| value.span(), Spanned::span))
     }
 
-    /// Reports a missing part of the file.
+    /// Reports that the file lacks a required part.
     pub(super) fn lacks(&self, text: &str) -> Failure {
         Kind::Options.because(format!("{} {text}", self.shown))
     }
@@ -87,7 +87,7 @@ fn plain(message: &str) -> String {
     text
 }
 
-/// Returns the line and the column of a byte, from 1.
+/// Returns the line and the column of a byte offset, both counted from 1.
 fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -7,7 +7,7 @@ use super::*;
 use crate::cluster::IodAddress;
 use crate::cluster::group::Search;
 
-/// A directory with `data`, `more` and a file with this text.
+/// A directory with the directories `data` and `more`, and a configuration file with this text.
 fn home(text: &str) -> (TempDir, PathBuf) {
     let home = tempfile::tempdir().expect("there is room");
     for name in ["data", "more"] {
@@ -225,7 +225,7 @@ fn own_number_is_found_by_listen_address() {
     assert!(told.contains("FILE:5:9: no peer has the address 127.0.0.9:2049"), "{told}");
     let told = number("'127.0.0.2', '127.0.0.3'", "0.0.0.0:2049").expect_err("it is which?");
     assert!(told.contains("several peers, 127.0.0.2 and 127.0.0.3: listen on one"), "{told}");
-    // An explicit number has precedence.
+    // The option `number` overrides the search by addresses, which finds several entries here.
     let said = format!("{OVER_IODS}peer = ['127.0.0.2', '127.0.0.3']\nnumber = 1\n");
     let plan = read(&format!("{said}[server]\nSTATE\n")).expect("it is well formed");
     assert_eq!(plan.exports[0].layout.group.as_ref().map(|group| group.me), Some(1));

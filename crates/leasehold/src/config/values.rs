@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A number of at least one.
+/// A limit: a number of at least one.
 pub(crate) type Limit = std::num::NonZeroUsize;
 
 pub(super) fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
@@ -61,7 +61,7 @@ pub(super) fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 pub(crate) enum Portmap {
     /// Port 111 of each address that the server listens on.
     Usual,
-    /// At this address.
+    /// This address.
     At(SocketAddr),
 }
 
@@ -82,7 +82,7 @@ pub(super) fn portmap<'de, D>(deserializer: D) -> Result<Option<Portmap>, D::Err
 where
     D: Deserializer<'de>,
 {
-    /// Accepts true, false or an address.
+    /// The parser's expectation: true, false or an address.
     struct Either;
 
     impl Visitor<'_> for Either {
@@ -114,8 +114,8 @@ where
     text.parse().map(Some).map_err(wrong)
 }
 
-/// Parses an address to serve on. A port without an address means the loopback, like the default,
-/// so that a missing address never opens a server to other machines.
+/// Parses an address to serve on. A port without an address means the loopback address, as in the
+/// default, so that a forgotten address never opens the server to other machines.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(address) = text.parse() {

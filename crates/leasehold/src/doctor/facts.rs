@@ -1,4 +1,4 @@
-//! The facts that doctor uses: this module does all reading from the machine.
+//! The facts that `leasehold doctor` evaluates: only this module reads from the machine.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ pub(super) struct Facts {
     pub(super) ports: Vec<Port>,
     /// True if a server with the same state directory replies.
     pub(super) is_running: bool,
-    /// Directories that were replaced under the server.
+    /// Directories that were replaced while the server had them open.
     pub(super) replaced: Vec<PathBuf>,
     pub(super) telling: Telling,
     /// True if a program accepts connections on the portmapper's port.
@@ -43,11 +43,11 @@ pub(super) struct Port {
     pub(super) address: SocketAddr,
     /// True if the server answers calls by UDP at the address.
     pub(super) with_udp: bool,
-    /// The reason why the port is not available, and the remedy.
+    /// The reason why the server cannot use the port, and the remedy.
     pub(super) trouble: Option<String>,
 }
 
-/// The way by which clients learn the ports.
+/// The method by which clients learn the server's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
     Nobody,
@@ -55,7 +55,7 @@ pub(super) enum Telling {
     Rpcbind,
 }
 
-/// The rules for incoming packets.
+/// The firewall rules for incoming packets.
 pub(super) enum Firewall {
     /// The rules cannot be read; the text has the reason.
     Unknown(String),
@@ -65,9 +65,9 @@ pub(super) enum Firewall {
 
 /// The capabilities of the process.
 pub(super) struct Powers {
-    /// Act as any user.
+    /// True if the process can act as any user.
     pub(super) acts_as_others: bool,
-    /// Open the object of a handle without a search.
+    /// True if the process can open an object by its kernel handle, without a search for its path.
     pub(super) opens_handles: bool,
     /// Take kernel leases on files of any user.
     pub(super) takes_leases: bool,
@@ -76,17 +76,17 @@ pub(super) struct Powers {
 /// A directory to serve, or for stripes.
 pub(super) struct Place {
     pub(super) path: PathBuf,
-    /// The mount that contains it.
+    /// The mount that contains the directory.
     pub(super) mount: Option<Mount>,
     /// True if the ext4 file system has a journal; `None` for other file systems, or if unknown.
     pub(super) has_journal: Option<bool>,
-    /// Free bytes and free inodes, each in percent.
+    /// The free bytes and the free inodes, each in percent of the total.
     pub(super) free_percent: Option<(u64, u64)>,
-    /// The reason why it cannot be served.
+    /// The reason why the server cannot serve the directory.
     pub(super) refused: Option<String>,
     /// The directories below at which other file systems are mounted.
     pub(super) begins: Vec<Begins>,
-    /// True if clients enter these file systems.
+    /// True if the export lets clients enter these file systems.
     pub(super) crosses: bool,
 }
 
@@ -103,7 +103,7 @@ impl Facts {
         let with_udp = plan.is_none_or(|plan| plan.server.answers_datagrams());
         let portmapper = SocketAddr::from(([127, 0, 0, 1], leasehold_portmap::PORT));
         Self {
-            // The addresses of our own running server are not tried: their ports are in use.
+            // If the server already runs, its ports are in use: do not try to bind its addresses.
             ports: listen.into_iter().map(|address| port(address, with_udp, is_running)).collect(),
             is_running,
             replaced: state.map(running::replaced).unwrap_or_default(),
@@ -128,7 +128,8 @@ impl Facts {
     }
 }
 
-/// Tries to bind a port, for TCP and with `with_udp` for UDP, unless our server has it.
+/// Tries to bind a port, for TCP and with `with_udp` for UDP; skips the attempt if `is_ours`,
+/// because the running server then uses the port.
 fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
     let stream = || TcpListener::bind(address).map(drop);
     let datagram = || if with_udp { UdpSocket::bind(address).map(drop) } else { Ok(()) };
@@ -140,7 +141,7 @@ fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
 fn firewall() -> Firewall {
     let mut why = "neither nft nor iptables is installed".to_owned();
     for (program, words) in [("nft", &["list", "ruleset"][..]), ("iptables", &["-S"])] {
-        // The path of some users lacks these directories.
+        // Use absolute paths, because the PATH of some users lacks these directories.
         let found =
             ["/usr/sbin", "/sbin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
         let Some(path) = found.iter().find(|path| path.exists()) else { continue };
@@ -179,7 +180,8 @@ fn place(path: &Path, crosses: bool, mounts: &[Mount]) -> Place {
     }
 }
 
-/// Returns true if the ext4 on a device has a journal: the kernel then lists a journal for it.
+/// Returns true if the ext4 file system on a device has a journal. The kernel lists a journal for
+/// each such file system that has one.
 fn has_journal(source: &str) -> Option<bool> {
     let device = fs::canonicalize(source).ok()?;
     let device = device.file_name()?.to_str()?;

@@ -1,4 +1,4 @@
-//! The evaluation of the facts, as a pure function.
+//! The evaluation of the facts: a pure function.
 
 use leasehold_shell::clock::Discipline;
 use serde::Serialize;
@@ -12,9 +12,9 @@ use crate::running::REPLACED;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
-    /// The state is as it should be.
+    /// The state is correct.
     Good,
-    /// A remark.
+    /// A fact that is no problem.
     Note,
     /// A possible problem.
     Warning,
@@ -28,7 +28,7 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// The subject.
+    /// The subject of the check.
     pub(super) about: String,
     /// The state of the subject.
     pub(super) text: String,
@@ -108,7 +108,7 @@ fn portmapper(facts: &Facts) -> Finding {
     }
 }
 
-/// Returns `None` if the server listens on the loopback only.
+/// Returns the finding about the firewall; `None` if the server listens on the loopback only.
 fn firewall(facts: &Facts) -> Option<Finding> {
     let port = facts.ports.iter().find(|port| !port.address.ip().is_loopback())?;
     let (see, admit) = match port.with_udp {
@@ -161,8 +161,8 @@ fn powers(powers: &Powers) -> Finding {
     }
 }
 
-/// With fewer descriptors a server of some thousand clients constantly closes files and
-/// connections.
+/// The number of descriptors below which doctor warns. With fewer, a server of some thousand
+/// clients constantly closes files and connections.
 const DESCRIPTORS_FEW: usize = 4096;
 
 fn descriptors(count: usize) -> Finding {
@@ -174,10 +174,12 @@ fn descriptors(count: usize) -> Finding {
     finding(Verdict::Good, "descriptors", text)
 }
 
-/// A larger error misleads make and caches, which compare times from two machines.
+/// The error of the clock, in seconds, above which doctor warns. A larger error misleads programs,
+/// such as make, that compare the times of two machines.
 const OFF_S: f64 = 1.0;
 
-/// Far beyond the drift of a quartz: a virtual machine whose clock is corrected constantly.
+/// The frequency correction of the clock above which doctor warns. A quartz clock drifts much less:
+/// such a correction indicates a virtual machine whose clock is corrected constantly.
 const DRIFT_PPM: f64 = 200.0;
 
 fn clock(kept: Option<&Discipline>) -> Vec<Finding> {
@@ -212,7 +214,7 @@ fn clock(kept: Option<&Discipline>) -> Vec<Finding> {
     all
 }
 
-/// The limit on free space below which doctor warns, in percent.
+/// The percentage of free space below which doctor warns.
 const ROOM_PERCENT: u64 = 5;
 
 fn place(place: &Place) -> Vec<Finding> {
@@ -245,7 +247,7 @@ fn place(place: &Place) -> Vec<Finding> {
     all
 }
 
-/// Describes the stability that a file system provides, and the remedy for a weakness.
+/// Describes how safely a file system stores data, and the remedy for a weakness.
 fn file_system(
     mount: &Mount,
     has_journal: Option<bool>,

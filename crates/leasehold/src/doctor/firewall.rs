@@ -1,13 +1,13 @@
-//! Estimates from the text of a firewall's rules if they accept a port.
+//! Estimates from the text of a firewall's rules if the firewall accepts packets to a port.
 
-/// The result for a port.
+/// The estimate for a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passage {
-    /// A rule accepts the port by number.
+    /// A rule accepts the port and names the port's number.
     Named,
     /// No rule drops or rejects packets.
     Open,
-    /// A rule drops or rejects packets, and none names the port.
+    /// A rule drops or rejects packets, and no rule names the port.
     Unclear,
 }
 
@@ -17,7 +17,8 @@ pub(super) fn passage(rules: &str, port: u16) -> Passage {
     let (mut is_refused, mut is_named) = (false, false);
     let mut in_input = true;
     for line in rules.lines().map(str::trim) {
-        // Chains of nft with another hook do not concern incoming packets.
+        // A chain of nft with a hook other than input does not affect incoming packets: ignore its
+        // rules.
         if line.contains("type filter hook") {
             in_input = line.contains("hook input");
         }

@@ -5,7 +5,7 @@ fn origin(volume: u8, object: u8) -> Origin {
     Origin { volume: Some([volume; 16]), object: ObjectId::new(&[object]).expect("it is short") }
 }
 
-/// Directories by their paths.
+/// The directories of a test, by their paths.
 type World<'a> = BTreeMap<&'a str, Origin>;
 
 fn given(numbers: &mut Numbers, world: &World<'_>, paths: &[&str]) -> Vec<u16> {
@@ -28,7 +28,7 @@ fn directory_keeps_its_number() {
     assert_eq!(of(&["/d", "/a b\nc"]), [3, 2], "the number of a removed directory stays reserved");
     assert_eq!(of(&["/b"]), [1]);
     assert_eq!((in_group("/d"), in_group("/elsewhere")), (3, 1));
-    // Earlier versions read these bytes.
+    // The format must not change, because earlier versions read these bytes.
     let text = std::fs::read(home.path().join(NAMES)).expect("it is there");
     assert_eq!(text, b"2 /a b\nc\x001 /b\x003 /d\0");
     for name in [NAMES, ORIGINS] {
@@ -40,8 +40,9 @@ fn directory_keeps_its_number() {
     }
 }
 
-/// Handles contain the number, so clients accessed the files of one directory under the rules of
-/// another directory with the same number.
+/// Regression test: a later server gave its directory the number of an earlier server's directory.
+/// Handles contain the number, so clients accessed files of one directory under the rules of the
+/// other directory.
 #[test]
 fn consecutive_servers_give_directories_distinct_numbers() {
     let mut numbers = Numbers::default();
@@ -60,7 +61,7 @@ fn another_directory_of_the_same_name_gets_another_number() {
         world.insert("/mnt", other);
         assert_ne!(given(&mut numbers, &world, &["/mnt"]), [1]);
     }
-    // The first directory is recognized when it returns.
+    // The first directory has its old number when it returns.
     world.insert("/mnt", origin(1, 1));
     assert_eq!(given(&mut numbers, &world, &["/mnt"]), [1]);
 }
@@ -70,7 +71,8 @@ fn renamed_directory_keeps_its_number_and_copy_gets_another() {
     let mut numbers = Numbers::default();
     let world = World::from([("/old", origin(1, 1))]);
     assert_eq!(given(&mut numbers, &world, &["/old"]), [1]);
-    // A snapshot of the whole file system has the same origin while the first directory exists.
+    // A snapshot of the whole file system has the same origin. While the first directory still
+    // exists, the snapshot is a copy and gets a new number.
     let both = World::from([("/old", origin(1, 1)), ("/snapshot", origin(1, 1))]);
     assert_eq!(given(&mut numbers.clone(), &both, &["/snapshot"]), [2]);
     assert_eq!(given(&mut numbers.clone(), &both, &["/snapshot", "/old"]), [2, 1]);
@@ -86,7 +88,8 @@ fn numbers_of_an_earlier_version_stay() {
     numbers.names.insert("/a".into(), ExportId(4));
     let world = World::from([("/a", origin(1, 1)), ("/b", origin(1, 2))]);
     assert_eq!(given(&mut numbers, &world, &["/a", "/b"]), [4, 5]);
-    // A file system whose UUID an older kernel does not report counts as the same file system.
+    // An older kernel does not report the UUID of a file system: the directory then keeps its
+    // number.
     let silent = |object| Origin { volume: None, ..origin(1, object) };
     let silent = World::from([("/a", silent(1)), ("/b", silent(2))]);
     assert_eq!(given(&mut numbers, &silent, &["/a", "/b"]), [4, 5]);

@@ -1,4 +1,4 @@
-//! A mount in the background: a separate process, started before any thread.
+//! A mount in the background: a separate process, which starts before this process has threads.
 
 use std::env;
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Kind};
 use crate::logging;
 use crate::options::LogFormat;
 
-/// The message of the process when the mount is complete.
+/// The message that the background process writes to stdout when the mount is complete.
 const READY: &[u8] = b"mounted\n";
 
 /// Starts the process that serves the mount, with the same options, and waits until the mount is
@@ -45,8 +45,8 @@ pub(crate) fn start(options: &Mount, directory: &Path) -> Result<(), Failure> {
     Err(Kind::of_exit(status.code()).silently())
 }
 
-/// Starts the log: to stderr, which the starting process shows until the mount is complete, or to a
-/// file.
+/// Starts the log: to a file, or to stderr, which the starting process passes on until the mount is
+/// complete.
 pub(crate) fn log(options: &Mount) -> Result<(), Failure> {
     let target = match &options.log_file {
         Some(path) => {
@@ -70,14 +70,15 @@ pub(crate) fn ready(options: &Mount) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Kind::Running.because(format!("cannot start in the background: {error}"))
     };
-    // The leader of a process group cannot create a session; it does not run in the background
-    // then.
+    // `setsid` fails only in the leader of a process group. Such a process was not started in the
+    // background by this program, so the error is ignored.
     let _ = rustix::process::setsid();
     env::set_current_dir("/").map_err(failed)?;
     let nowhere = File::options().write(true).open("/dev/null").map_err(failed)?;
     log::flush();
     rustix::stdio::dup2_stderr(&nowhere).map_err(|errno| failed(errno.into()))?;
-    // The parent may have ended; the mount continues.
+    // If the parent has ended, the write fails. The mount continues without a parent, so the error
+    // is ignored.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     rustix::stdio::dup2_stdout(&nowhere).map_err(|errno| failed(errno.into()))
 }

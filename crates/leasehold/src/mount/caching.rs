@@ -30,7 +30,7 @@ pub(crate) const HELP: &str = "\
   filecalls=N        concurrent calls for the data of one file [default: 16]
   calls=N            concurrent calls for the data of all files [default: 64]";
 
-/// The caching options that were given.
+/// The caching options of the mount; `None` for each option that the user did not give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caching {
     variant: Option<Variant>,
@@ -50,7 +50,7 @@ pub(crate) struct Caching {
 }
 
 impl Caching {
-    /// Applies an option; returns true if it concerns caching.
+    /// Applies an option; returns true if the option concerns caching.
     pub(crate) fn take(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         let seconds =
             || number(name, value, 0_u32).map(|seconds| Duration::from_secs(seconds.into()));
@@ -92,7 +92,7 @@ impl Caching {
         Ok(true)
     }
 
-    /// Returns true if the mount uses leases if the server grants them.
+    /// Returns true if the mount uses leases when the server grants them.
     pub(crate) const fn wants_leases(&self) -> bool {
         matches!(self.variant, None | Some(Variant::Lease))
     }
@@ -102,11 +102,12 @@ impl Caching {
         matches!(self.variant, Some(Variant::Lease))
     }
 
-    /// Returns the options of a client, with the given options in place of the defaults.
+    /// Returns the options of a client: the options of the user, and the defaults for all others.
     pub(crate) fn apply(&self, usual: Options) -> Options {
         let times = |said: (Option<Duration>, Option<Duration>), usual: (Duration, Duration)| {
             let (min, max) = (said.0.unwrap_or(usual.0), said.1.unwrap_or(usual.1));
-            // If only one limit is given, the other follows it.
+            // If the user gives only one limit and it conflicts with the default of the other
+            // limit, the default changes to the given value.
             if said.1.is_some() { (min.min(max), max) } else { (min, max.max(min)) }
         };
         Options {

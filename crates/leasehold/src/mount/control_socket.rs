@@ -1,4 +1,4 @@
-//! The status of a mount, over a control socket like that of a server.
+//! The status of a mount, over a control socket like the control socket of a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::options::Mount;
 use crate::control::{self, Request};
 
-/// Returns the directory of the socket of a mount. The mount point determines it, because a caller
-/// knows only the mount point.
+/// Returns the directory of the socket of a mount. The path depends on the mount point only,
+/// because a caller has no other information.
 fn state_of(directory: &Path) -> PathBuf {
     let base = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(base) if !rustix::process::geteuid().is_root() => PathBuf::from(base),
@@ -36,14 +36,14 @@ const fn called(variant: Variant) -> &'static str {
     }
 }
 
-/// Returns the leases of a client, and true in `names` if they cover names; `None` for a mount
-/// without leases.
+/// Returns the leases that a client holds, and true in `names` if the leases also cover names;
+/// `None` for a mount without leases.
 fn held_by(client: &Client) -> Option<Value> {
     let (held, to_write) = client.lease_counts()?;
     Some(json!({ "held": held, "to_write": to_write, "names": client.leases_names() }))
 }
 
-/// Returns the kernel requests without a reply.
+/// Returns the calls that wait for a reply of the server.
 fn waited_for(session: &Session) -> Vec<serde_json::Value> {
     let waiting = session.in_flight();
     let waiting = waiting.iter().map(|request| {
@@ -53,8 +53,8 @@ fn waited_for(session: &Session) -> Vec<serde_json::Value> {
     waiting.collect()
 }
 
-/// Starts to serve the control socket, also while an earlier mount at this place is still in use;
-/// returns `None` if the socket is not available.
+/// Starts to serve the control socket; returns `None` if the socket is not available. Also works
+/// while an earlier mount with the same mount point is still in use.
 pub(crate) fn begin(
     directory: &Path,
     options: &Mount,
@@ -115,8 +115,8 @@ pub(crate) fn begin(
         .ok()
 }
 
-/// Returns the reason why a mount rejects a request for a server. [`crate::running`] recognizes
-/// mounts by the words "a mount".
+/// Returns the reason why a mount rejects a request that is meant for a server. [`crate::running`]
+/// recognizes a mount by the words "a mount" in this text.
 const fn refusal(request: &Request) -> &'static str {
     match request {
         Request::Leases | Request::Forget { .. } => {
@@ -147,8 +147,8 @@ pub(crate) fn ask(directory: &Path) -> Result<Value, String> {
 }
 
 /// Makes the mount at a directory write all data to stable storage. Returns the connection, which
-/// lasts as long as the mount's process, and true if all data is stable. Returns `None` if no
-/// Leasehold mount replies.
+/// stays open as long as the mount's process runs, and true if all data is stable. Returns `None`
+/// if no Leasehold mount replies.
 pub(crate) fn settle(directory: &Path) -> Option<(Asker, bool)> {
     let place = place_of(directory).ok()?;
     let mut asker = Asker::connect(&place).ok()?;
@@ -156,9 +156,10 @@ pub(crate) fn settle(directory: &Path) -> Option<(Asker, bool)> {
     Some((asker, safe.as_bool()?))
 }
 
-/// Returns the directory of the socket of a mount for a path from the user.
+/// Returns the directory of the socket for a mount point that the user named.
 fn place_of(directory: &Path) -> io::Result<PathBuf> {
-    // The mount itself may hang, so only its parent directories are accessed.
+    // A call on the mount point itself could wait for an unreachable server, so only its parent
+    // directory is resolved.
     let absolute = std::path::absolute(directory)?;
     let named = match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),

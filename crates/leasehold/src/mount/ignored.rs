@@ -1,6 +1,6 @@
-//! Options of nfs(5) and mount(8) that a mount accepts and that have no effect here, each with the
-//! reason. The mount rejects an option whose absence the user would notice: an option that requests
-//! a protection, or another location of data.
+//! Options of nfs(5) and mount(8) that a mount accepts although they have no effect, each with the
+//! reason. The mount rejects an option if the user would miss its effect: an option that requests a
+//! protection, or another location of data.
 
 /// The reason why an option has no effect.
 type Reason = &'static str;
@@ -18,7 +18,7 @@ const MOUNTS: Reason = "each mount has its own cache";
 const KERNEL: Reason = "the kernel reports it for an existing mount";
 const SAYS: Reason = "it concerns the messages of mount(8)";
 
-/// Options without a value or with one.
+/// The accepted options without an effect, each with the reason. An option may have a value.
 const OPTIONS: &[(&str, Reason)] = &[
     ("acl", LISTS),
     ("addr", FINDS),
@@ -73,8 +73,8 @@ const OPTIONS: &[(&str, Reason)] = &[
     ("user_id", KERNEL),
 ];
 
-/// Returns the reason why an option has no effect here; `None` for an option with an effect, or an
-/// unknown option.
+/// Returns the reason why an accepted option has no effect; `None` for an option with an effect, or
+/// for an unknown option.
 pub(super) fn reason(name: &str, value: Option<&str>) -> Option<Reason> {
     match (name, value) {
         ("lookupcache", Some("all" | "pos" | "positive")) => return Some(LEASES),

@@ -1,4 +1,4 @@
-//! The choice of the least loaded metaserver for a mount.
+//! The selection of the least loaded metaserver for a mount.
 
 use leasehold_session::Credential;
 use leasehold_shell::binding::Database;
@@ -7,8 +7,9 @@ use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, moun
 /// The default port of NFS.
 const PORT: u16 = 2049;
 
-/// Mounts the directory at the least loaded metaserver, as reported by the named one. Uses the
-/// named metaserver itself if it reports none or the other is unreachable.
+/// Mounts the directory at the least loaded metaserver, as reported by the metaserver that the user
+/// named. Uses the named metaserver itself if it reports no metaserver or the reported metaserver
+/// is unreachable.
 pub(super) fn find_there(
     runtime: &Runtime,
     named: &Target,
@@ -26,7 +27,7 @@ pub(super) fn find_there(
     block_on(find(runtime, named, who))
 }
 
-/// Returns the same directory at the metaserver that the named one reports.
+/// Returns the same directory at the metaserver that the named metaserver reports as least loaded.
 fn referred(named: &Target) -> Option<Target> {
     let database = Database { host: named.host.clone(), port: named.port.unwrap_or(PORT) };
     let Some(volume) = volume(&named.path) else {

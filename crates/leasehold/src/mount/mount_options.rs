@@ -11,7 +11,7 @@ use leasehold_shell::client::SourcePort;
 use super::caching::{self, Caching};
 use super::ignored;
 
-/// The time after which a soft mount gives up, unless an option sets another.
+/// The time after which a call of a soft mount fails, unless an option sets another time.
 const SOFT: Duration = Duration::from_mins(1);
 
 /// The options of one mount.
@@ -22,15 +22,16 @@ pub(crate) struct Words {
     pub(crate) mount_port: Option<u16>,
     pub(crate) source_port: SourcePort,
     pub(crate) session: Options,
-    /// True if the mount uses the least loaded of several metaservers instead of the named one.
+    /// True if the mount uses the least loaded metaserver of the file system instead of the named
+    /// metaserver.
     pub(crate) least_busy: bool,
     pub(crate) caching: Caching,
     pub(crate) mount: MountOptions,
     /// The directory for written data that the server rejects.
     pub(crate) rescue: Option<PathBuf>,
-    /// The options of mount.nfs that set the time after which a soft mount gives up.
+    /// The options of mount.nfs that determine the time after which a call of a soft mount fails.
     waits: Waits,
-    /// The options of the kernel's client that have no effect here, each with the reason.
+    /// The options of the kernel's client that have no effect on this mount, each with the reason.
     pub(crate) ignored: Vec<(String, &'static str)>,
 }
 
@@ -41,7 +42,7 @@ struct Waits {
     tenths: Option<u32>,
     /// The number of retransmissions.
     again: Option<u32>,
-    /// True if no other option sets the time after which a soft mount gives up.
+    /// True if no other option sets the time after which a call of a soft mount fails.
     decide: bool,
 }
 
@@ -51,7 +52,8 @@ impl Waits {
     /// The default number of retransmissions of the kernel's client.
     const RETRANSMISSIONS: u32 = 2;
 
-    /// Returns the time after which a soft mount gives up; `None` if neither option is present.
+    /// Returns the time after which a call of a soft mount fails; `None` if the user gave neither
+    /// option.
     fn soft(self) -> Option<Duration> {
         (self.tenths.is_some() || self.again.is_some()).then(|| {
             let tenth = Duration::from_millis(100);
@@ -121,7 +123,8 @@ impl Words {
         let words: Vec<_> =
             lists.flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         let mut read = Self::default();
-        // The transport protocol determines further defaults, wherever the option stands.
+        // Read the transport protocol first, because it determines the defaults of other options,
+        // which may precede it in the list.
         if words.iter().any(|word| matches!(*word, "udp" | "proto=udp" | "proto=udp6")) {
             read.session = Options::datagram();
         }
@@ -172,7 +175,7 @@ impl Words {
         Ok(())
     }
 
-    /// Applies an option of NFS; returns true if it is one.
+    /// Applies an option of NFS; returns true if the name is such an option.
     fn of_protocol(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         match (name, value) {
             ("vers" | "nfsvers", Some("3")) => self.version = Some(Version::V3),
@@ -203,7 +206,7 @@ impl Words {
             ("least-busy", None) => self.least_busy = true,
             ("noresvport", None) => self.source_port = SourcePort::Any,
             ("rescue", Some(directory)) => self.rescue = Some(directory.into()),
-            // A mount has these properties in any case.
+            // A mount always has these properties, so these options change nothing.
             ("ac", None)
             | ("xprtsec", Some("none"))
             | ("local_lock", Some("all" | "flock" | "posix")) => {}
@@ -214,8 +217,8 @@ impl Words {
         Ok(true)
     }
 
-    /// Applies an option that sets a timeout; returns true if it is one. A hard mount waits without
-    /// limit.
+    /// Applies an option that sets a timeout; returns true if the name is such an option. A call of
+    /// a hard mount waits without limit.
     fn of_waits(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         match name {
             "timeo" => self.waits.tenths = Some(number(name, value, 1)?),
@@ -225,8 +228,9 @@ impl Words {
         Ok(true)
     }
 
-    /// Applies an option of every mount; returns true if it is one. Some concern mount(8) only, and
-    /// some describe the fixed behaviour: locks are local to this machine.
+    /// Applies an option that every mount has; returns true if the name is such an option. Some of
+    /// these options concern only mount(8), and others describe the fixed behaviour: for example,
+    /// locks are local to this machine.
     fn of_mount(&mut self, name: &str, value: Option<&str>) -> bool {
         let mount = &mut self.mount;
         match name {
@@ -258,7 +262,7 @@ impl Words {
     }
 }
 
-/// Parses the number of an option, at least `least`.
+/// Parses the numeric value of an option, with the minimum `least`.
 pub(crate) fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
     name: &str,
     value: Option<&str>,
@@ -309,8 +313,8 @@ mod tests {
         assert!(read("least-busy").expect("fine").least_busy && !Words::default().least_busy);
     }
 
-    /// The mount rejected a line of fstab for the kernel's client in which only the type was
-    /// changed.
+    /// Regression test: the mount rejected a line of fstab that was written for the kernel's
+    /// client, after only the file-system type in it was changed.
     #[test]
     fn fstab_line_of_kernel_client_is_accepted() {
         let list = "vers=3,proto=tcp,port=2049,mountport=2049,mountproto=tcp,nolock,hard,timeo=600,\

@@ -8,7 +8,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::mount_options::help;
 use super::source::Source;
 
-/// Mount a directory of an NFS server, versions 3 and 2, by FUSE
+/// Mount a directory of an NFS server (version 3 or 2) by FUSE
 ///
 /// Returns when the mount is complete, and runs in the background. `leasehold umount DIR` and
 /// `umount DIR` end the mount; `leasehold status --mount DIR` shows its state. Locks are local to
@@ -16,11 +16,11 @@ use super::source::Source;
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Mount {
-    /// The server and the export
+    /// The server and the exported directory
     #[arg(value_name = "HOST[:PORT]:/EXPORT")]
     pub(crate) source: Source,
 
-    /// The directory of the mount
+    /// The mount point
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
@@ -28,7 +28,7 @@ pub(crate) struct Mount {
     #[arg(short, long = "options", value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
 
-    /// Mount read-only: as -o ro
+    /// Mount read-only, as with -o ro
     #[arg(short, long)]
     pub(crate) read_only: bool,
 
@@ -36,11 +36,11 @@ pub(crate) struct Mount {
     #[arg(short, long)]
     pub(crate) foreground: bool,
 
-    /// Check the options and the directory, and mount nothing: as -f of mount(8)
+    /// Check the options and the mount point, but mount nothing, as with -f of mount(8)
     #[arg(long)]
     pub(crate) fake: bool,
 
-    /// The log file in the background [default: none]
+    /// The log file of a mount in the background [default: no log]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
@@ -48,38 +48,38 @@ pub(crate) struct Mount {
     #[arg(long, value_name = "LEVEL", env = "LEASEHOLD_LOG", default_value = "warn")]
     pub(crate) log: LevelFilter,
 
-    /// Report on stdout that the mount is complete: the process in the background uses it
+    /// Report on stdout that the mount is complete; only for the process in the background
     #[arg(long, hide = true)]
     pub(crate) tell: bool,
 }
 
-/// End a mount, after all written data is stable
+/// End a mount after all written data is stable on the server
 #[derive(Debug, clap::Args)]
 pub(crate) struct Umount {
-    /// The directory of the mount
+    /// The mount point
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Detach a mount that is in use or whose server is unreachable: it ends after its last use
+    /// Detach a mount that is in use or whose server is unreachable; it ends after its last use
     #[arg(short, long)]
     pub(crate) lazy: bool,
 }
 
-/// Translates the arguments of `mount.leasehold`, the program that mount(8) runs for `-t
-/// leasehold`, into arguments of `leasehold`. Also translates the arguments with which `mount.fuse`
-/// runs `leasehold` itself, for `-t fuse.leasehold` and for `-o remount`. Returns `None` if the
-/// program has another name. The function drops arguments of mount(8) that concern other file
-/// systems.
+/// Translates the arguments of `mount.leasehold` into arguments of `leasehold`: mount(8) runs that
+/// program for `-t leasehold`. Also translates the arguments with which `mount.fuse` runs
+/// `leasehold` itself, for `-t fuse.leasehold` and for `-o remount`. Drops arguments of mount(8)
+/// that concern other file systems. Returns `None` if neither program ran this one.
 pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (name, arguments) = arguments.split_first()?;
     let is_helper = Path::new(name).file_name().is_some_and(|name| name == "mount.leasehold");
-    // No subcommand has a slash in its name.
+    // No subcommand contains `:/`, so a first argument with `:/` is the source of a mount.
     let by_fuse = arguments.first().is_some_and(|first| first.to_string_lossy().contains(":/"));
     (is_helper || by_fuse).then(|| {
         let mut wanted = vec![name.clone(), "mount".into()];
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
-            // The file-system type, and a name space that mount(8) has entered already.
+            // Skip the file-system type, and the name space that mount(8) has already entered, each
+            // with its value.
             if argument == "-t" || argument == "-N" {
                 rest.next();
                 continue;
@@ -94,7 +94,8 @@ pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     })
 }
 
-/// The letters of the flags that mount(8) passes to each helper: sloppy, fake, no table, verbose.
+/// Returns the letters of an argument that consists of flags. mount(8) passes these flags to each
+/// helper: sloppy, fake, no table, verbose.
 fn letters(argument: &OsString) -> Option<&str> {
     let letters = argument.to_str()?.strip_prefix('-')?;
     let are_known = letters.chars().all(|letter| "sfnv".contains(letter));
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(of_helper(&called), Some(expected), "mount.fuse runs it so");
     }
 
-    /// An administrator tests a line of fstab by `mount -fav`.
+    /// `mount -fav` tests all lines of fstab and must not mount them.
     #[test]
     fn mount_helper_does_not_mount_with_fake_flag() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();

@@ -7,7 +7,7 @@ use rustix::mount::{MountFlags, mount_remount};
 
 use crate::failure::{Failure, Kind};
 
-/// The mount flags of the kernel, with the options that set and clear each.
+/// The mount flags of the kernel, each with the options that set and clear it.
 const FLAGS: [(&str, &str, MountFlags, StatVfsMountFlags); 6] = [
     ("ro", "rw", MountFlags::RDONLY, StatVfsMountFlags::RDONLY),
     ("noexec", "exec", MountFlags::NOEXEC, StatVfsMountFlags::NOEXEC),
@@ -22,8 +22,8 @@ pub(super) fn is_asked(lists: &[String]) -> bool {
     words(lists).any(|word| word == "remount")
 }
 
-/// Changes the flags of an existing mount. Other options keep their original values, because
-/// mount(8) repeats all options of fstab.
+/// Changes the flags of an existing mount. Ignores other options: mount(8) repeats all options of
+/// fstab at a remount, and they keep their original values.
 pub(super) fn remount(directory: &Path, lists: &[String]) -> Result<(), Failure> {
     let place = directory.display();
     let no = |why: String| Kind::Directory.because(format!("cannot remount {place}: {why}"));

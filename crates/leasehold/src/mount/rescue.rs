@@ -1,4 +1,5 @@
-//! Stores and reports written data that the server rejects after the writing program has continued.
+//! Stores and reports written data that the server rejects after the program that wrote the data
+//! has continued.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -13,10 +14,11 @@ use leasehold_shell::{Rate, state};
 
 use crate::rescue::{DATA, FACTS, Facts, Piece};
 
-/// The minimum interval between two log lines of one kind: a full disk rejects many files at once.
+/// The minimum interval between two log lines of the same kind: a full disk rejects the data of
+/// many files at once.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Stores rejected data in files of a directory, if there is one, and logs the rejection.
+/// Stores rejected data in files of the rescue directory, if there is one, and logs the rejection.
 pub(crate) struct Keeper {
     directory: Option<PathBuf>,
     source: String,
@@ -26,7 +28,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Creates a keeper for a mount. Without a directory, rejected data is reported and lost.
+    /// Creates a keeper for a mount. Without a rescue directory, the keeper only reports rejected
+    /// data, and the data is lost.
     pub(crate) fn new(directory: Option<PathBuf>, source: &str, mounted_on: &Path) -> Self {
         let (source, mounted_on) = (source.to_owned(), mounted_on.to_path_buf());
         let reports = Rate::one_in(REPORTS_INTERVAL);

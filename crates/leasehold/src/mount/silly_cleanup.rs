@@ -1,10 +1,11 @@
-//! Silly names that a crashed mount has left at its server, for files that were removed while they
-//! were open. The next mount from that server removes them.
+//! Removes silly names that a crashed mount has left on its server. A silly name is the hidden name
+//! of a file that was removed while a program had it open. The next mount from the same server
+//! removes it.
 //!
-//! A mount records each silly name in its own file before it sends the rename to the server, and
-//! marks the name as removed afterwards. The mount locks the file for its lifetime, so a file that
-//! can be locked belongs to a crashed mount. Nothing is synced: after a power failure of this
-//! machine a silly name may stay.
+//! A mount records each silly name in a record file of its own before it sends the rename to the
+//! server, and marks the name as removed afterwards. The mount locks the record file while it runs,
+//! so a record file without a lock belongs to a crashed mount. The record file is not synced: after
+//! a power failure of this machine a silly name may stay on the server.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +20,7 @@ use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
 
 /// Starts to record the silly names of this mount, and removes the names that crashed mounts have
-/// left. Records nothing if the only place for the records is on the mount itself.
+/// left. Records nothing if the only directory for record files is on the mount itself.
 pub(crate) fn begin(found: &Mounted, client: &Client, machine: &str, directory: &Path) {
     let folder = state::default_directory().map(|state| state.join("mounts"));
     let Some(folder) = folder.filter(|folder| !super::is_on(directory, folder)) else {
@@ -30,19 +31,19 @@ pub(crate) fn begin(found: &Mounted, client: &Client, machine: &str, directory: 
     client.note_asides(Arc::new(Noted { folder, heading, notes: Mutex::default() }));
 }
 
-/// Returns a text that identifies a server.
+/// Returns the first line of a record file, which identifies the server.
 fn heading(found: &Mounted) -> String {
     format!("{} version {}", found.server, found.nfs.version().number())
 }
 
-/// The silly names that a mount uses.
+/// The recorded silly names of a mount.
 struct Noted {
     folder: PathBuf,
     heading: String,
     notes: Mutex<Open>,
 }
 
-/// The file, while it contains names.
+/// The open record file, while it contains names.
 #[derive(Default)]
 struct Open {
     file: Option<(PathBuf, File)>,
@@ -96,19 +97,20 @@ fn new_file(folder: &Path, heading: &str) -> io::Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
-/// Reads a file that no other user has written: its lines become calls of this user.
+/// Reads a record file. Rejects a file that another user could have written, because its lines
+/// become calls with this user's rights.
 fn text_of(path: &Path) -> Option<String> {
     String::from_utf8(private::read(path, Secrecy::Readable).ok()?).ok()
 }
 
-/// Removes the names that crashed mounts from the same server have left.
+/// Removes the silly names that crashed mounts from the same server have left.
 fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
     let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let is_of_server =
         |text: &str| text.strip_prefix(heading).is_some_and(|rest| rest.starts_with('\n'));
     for path in files.map(|entry| entry.path()) {
-        // The files of other servers are not locked even briefly, because a lock marks a live
-        // mount.
+        // Skip the record files of other servers without locking them, even briefly: a mount could
+        // take the lock for the lock of a live mount.
         if !text_of(&path).is_some_and(|text| is_of_server(&text)) {
             continue;
         }
@@ -128,7 +130,7 @@ fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
     }
 }
 
-/// Formats the line of a silly name.
+/// Formats the line that records a silly name.
 fn line(aside: &Aside) -> String {
     let Aside { who, directory, name } = aside;
     let hex: String = directory.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -137,8 +139,8 @@ fn line(aside: &Aside) -> String {
     format!("+{} {hex} {uid} {gid} {groups}\n", name.escape_ascii())
 }
 
-/// Returns the names that are not marked as removed. An incomplete line was being written at the
-/// crash, and no call followed it.
+/// Returns the silly names that are not marked as removed. Ignores an incomplete line: the mount
+/// crashed while it wrote the line, so it had not sent the rename yet.
 fn left_in(text: &str, machine: &str) -> Vec<Aside> {
     let mut left: Vec<Aside> = Vec::new();
     for line in text.split_inclusive('\n').skip(1).filter_map(|line| line.strip_suffix('\n')) {

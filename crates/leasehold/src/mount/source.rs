@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use crate::remote::Address;
 
-/// A directory of a server.
+/// A directory of a server to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// The source for the table of mounts: the text of the user, or the same form of an `nfs://`
-    /// address.
+    /// The source in the mount table: the text of the user, or the equivalent `HOST:/PATH` form of
+    /// an `nfs://` address.
     pub(crate) text: String,
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
@@ -48,7 +48,7 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// Converts an address.
+    /// Converts an `nfs://` address into a source.
     fn of(address: &Address) -> Result<Self, String> {
         let Address { host, port, path } = address;
         let path = str::from_utf8(path).map_err(|_| format!("{address}: the path is not UTF-8"))?;

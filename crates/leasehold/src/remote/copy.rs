@@ -29,19 +29,19 @@ use super::url::{Address, Place};
 use crate::failure::{Failure, Kind};
 use crate::output::say;
 
-/// The number of files that are copied in parallel: enough to hide a round trip, within the limit
-/// on open files.
+/// The number of files that are copied in parallel: enough to hide the round-trip time, and few
+/// enough for the limit on open files.
 const FILES_MAX: usize = 16;
 
-/// The limit on the depth of a directory: half of the number of directories in the longest path of
-/// Linux.
+/// The maximum depth of a directory: half of the maximum number of directories in a path of Linux.
 const DEPTH_MAX: u32 = 1024;
 
-/// The source of a copy: an object, and its place for messages.
+/// The source of a copy: an object, and its path for messages.
 struct From {
     place: Place,
     object: Object,
-    /// True if the command names the object itself, and not a directory above it.
+    /// True if the command line names the object itself; false if it names a directory above the
+    /// object.
     is_named: bool,
 }
 
@@ -61,14 +61,14 @@ enum Directory {
 struct Item {
     from: From,
     into: Directory,
-    /// The place of the destination directory, for messages.
+    /// The path of the destination directory, for messages.
     at: Place,
     name: Vec<u8>,
-    /// The directories of the source above the object, up to the directory that the command names.
+    /// The directories of the source above the object, up to the directory on the command line.
     above: Option<Rc<Above>>,
 }
 
-/// A directory on a server, with the directories above it.
+/// A directory on a server, with a link to the directory above it.
 struct Above {
     handle: Handle,
     depth: u32,
@@ -76,10 +76,10 @@ struct Above {
 }
 
 impl Above {
-    /// Creates the entry of a directory below another.
+    /// Creates the entry of a directory below another directory.
     ///
     /// # Errors
-    /// The directory lies within itself, or exceeds `DEPTH_MAX`.
+    /// The directory contains itself, or its depth exceeds `DEPTH_MAX`.
     fn below(above: Option<Rc<Self>>, handle: Handle) -> Result<Rc<Self>, Error> {
         let depth = above.as_ref().map_or(0, |it| it.depth + 1);
         let mut further = above.as_ref();
@@ -96,14 +96,16 @@ impl Above {
     }
 }
 
-/// A directory whose mode and times are set after its contents are copied.
+/// A directory whose mode and times are set after its contents are copied, because copying changes
+/// them.
 struct Kept {
     directory: Directory,
     mode: u32,
     times: [Time; 2],
 }
 
-/// The result of one item: further items, and a directory to complete at the end.
+/// The result of copying one object: the objects below it that remain to copy, and a directory
+/// whose mode and times must be set at the end.
 type Came = Result<(Vec<Item>, Option<Kept>), String>;
 
 pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
@@ -129,12 +131,12 @@ pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The copying of one command.
+/// The state of one `cp` command.
 struct Work<'a> {
     servers: &'a Servers,
     options: &'a Copy,
     progress: &'a Progress,
-    /// Permission bits that new objects must not have.
+    /// The permission bits that new objects must not have.
     umask: u32,
 }
 
@@ -159,8 +161,8 @@ impl Work<'_> {
                 Some(Err(why)) => self.failed(&why),
             }
         }
-        // Deeper directories come first, because changes in a directory update the times of its
-        // parent.
+        // Set the times of deeper directories first, because a change in a directory updates the
+        // times of its parent.
         for Kept { directory, mode, times } in kept.into_iter().rev() {
             if let Err(error) = keep(&directory, mode, times).await {
                 self.failed(&format!("cannot set mode and times: {error}"));
@@ -174,7 +176,7 @@ impl Work<'_> {
         self.progress.count(|copied| copied.failed += 1);
     }
 
-    /// Returns the sources with their destinations.
+    /// Returns the sources on the command line, each with its destination.
     async fn first_items(&self) -> Result<Vec<Item>, Failure> {
         let (into, name) = self.destination().await?;
         if name.is_some() && self.options.sources.len() > 1 {
@@ -237,8 +239,9 @@ impl Work<'_> {
                     let root = self.servers.find(address, Follow::Last).await?;
                     return Ok((Directory::There(root), None));
                 };
-                // The exports of the server determine the end of the server's part of a path, so
-                // the whole path is looked up first.
+                // The client does not know which part of the path is the export and which is a path
+                // below it. So look up the whole path first, and the parent directory only if that
+                // fails.
                 let whole = self.servers.find(address, Follow::Last).await;
                 if let Ok(it) = &whole
                     && it.file_type() == FileType::Directory
@@ -247,14 +250,15 @@ impl Work<'_> {
                 }
                 match self.servers.find(&parent, Follow::Last).await {
                     Ok(it) => Ok((Directory::There(it), Some(name))),
-                    // The server's error for the whole path is more specific.
+                    // Report the error for the whole path, if there is one, because it is more
+                    // specific.
                     Err(error) => Err(whole.err().unwrap_or(error)),
                 }
             }
         }
     }
 
-    /// Rejects the copy of a directory into itself, which would never end.
+    /// Rejects the copy of a directory into itself, because it would never end.
     fn refuse_inside(&self, source: &Place) -> Result<(), Failure> {
         if let (Place::There(from), Place::There(to)) = (source, &self.options.destination)
             && (from.host == to.host && from.port == to.port)
@@ -274,7 +278,8 @@ impl Work<'_> {
             FileType::Regular => self.copy_file(item).await.map(|()| (Vec::new(), None)),
             FileType::Directory => self.copy_directory(item).await,
             FileType::Symlink => self.copy_link(item).await.map(|()| (Vec::new(), None)),
-            // A copy of a named pipe or device has the content that is read from it.
+            // A named pipe or device on the command line is read to its end: the copy is a file
+            // with the data.
             FileType::BlockDevice | FileType::CharacterDevice | FileType::Fifo
                 if item.from.is_named_here() =>
             {
@@ -300,7 +305,9 @@ impl Work<'_> {
                 let mut options = OpenOptions::new();
                 options.write(true).create(true).truncate(true).mode(mode & 0o777);
                 if self.options.recursive {
-                    // A server could send a link and a file of the same name.
+                    // A malicious server could list a link and a file with the same name. Do not
+                    // follow a link, so that the data of the file cannot go to the target of the
+                    // link.
                     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
                 }
                 Sink::Local(options.open(path)?)
@@ -336,7 +343,7 @@ impl Work<'_> {
         else {
             return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
         };
-        // The stream is opened first, so that a pipe that fails leaves no empty file.
+        // Open the stream first: if that fails, no empty file remains on the server.
         let stream = fs::File::open(path)?;
         let wanted = self.made(0o666);
         let made = create(directory, &item.name, wanted, &item.from.object).await?;
@@ -348,7 +355,7 @@ impl Work<'_> {
     async fn copy_directory(&self, item: Item) -> Result<(Vec<Item>, Option<Kept>), Error> {
         let above = match &item.from.object {
             Object::There(remote) => Some(Above::below(item.above.clone(), remote.handle)?),
-            // The local file system has no loops.
+            // A local file system contains no loops, so the depth is not checked.
             Object::Here(..) => None,
         };
         let (mode, times) = (item.from.mode(), item.from.times());
@@ -358,7 +365,8 @@ impl Work<'_> {
                 let made = fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(&path);
                 match made {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        // A link to another directory is not accepted.
+                        // A symbolic link to a directory is not accepted: the copies below it would
+                        // go to another directory.
                         if !fs::symlink_metadata(&path)?.is_dir() {
                             return Err(error.into());
                         }
@@ -438,7 +446,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Returns the attributes of a new object on a server.
+    /// Returns the attributes of a new object on a server, with the permission bits of the umask
+    /// removed.
     fn made(&self, mode: u32) -> SetAttributes {
         SetAttributes { mode: Some(mode & 0o777 & !self.umask), ..SetAttributes::default() }
     }
@@ -462,7 +471,7 @@ impl From {
         }
     }
 
-    /// Returns true if the command names the object by a local path.
+    /// Returns true if the command line names the object by a local path.
     fn is_named_here(&self) -> bool {
         self.is_named && matches!(self.object, Object::Here(..))
     }
@@ -474,7 +483,7 @@ impl From {
         }
     }
 
-    /// Returns the times of the last access and modification.
+    /// Returns the times of the last access and of the last modification.
     fn times(&self) -> [Time; 2] {
         match &self.object {
             Object::Here(_, metadata) => {
@@ -492,7 +501,8 @@ impl From {
     }
 }
 
-/// Creates a file on a server, or truncates the existing one; fails if it is the source itself.
+/// Creates a file on a server, or truncates an existing file; fails if the existing file is the
+/// source itself.
 async fn create(
     directory: &Remote,
     name: &[u8],
@@ -521,14 +531,15 @@ async fn create(
         None => directory.child(name).await?,
     };
     if file.attributes.size != 0 {
-        // A server may leave an existing file unchanged.
+        // A server may ignore the requested size of 0 for an existing file, so truncate the file
+        // explicitly.
         let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
         nfs.setattr(who, &file.handle, &empty, None).await?.done()?;
     }
     Ok(file)
 }
 
-/// Creates a directory on a server, or uses an existing one.
+/// Creates a directory on a server, or uses an existing directory.
 async fn make_directory(
     parent: &Remote,
     name: &[u8],
@@ -550,14 +561,15 @@ async fn make_directory(
     Ok(directory)
 }
 
-/// Returns the bits of a file's mode that a copy keeps. A set-user-id or set-group-id program would
-/// run as another user, because the copy belongs to the user that creates it.
+/// Returns the mode bits of a file that its copy keeps. The set-user-id and set-group-id bits are
+/// removed, because the copy belongs to the user that runs the command: with the bits, the program
+/// would run as that user.
 const fn kept_of_file(mode: u32) -> u32 {
     mode & 0o1777
 }
 
-/// Returns the bits of a directory's mode that a copy keeps: these bits do not change the identity
-/// of programs.
+/// Returns the mode bits of a directory that its copy keeps: all bits, because the bits of a
+/// directory do not change the identity of programs.
 const fn kept_of_directory(mode: u32) -> u32 {
     mode & 0o3777
 }
@@ -590,18 +602,20 @@ fn system_time(time: Time) -> SystemTime {
     UNIX_EPOCH + Duration::new(time.seconds.into(), time.nanoseconds.min(999_999_999))
 }
 
-/// Returns the address of a path's directory, and its last name.
+/// Returns the address of the parent directory, and the last name of the path.
 fn parent_of(address: &Address) -> (Address, Option<Vec<u8>>) {
     let mut names: Vec<&[u8]> = address.names().collect();
     let name = names.pop().map(<[u8]>::to_vec);
     (Address { path: names.join(&b'/'), ..address.clone() }, name)
 }
 
-/// Returns the name of a copy for a source, if the command gives no other name.
+/// Returns the name of a copy after its source, for a command that names only the destination
+/// directory.
 fn name_of(place: &Place) -> Option<Vec<u8>> {
     match place {
         Place::Here(path) => {
-            // `.` and `..` stand for the directory's own name.
+            // A path that ends with `.` or `..` has no last name: use the real name of the
+            // directory.
             let ends_in_name = path.file_name().is_some();
             let path = if ends_in_name { path.clone() } else { fs::canonicalize(path).ok()? };
             path.file_name().map(|name| name.as_bytes().to_vec())
@@ -615,7 +629,7 @@ fn name_of(place: &Place) -> Option<Vec<u8>> {
 
 /// Returns the umask of this process.
 fn umask() -> u32 {
-    // The umask can be read only by setting it.
+    // The system call that reads the umask also sets it, so set it again to the old value.
     let umask = rustix::process::umask(Mode::from_bits_truncate(0o077));
     rustix::process::umask(umask);
     umask.bits()

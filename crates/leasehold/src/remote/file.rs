@@ -1,4 +1,4 @@
-//! Copies of one file's data, with several requests in flight.
+//! Copies the data of one file, with several requests in flight.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,21 +19,22 @@ use super::progress::Progress;
 use super::server::Remote;
 use super::volatile::Volatile;
 
-/// The limit on rewrites of data because its server restarted.
+/// The maximum number of times that data is written again because its server restarted.
 const ROUNDS_MAX: u32 = 16;
 
-/// The limit on successive WRITEs that write nothing, or READs that return nothing before the end
-/// of a file.
+/// The maximum number of successive WRITEs that write nothing, or READs that return nothing before
+/// the end of a file.
 const IDLE_MAX: u32 = 3;
 
-/// The smallest piece: for a server with a smaller limit, one piece takes several calls.
+/// The minimum size of a piece. If a server has a smaller limit for READ or WRITE, one piece needs
+/// several calls.
 const PIECE_BYTES_MIN: u32 = 64 << 10;
 
-/// The limit on bytes of a stream that the copy holds until they are on the server's stable
-/// storage: the stream cannot be read again.
+/// The maximum number of bytes of a stream that the copy keeps in memory until they are on the
+/// server's stable storage. They must be kept because a stream cannot be read again.
 const STREAM_BYTES_MAX: usize = 32 << 20;
 
-/// The limit on bytes of a stream in one WRITE.
+/// The maximum number of bytes of a stream in one WRITE.
 const STREAM_PIECE_BYTES: usize = 1 << 20;
 
 /// The reason why a file was not copied.
@@ -43,13 +44,13 @@ pub(super) enum Error {
     There(session::Error),
     /// An error of this machine.
     Here(io::Error),
-    /// A server reports success but transfers no data.
+    /// A server reports success, but transfers no data.
     Idle,
     /// A server restarts repeatedly.
     Restarts,
-    /// A directory lies within itself, or is so deep that it probably does.
+    /// A directory contains itself, or is so deep that it probably does.
     Loop,
-    /// A listing exceeds the limit on names, or returns to an earlier position.
+    /// A listing exceeds the maximum number of names, or returns to an earlier position.
     Endless,
 }
 
@@ -90,7 +91,7 @@ pub(super) enum Source {
     Remote(Remote),
 }
 
-/// A destination file, which is empty.
+/// An empty destination file.
 pub(super) enum Sink {
     Local(File),
     Remote(Remote),
@@ -109,7 +110,7 @@ pub(super) struct Reading {
     size: u64,
     piece_bytes: u32,
     in_flight: usize,
-    /// True if the file has holes, which the copy preserves.
+    /// True if the file has holes, which the copy keeps.
     has_holes: bool,
 }
 
@@ -132,8 +133,9 @@ impl Reading {
         self.in_flight
     }
 
-    /// Returns all pieces of the file with its initial size, except holes of a local file. The
-    /// iterator stores no pieces, because a server may report any size.
+    /// Returns all pieces up to the initial size of the file, except holes of a local file. The
+    /// iterator computes each piece on demand and stores none, because a server may report any
+    /// size.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -150,13 +152,14 @@ impl Reading {
         if !self.has_holes || from >= self.size {
             return Some(from);
         }
-        // If the search for data fails, the piece is read, and the read reports the reason.
+        // If the search for data fails, treat the range as data: the read that follows then reports
+        // the error.
         let data = next_data(file, from).unwrap_or(Some(from))?;
         let bytes = u64::from(self.piece_bytes);
         Some((data / bytes * bytes).max(from))
     }
 
-    /// Returns the pieces of a part of the file.
+    /// Returns the pieces of a range of the file.
     fn pieces_of(&self, part: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
         let bytes = self.piece_bytes;
         let mut from = part.start;
@@ -174,7 +177,7 @@ impl Reading {
         Piece { at, length: self.piece_bytes }
     }
 
-    /// Reads a piece: all of it, or the rest of the file.
+    /// Reads a piece, up to its end or the end of the file.
     pub(super) async fn read(&self, piece: Piece) -> Result<Read, Error> {
         match &self.source {
             Source::Local(file) => Ok(read_local(file, piece)?),
@@ -187,7 +190,7 @@ impl Reading {
 pub(super) struct Read {
     pub(super) at: u64,
     pub(super) data: Bytes,
-    /// True if the data is known to reach the end of the file.
+    /// True if the data reaches the end of the file; false if the server did not report the end.
     pub(super) is_last: bool,
 }
 
@@ -217,7 +220,7 @@ async fn read_remote(remote: &Remote, piece: Piece) -> Result<Read, Error> {
         let at = piece.at + u64::from(have);
         let read = remote.nfs().read(&remote.who, &remote.handle, at, count).await?.done()?;
         if data.is_empty() && (read.end || read.count == piece.length) {
-            // The usual case: the reply has the whole piece, and nothing is copied.
+            // In the usual case one reply contains the whole piece: return it without a copy.
             return Ok(came(read.data, read.end));
         }
         data.extend_from_slice(&read.data);
@@ -234,16 +237,16 @@ async fn read_remote(remote: &Remote, piece: Piece) -> Result<Read, Error> {
 /// The state of a written piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// It is on stable storage.
+    /// The piece is on stable storage.
     Safe,
-    /// It is stable if a COMMIT returns this verifier.
+    /// The piece is unstable: a COMMIT that returns this verifier makes it stable.
     If([u8; 8]),
-    /// The server restarted between its parts.
+    /// The server restarted between two WRITEs of the piece, so a part of the piece may be lost.
     InParts,
 }
 
 impl Written {
-    /// Combines the states of two pieces.
+    /// Combines the states of two parts of a piece.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Safe, one) | (one, Self::Safe) => one,
@@ -256,10 +259,10 @@ impl Written {
 /// A copied piece.
 struct Moved {
     at: u64,
-    /// The end of its data.
+    /// The offset at which the data of the piece ends.
     end: u64,
-    /// The end of the written part of the piece: a hole may follow, or the whole piece may be a
-    /// hole.
+    /// The offset at which the written part of the piece ends. A hole may follow it, or the whole
+    /// piece may be a hole.
     written_end: u64,
     is_last: bool,
     written: Written,
@@ -269,7 +272,8 @@ struct Moved {
 pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) -> Result<(), Error> {
     let mut volatile = Volatile::default();
     let (mut end, mut written_end) = (0, 0);
-    // The end of the file, once a READ has returned it: the size in attributes is not reliable.
+    // The end of the file as reported by a READ. The size in the attributes is not reliable,
+    // because the file may have changed since.
     let told_end = Cell::new(None::<u64>);
     let is_before_end = |piece: &Piece| told_end.get().is_none_or(|end| piece.at < end);
     let pieces = stream::iter(reading.pieces().take_while(is_before_end));
@@ -278,7 +282,8 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     let mut note = |one: &Moved| {
         progress.add_bytes(one.end - one.at, false);
         written_end = written_end.max(one.written_end);
-        // A piece past the end of the file has no data, and does not determine the end of the data.
+        // A piece beyond the end of the file has no data: ignore it when determining the end of the
+        // data.
         if one.end > one.at {
             end = end.max(one.end);
         }
@@ -292,7 +297,8 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
         }
     }
     drop(moves);
-    // Copies bytes that were appended after the start, or all bytes of a file without a size.
+    // Copy the bytes that were appended after the start, or all bytes of a file that reports no
+    // size.
     let mut from = reading.size;
     while told_end.get().is_none() {
         let piece = reading.piece_at(from);
@@ -313,7 +319,8 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     }
 }
 
-/// Commits written data to the server's stable storage, and rewrites data that the server lost.
+/// Commits written data to the server's stable storage, and writes data again that the server lost
+/// in a restart.
 async fn settle(
     reading: &Reading,
     sink: &Sink,
@@ -349,7 +356,7 @@ impl Volatile {
     }
 }
 
-/// Sets the size of a copy that ends with a hole.
+/// Extends a copy that ends with a hole to its size.
 async fn lengthen(sink: &Sink, size: u64) -> Result<(), Error> {
     match sink {
         Sink::Local(file) => Ok(file.set_len(size)?),
@@ -361,7 +368,7 @@ async fn lengthen(sink: &Sink, size: u64) -> Result<(), Error> {
     }
 }
 
-/// Copies a piece; omits zeros that may become a hole of the copy.
+/// Copies a piece; omits ranges of zeros if they can become holes of the copy.
 async fn move_piece(
     reading: &Reading,
     sink: &Sink,
@@ -370,7 +377,7 @@ async fn move_piece(
 ) -> Result<Moved, Error> {
     let Read { at, data, is_last } = reading.read(piece).await?;
     let end = at.checked_add(data.len() as u64).ok_or(Error::Endless)?;
-    // A file without a size ends with an empty piece.
+    // A file that reports no size ends with an empty piece.
     let is_last = is_last || data.is_empty();
     let parts = match leaves_holes && sink.is_file() {
         true => filled(&data),
@@ -394,8 +401,8 @@ async fn move_piece(
 }
 
 impl Sink {
-    /// Returns true if the destination is a file, whose unwritten bytes are zeros; a device keeps
-    /// its old bytes.
+    /// Returns true if the destination is a regular file. Unwritten bytes of a regular file are
+    /// zeros, so it can have holes; a device keeps its old bytes.
     fn is_file(&self) -> bool {
         match self {
             Self::Local(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),
@@ -425,7 +432,8 @@ async fn write_remote(remote: &Remote, mut at: u64, mut data: Bytes) -> Result<W
     Ok(written)
 }
 
-/// Copies a stream, such as a pipe, to a server, to its end and in parts that are committed.
+/// Copies a stream, such as a pipe, to a server until the stream ends. Commits the data in parts,
+/// because uncommitted data must stay in memory.
 pub(super) async fn copy_stream(
     mut stream: File,
     remote: &Remote,
@@ -452,7 +460,8 @@ pub(super) async fn copy_stream(
     }
 }
 
-/// Writes pieces until they are on the server's stable storage.
+/// Writes the pieces of a stream, and writes them again if the server restarts, until they are on
+/// the server's stable storage.
 async fn write_safely(
     remote: &Remote,
     pieces: &[(u64, Bytes)],
@@ -488,7 +497,7 @@ async fn write_safely(
     Err(Error::Restarts)
 }
 
-/// Returns the next bytes of a stream; empty at its end.
+/// Returns the next bytes of a stream; no bytes at its end.
 fn read_stream(stream: &mut File) -> io::Result<Bytes> {
     let mut data = vec![0; STREAM_PIECE_BYTES];
     let mut have = 0;

@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fs::{SeekFrom, seek};
 
-/// The unit of holes in a copy: several blocks of every file system, and few calls.
+/// The unit of holes in a copy. It is larger than the blocks of all usual file systems, and large
+/// enough that a copy needs few calls.
 const UNIT_BYTES: usize = 64 << 10;
 
 /// Returns true if a local file has holes.
@@ -23,13 +24,13 @@ pub(super) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(place) => Ok(Some(place)),
         Err(rustix::io::Errno::NXIO) => Ok(None),
-        // A file system without holes: all bytes are data.
+        // The file system does not support holes, so all bytes count as data.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(at)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the parts of some data that contain more than zeros.
+/// Returns the ranges of the data that contain bytes other than zeros.
 pub(super) fn filled(data: &[u8]) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for (number, unit) in data.chunks(UNIT_BYTES).enumerate() {

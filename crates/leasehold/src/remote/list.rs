@@ -1,4 +1,4 @@
-//! Listings and attributes, for people and programs.
+//! Lists directories and attributes, as text for people or as JSON for programs.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -17,10 +17,11 @@ use super::server::{Follow, Remote, Servers, is_name};
 use super::url::Address;
 use crate::failure::{Failure, Kind};
 
-/// One object, in the JSON output.
+/// One object in the JSON output.
 #[derive(Serialize)]
 struct Entry {
-    /// The address with every byte of the name, because the name alone may not be UTF-8.
+    /// The address of the object. The address contains every byte of the name, while `name` may
+    /// lack bytes that are not UTF-8.
     url: String,
     name: String,
     #[serde(rename = "type")]
@@ -46,7 +47,8 @@ pub(super) fn ls(options: &List) -> Result<(), Failure> {
     for address in &options.addresses {
         block_on(async {
             let place = servers.find(address, Follow::AllButLast).await?;
-            // Without --long, a link to a directory is listed as the directory.
+            // As with `ls`, a link to a directory shows the directory's contents, except with
+            // --long.
             let is_followed = place.file_type() == FileType::Symlink && !options.long;
             let place =
                 if is_followed { servers.find(address, Follow::Last).await? } else { place };
@@ -65,7 +67,8 @@ pub(super) fn ls(options: &List) -> Result<(), Failure> {
                 let inside = address.within(&name);
                 match entry {
                     Ok(entry) => show(&mut out, options, (inside, &name), &entry).await?,
-                    // The object was removed meanwhile.
+                    // The object was removed after the directory was read: report the error, and
+                    // continue with the other objects.
                     Err(error) => {
                         failure = Some(Kind::Running.because(format!("{inside}: {error}")));
                     }
@@ -95,11 +98,11 @@ pub(super) fn stat(options: &Stat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The limit on names of one directory: a malicious server may list names without end.
+/// The maximum number of names in one directory: a malicious server may list names without end.
 const NAMES_MAX: usize = 1 << 20;
 
 /// Lists the objects in a directory. If the server returns no attributes with the names, requests
-/// them in parallel.
+/// the attributes in parallel.
 pub(super) async fn entries(
     directory: &Remote,
     in_flight: usize,
@@ -225,7 +228,7 @@ fn json(out: &mut impl Write, entry: &Entry) -> Result<(), Failure> {
     written(writeln!(out, "{}", shown(&line)))
 }
 
-/// Ignores a closed reader of stdout, which has read enough.
+/// Ignores the error of a closed stdout, because the reader needs no more output.
 fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -235,7 +238,7 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Formats a name as text without terminal control characters.
+/// Formats a name as text; escapes terminal control characters.
 fn readable(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     text.chars().map(|one| if acts(one) { '?' } else { one }).collect()
@@ -265,7 +268,7 @@ const fn kind(file_type: FileType) -> &'static str {
     }
 }
 
-/// Formats permission bits as `rwxr-xr-x`, with the higher bits as `ls` does.
+/// Formats permission bits as `rwxr-xr-x`, and the set-id and sticky bits as `ls` does.
 fn permissions(mode: u32) -> String {
     let mut text = String::new();
     for (shift, above, lower, upper) in
@@ -296,8 +299,8 @@ fn date(time: Time) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
-/// Converts days since 1970-01-01 into a date, by eras of 400 years that begin in March, so that
-/// the leap day is the last day of a year.
+/// Converts days since 1970-01-01 into a date. The algorithm counts eras of 400 years whose years
+/// begin in March, so that the leap day is the last day of a year.
 const fn civil(days: u32) -> (u32, u32, u32) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -11,7 +11,7 @@ const SERVER: &str = "The server";
 /// List a directory of a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// The directory: `nfs://HOST[:PORT]/EXPORT/PATH`
+    /// The directories: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
@@ -27,10 +27,10 @@ pub(crate) struct List {
     pub(crate) how: How,
 }
 
-/// Show the attributes of a file on a server, without a mount
+/// Show the attributes of files on a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stat {
-    /// The file or directory: `nfs://HOST[:PORT]/EXPORT/PATH`
+    /// The files or directories: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
@@ -55,11 +55,11 @@ pub(crate) struct Cat {
 
 /// Copy files to, from and between servers, without a mount
 ///
-/// When the command ends, all data written to a server is on the server's stable storage; after a
-/// restart of the server the command writes the affected data again. Holes of files stay holes in
-/// the copies. A pipe or a device that is named as a source, such as /dev/stdin, is read to its
-/// end; pipes and devices below a directory are skipped, and the exit code reports it. A directory
-/// with more than 1,048,576 names is not copied.
+/// When the command ends, all data written to a server is on the server's stable storage; if the
+/// server restarts meanwhile, the command writes the affected data again. Holes of files stay holes
+/// in the copies. The command reads a pipe or a device that is named as a source, such as
+/// /dev/stdin, to its end. It skips pipes and devices below a directory, and then exits with an
+/// error code. It does not copy a directory with more than 1,048,576 names.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
     /// The sources: local paths, and `nfs://HOST[:PORT]/EXPORT/PATH`
@@ -74,11 +74,11 @@ pub(crate) struct Copy {
     #[arg(short, long)]
     pub(crate) recursive: bool,
 
-    /// Keep modes and times, but not the set-user-id and set-group-id bits
+    /// Copy modes and times, but not the set-user-id and set-group-id bits
     #[arg(short, long)]
     pub(crate) preserve: bool,
 
-    /// Show no progress
+    /// Do not show the progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
@@ -90,14 +90,15 @@ pub(crate) struct Copy {
     pub(crate) how: How,
 }
 
-/// The options that locate and call servers.
+/// The options for finding and calling servers.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct How {
-    /// The port of MOUNT [default: the port of NFS, or the port from the server's portmapper]
+    /// The port of the MOUNT program [default: the port of NFS, or the port from the server's
+    /// portmapper]
     #[arg(long, value_name = "PORT", help_heading = SERVER)]
     pub(crate) mount_port: Option<NonZeroU16>,
 
-    /// The version of NFS: 3 or 2 [default: the newest that the server supports]
+    /// The version of NFS: 3 or 2 [default: the newest version that the server supports]
     #[arg(long, value_name = "VERSION", hide_possible_values = true, help_heading = SERVER)]
     pub(crate) nfs_version: Option<NfsVersion>,
 
@@ -105,15 +106,15 @@ pub(crate) struct How {
     #[arg(long, help_heading = SERVER)]
     pub(crate) udp: bool,
 
-    /// Connections to a server
+    /// The number of connections to a server
     #[arg(long, value_name = "N", default_value = "1", help_heading = SERVER)]
     pub(crate) connections: NonZeroUsize,
 
-    /// Concurrent requests on each connection
+    /// The number of concurrent requests on each connection
     #[arg(long, value_name = "N", default_value = "16", help_heading = SERVER)]
     pub(crate) in_flight: NonZeroUsize,
 
-    /// Seconds without a reply after which the command gives a server up; 0 waits without limit
+    /// Seconds without a reply after which the command fails; 0 waits without limit
     #[arg(long, value_name = "SECONDS", default_value_t = 60, help_heading = SERVER)]
     pub(crate) timeout: u32,
 }

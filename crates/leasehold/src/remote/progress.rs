@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use leasehold_base::shown::shown;
 use serde::Serialize;
 
-/// The minimum interval between updates of the line.
+/// The minimum interval between updates of the progress line.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// The counts of a copy.
+/// The numbers of objects and bytes in a copy.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Copied {
     pub(super) files: u64,
     pub(super) directories: u64,
     pub(super) symlinks: u64,
     pub(super) bytes: u64,
-    /// Bytes that were written again because a server restarted.
+    /// The bytes that were written again because a server restarted.
     pub(super) bytes_written_again: u64,
-    /// Objects other than files, directories and symbolic links.
+    /// The number of objects other than files, directories and symbolic links, which a copy skips.
     pub(super) skipped: u64,
     pub(super) failed: u64,
     pub(super) seconds: f64,
@@ -52,10 +52,10 @@ impl Progress {
         self.show();
     }
 
-    /// Prints a message; the progress line is cleared first.
+    /// Clears the progress line, and prints a message.
     pub(super) fn complain(&self, text: &str) {
         self.clear();
-        // If stderr is closed, the message has no reader.
+        // If stderr is closed, no reader misses the message: ignore the error.
         let _ = writeln!(io::stderr(), "leasehold: {}", shown(text));
     }
 
@@ -74,7 +74,8 @@ impl Progress {
         self.shown.set(Some(now));
         let Copied { files, bytes, .. } = *self.copied.borrow();
         let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
-        // A few digits are enough for people.
+        // The conversion to a float may lose digits, but the output shows only one digit after the
+        // point.
         let mebibytes = bytes as f64 / f64::from(1 << 20);
         let line = format!("{files} files, {mebibytes:.1} MiB, {:.1} MiB/s", mebibytes / seconds);
         let _ = write!(io::stderr(), "\r\x1b[K{line}");

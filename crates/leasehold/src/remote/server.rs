@@ -14,17 +14,17 @@ use super::url::Address;
 use crate::failure::{Failure, Kind};
 use crate::find;
 
-/// The limit on symbolic links in one path, as in Linux.
+/// The maximum number of symbolic links in the resolution of one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// The treatment of a symbolic link at the end of a path.
+/// The treatment of a symbolic link as the last part of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
     Last,
     AllButLast,
 }
 
-/// The servers of one command.
+/// The connections of one command to its servers.
 pub(super) struct Servers {
     runtime: Runtime,
     who: Rc<Credential>,
@@ -49,13 +49,13 @@ impl Remote {
         self.attributes.file_type
     }
 
-    /// Returns the object of a name in this directory.
+    /// Returns the object with a name in this directory.
     pub(super) async fn child(&self, name: &[u8]) -> Result<Self, Error> {
         let found = self.nfs().lookup(&self.who, &self.handle, name).await?.done()?;
         self.known(found.object, found.attributes).await
     }
 
-    /// Returns an object of the same server; requests its attributes if the reply lacked them.
+    /// Returns an object of this server; requests the object's attributes if the reply lacked them.
     pub(super) async fn known(
         &self,
         handle: Handle,
@@ -85,7 +85,7 @@ impl Servers {
         Ok(Self { runtime, who, how: how.clone() })
     }
 
-    /// Returns the number of concurrent requests for one file.
+    /// Returns the maximum number of concurrent requests for one file.
     pub(super) fn in_flight(&self) -> usize {
         self.how.in_flight.get() * self.how.connections.get()
     }
@@ -122,7 +122,7 @@ impl Servers {
         }
     }
 
-    /// Looks up the rest of the path from the root, through symbolic links that stay within the
+    /// Looks up the rest of the path from the root of the export. Follows symbolic links within the
     /// export.
     async fn walk(&self, mounted: Mounted, follow: Follow) -> Result<Remote, Lost> {
         let mut names: Vec<Vec<u8>> = mounted.rest.iter().rev().cloned().collect();
@@ -155,7 +155,9 @@ impl Servers {
             let link = found.nfs().readlink(&self.who, &found.handle).await?.done()?;
             let mut target = &link.target[..];
             if target.starts_with(b"/") {
-                // An absolute path on the server can be resolved only within the export.
+                // An absolute link refers to the server's own file system, of which the client sees
+                // only the export. So resolve the link only if its target starts with the path of
+                // the export.
                 let mounted = &found.mounted.mounted;
                 let mounted = mounted.strip_suffix(b"/").unwrap_or(mounted);
                 target = target.strip_prefix(mounted).ok_or(Lost::Outside)?;
@@ -199,7 +201,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Returns true if a name from a server is valid in a directory.
+/// Returns true if a name from a server is a valid name of one object in a directory.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }

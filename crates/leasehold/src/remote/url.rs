@@ -9,17 +9,17 @@ use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-/// A file on a server.
+/// The address of a file or directory on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// A host name, or an address without brackets.
+    /// The host name, or the IP address without brackets.
     pub(crate) host: String,
     pub(crate) port: Option<NonZeroU16>,
-    /// The path on the server, with its slashes.
+    /// The path on the server, including its slashes.
     pub(crate) path: Vec<u8>,
 }
 
-/// A file here or on a server.
+/// The location of a file: on this machine or on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Here(PathBuf),
@@ -28,7 +28,7 @@ pub(crate) enum Place {
 
 const SCHEME: &str = "nfs://";
 
-/// Bytes that need no escape in a path, besides letters and digits.
+/// The bytes that need no escape in a path, besides letters and digits.
 const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@/";
 
 impl FromStr for Address {
@@ -40,7 +40,7 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// Parses an address, whose path may contain any bytes.
+    /// Parses an address. Its path may contain any bytes.
     ///
     /// # Errors
     /// The fault in the address.
@@ -97,7 +97,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Returns the address of a name in this directory.
+    /// Returns the address of the object with a name in this directory.
     pub(crate) fn within(&self, name: &[u8]) -> Self {
         let mut path = self.path.clone();
         if !path.is_empty() && !path.ends_with(b"/") {
@@ -107,7 +107,7 @@ impl Address {
         Self { path, ..self.clone() }
     }
 
-    /// Returns the names of the path.
+    /// Returns the components of the path.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
     }
@@ -118,7 +118,7 @@ pub(super) fn address() -> impl TypedValueParser<Value = Address> {
     OsStringValueParser::new().try_map(|text| Address::of(&text))
 }
 
-/// Parses the place of a file, for the command line; names of files need not be UTF-8.
+/// Parses the location of a file, for the command line; file names need not be UTF-8.
 pub(super) fn place() -> impl TypedValueParser<Value = Place> {
     OsStringValueParser::new().try_map(|text| Place::of(&text))
 }
@@ -133,7 +133,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Parses the place of a file.
+    /// Parses the location of a file.
     ///
     /// # Errors
     /// The fault in the address of a server.
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// Returns the place of a name in this directory.
+    /// Returns the location of the object with a name in this directory.
     pub(crate) fn within(&self, name: &[u8]) -> Self {
         match self {
             Self::Here(path) => Self::Here(path.join(OsString::from_vec(name.to_vec()))),
@@ -153,7 +153,7 @@ impl Place {
     }
 }
 
-/// Decodes a path with `%41` for escaped bytes.
+/// Decodes escaped bytes, such as `%41`, in a path.
 fn decoded(path: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = path.iter().copied();

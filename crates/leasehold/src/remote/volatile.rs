@@ -1,24 +1,24 @@
-//! The unstable ranges of a file on a server. The memory for them is bounded for a file of any
-//! size.
+//! The unstable ranges of a file on a server: written data that a restart of the server may lose.
+//! The memory for the ranges is bounded for a file of any size.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The limit on ranges. A server that returns another verifier for each WRITE would cause a range
-/// for each WRITE; above the limit all ranges are merged into one, which is written again as a
-/// whole.
+/// The maximum number of ranges. A server that returns another verifier for each WRITE would cause
+/// a range for each WRITE. Above the limit all ranges are merged into one range, which is later
+/// written again as a whole.
 const RANGES_MAX: usize = 4096;
 
-/// The verifier of the WRITEs of a range; `None` if the server restarted between them.
+/// The write verifier of the WRITEs of a range; `None` if the server restarted between them.
 type Verifier = Option<[u8; 8]>;
 
-/// Written ranges, by their starts. Ranges do not overlap; adjacent ranges with one verifier are
-/// merged.
+/// Written ranges, by their starts. Ranges do not overlap; adjacent ranges with the same verifier
+/// are merged.
 #[derive(Debug, Default)]
 pub(super) struct Volatile(BTreeMap<u64, (u64, Verifier)>);
 
 impl Volatile {
-    /// Adds a range that was written and is not on stable storage.
+    /// Adds a range that the server has accepted, but not yet stored on stable storage.
     pub(super) fn add(&mut self, range: Range<u64>, verifier: Verifier) {
         let Range { mut start, mut end } = range;
         if start >= end {
@@ -50,7 +50,7 @@ impl Volatile {
         self.0.is_empty()
     }
 
-    /// Returns the ranges that the server has lost, if a COMMIT returned this verifier.
+    /// Returns the ranges that the server has lost, given the verifier that COMMIT returned.
     pub(super) fn lost(self, committed: [u8; 8]) -> Vec<Range<u64>> {
         let lost = self.0.into_iter().filter(|(_, (_, verifier))| *verifier != Some(committed));
         lost.map(|(start, (end, _))| start..end).collect()

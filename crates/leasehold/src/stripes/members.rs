@@ -1,4 +1,4 @@
-//! The assignment of numbers to the iods of a volume.
+//! Assigns the configured directories or iods to the numbered iods of a volume.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,30 @@ use leasehold_store_striped::{Mark, Member};
 
 use crate::failure::{Failure, Kind};
 
-/// The state of a named place.
+/// The state of a configured directory or iod, as seen at the start.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
-    /// The place does not reply.
+    /// The iod does not reply.
     Away,
-    /// The place is empty.
+    /// The directory is empty, so it can become a new iod.
     New,
-    /// An iod of a volume.
+    /// The directory belongs to a volume, and its mark contains the volume and the iod number.
     Known(Mark),
 }
 
-/// The iods of a volume.
+/// The iods of a volume, with their numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Members {
-    /// The volume; `None` if it has to be created.
+    /// The number of the volume; `None` if the volume has to be created.
     pub(super) volume: Option<u64>,
     /// All present and former iods, by their numbers.
     pub(super) members: Vec<Member>,
-    /// The number of each named place.
+    /// The iod number of each configured directory or iod.
     pub(super) numbers: Vec<u16>,
 }
 
-/// Assigns the places to the iods; the iods in `lost` are permanently given up.
+/// Assigns an iod number to each configured directory or iod. The iods in `lost` are permanently
+/// removed from the volume.
 pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<Members, Failure> {
     let refused = |text: String| Err(Kind::Directory.because(text));
     let known = || {
@@ -98,8 +99,8 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
     Ok(Members { volume, members, numbers })
 }
 
-/// Returns true if the volume exists and is complete: during its creation iods receive their marks
-/// one after the other.
+/// Returns true if the volume exists and all its iods have their marks. During the creation of a
+/// volume the iods receive their marks one after the other.
 pub(super) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
     let marks =
         || seen.iter().filter_map(|seen| if let Seen::Known(it) = seen { Some(it) } else { None });
@@ -111,7 +112,8 @@ pub(super) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
     marks().next().is_some() && !new.any(|(label, _)| is_told(label))
 }
 
-/// Returns the age of a list: a list with more entries, or more lost iods, is newer.
+/// Returns the rank of a list of iods, as stored in a mark. A list with more entries, or with more
+/// lost iods, is newer.
 fn rank(members: &[Member]) -> (usize, usize) {
     (members.len(), members.iter().filter(|member| member.gone).count())
 }
@@ -148,8 +150,8 @@ mod tests {
         }
     }
 
-    /// A second metaserver, started when only one of two iods had its mark, advised to give up the
-    /// other iod.
+    /// Regression test: a second metaserver that started when only one of two iods had its mark
+    /// advised the administrator to declare the other iod lost.
     #[test]
     fn volume_exists_when_all_iods_have_marks() {
         let is_made = |seen: &[Seen]| super::is_made(&LABELS.map(str::to_owned), seen);
@@ -158,7 +160,7 @@ mod tests {
         assert!(!is_made(&[mark(5, 0, &both), Seen::New]));
         assert!(is_made(&[mark(5, 0, &both), mark(5, 1, &both)]));
         assert!(is_made(&[mark(5, 0, &both), Seen::Away]));
-        // An added iod, and an iod that was given up.
+        // The volume has an additional iod, or an iod that was declared lost.
         assert!(is_made(&[mark(5, 0, &both), mark(5, 1, &both), Seen::New]));
         assert!(is_made(&[mark(5, 0, &["a", "-b"]), Seen::New]));
     }
@@ -170,10 +172,11 @@ mod tests {
         let all = ["b", "c", "a"];
         let moved = of(&[mark(5, 2, &all), mark(5, 0, &all), mark(5, 1, &all)], &[]);
         assert_eq!(moved, Ok((Some(5), vec![2, 0, 1], named(&all))));
-        // Marks of earlier versions have no list.
+        // The marks of earlier versions contain no list of iods.
         let old = of(&[mark(5, 1, &[]), mark(5, 0, &[])], &[]);
         assert_eq!(old, Ok((Some(5), vec![1, 0], named(&["b", "a"]))));
-        // The other iods list an unreachable one, and a new iod receives the next number.
+        // The marks of the other iods list the unreachable iod, and a new iod receives the next
+        // number.
         let away = of(&[mark(5, 0, &["a", "b"]), Seen::Away, Seen::New], &[]);
         assert_eq!(away, Ok((Some(5), vec![0, 1, 2], named(&LABELS))));
     }
@@ -184,7 +187,7 @@ mod tests {
         for wrong in [
             vec![mark(5, 0, &two), mark(6, 1, &two)],
             vec![mark(5, 0, &two), mark(5, 0, &two)],
-            // An iod is missing: a new iod does not take its place.
+            // If an iod is missing, a new iod must not take its number.
             vec![mark(5, 0, &two)],
             vec![mark(5, 0, &["a", "x"]), Seen::New],
             vec![mark(5, 1, &["x", "a"]), Seen::New],
@@ -199,7 +202,7 @@ mod tests {
     fn lost_iod_keeps_its_number() {
         let replaced = of(&[mark(5, 0, &["a", "x"]), Seen::New], &[1]);
         assert_eq!(replaced, Ok((Some(5), vec![0, 2], named(&["a", "-x", "b"]))));
-        // The newer of two lists is used.
+        // If two marks contain different lists, the newer list counts.
         let later = [mark(5, 0, &["a", "x"]), mark(5, 2, &["a", "-x", "b"])];
         assert_eq!(of(&later, &[]), Ok((Some(5), vec![0, 2], named(&["a", "-x", "b"]))));
         assert!(of(&[mark(5, 0, &["a"])], &[1]).is_err());

@@ -1,6 +1,6 @@
-//! The check of a directory of names. A single metaserver stores names as plain files; one of
-//! several metaservers stores them in a file of metafiles. In the wrong mode a metaserver would
-//! show no files, and would change the directory.
+//! Checks that a directory of names belongs to the configured mode. A single metaserver stores
+//! names as plain files, while one of several metaservers stores them in a file of metafiles. In
+//! the wrong mode a metaserver would show no files, and would change the directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -13,11 +13,11 @@ use super::Layout;
 use crate::cluster::group;
 use crate::failure::{Failure, Kind};
 
-/// Names that may exist in a directory of one of several metaservers before it has metafiles: from
-/// a new file system, or from an interrupted start.
+/// The names that may exist in a directory of one of several metaservers before it has metafiles: a
+/// new file system or an interrupted start can leave them.
 const NEW: [&str; 3] = ["lost+found", "leasehold-metafiles.lock", "leasehold-metafiles.new"];
 
-/// Rejects a directory that belongs to the other mode; changes nothing.
+/// Rejects a directory that belongs to the other mode; does not change the directory.
 pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
     let shown = directory.display();
     let refused = |text: String| Err(Kind::Directory.because(text));
@@ -52,8 +52,8 @@ pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
     }
 }
 
-/// Returns a name in a directory for one of several metaservers, other than names that a new
-/// directory may contain and the names in `known`.
+/// Returns a name in the directory of one of several metaservers that should not be there: neither
+/// a name that a new directory may contain nor a name in `known`.
 pub(crate) fn others(directory: &Path, known: &[&str]) -> io::Result<Option<String>> {
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
@@ -65,8 +65,8 @@ pub(crate) fn others(directory: &Path, known: &[&str]) -> io::Result<Option<Stri
 }
 
 /// Returns true if a directory belongs to one of several metaservers. Clients of a single server
-/// may give files any name and content, so the check also verifies the owner and the mode of the
-/// file.
+/// may create a file with this name and any content, so the check also verifies the owner and the
+/// mode of the file.
 fn is_of_several(directory: &Path, layout: &Layout) -> bool {
     if !layout.iods.is_empty() {
         return group::is_one_of_several(directory);

@@ -1,4 +1,6 @@
-//! The list of removals that wait for an iod, stored in the state directory.
+//! The list of pending removals, stored in the state directory: removals of stripe objects at iods
+//! that were unreachable. The list and the directory of names both contain the volume identity (the
+//! "stamp"), so that a start detects if the directory is a copy or a backup.
 
 use std::fs;
 use std::io;
@@ -14,17 +16,17 @@ use leasehold_store_striped::{Kept, Ledger, Stamp, Striped, UnknownRecord};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 
-/// The prefix of the file of a volume's list; the number of the volume follows.
+/// The prefix of the name of the file with a volume's list; the number of the volume follows.
 const NAME: &str = "removals-";
 
-/// The user attribute of the directory of names that has the identity stamp.
+/// The extended attribute of the directory of names that contains the volume identity.
 const STAMP: &str = "user.leasehold.stamp";
 
-/// The value of the attribute after an administrator removed leftovers while no metaserver served
-/// the directory: the next start considers the directory complete.
+/// The value of the attribute after `leasehold cluster repair` has removed stripe objects while no
+/// metaserver served the directory. The next start then considers the directory complete.
 const REPAIRED: &[u8] = b"repaired";
 
-/// A file of records.
+/// The file with the list of pending removals.
 struct File(Records);
 
 impl Ledger for File {
@@ -37,11 +39,12 @@ impl Ledger for File {
     }
 }
 
-/// Makes a volume keep its list of removals in a state directory. If the list cannot be kept, the
-/// volume still serves: a search of all names then finds the objects.
+/// Makes a volume store its list of pending removals in a state directory. If the list cannot be
+/// stored, the volume still serves: a search of all names then finds the stripe objects.
 pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let path = state.join(format!("{NAME}{:016x}", striped.options().volume));
-    // The names are in doubt until both the names and the list have the stamp of this start.
+    // The names count as incomplete until the check below shows that the names and the list have
+    // the same volume identity.
     striped.doubt_names(true);
     let kept = match open(&path, sync) {
         Ok((file, kept)) => {
@@ -61,8 +64,9 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let directory = names.display();
     match are_of_ledger(names, kept.stamp) {
         Ok(true) => {
-            // If the stamp cannot be renewed, as on a full disk, both places still have the same
-            // old stamp.
+            // The names belong to this list, so trust them. If the new volume identity cannot be
+            // written, for example on a full disk, the names and the list still have the same old
+            // identity.
             striped.doubt_names(false);
             if let Err(error) = trust(striped, names) {
                 tracing::warn!(%directory, %error,
@@ -77,8 +81,9 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     }
 }
 
-/// Returns true if the last start with this state directory had this directory of names, if no file
-/// was ever created there, or if an administrator declared the directory complete.
+/// Returns true if the list belongs to this directory of names: the last start with this state
+/// directory used this directory, or no file was ever created in it, or an administrator declared
+/// it complete.
 fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
     let mut found = [0; size_of::<Stamp>()];
     match (getxattr(names, STAMP, &mut found[..]), kept) {
@@ -90,10 +95,12 @@ fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
     }
 }
 
-/// Declares a directory of names complete: from now on it belongs to the ledger of the volume.
+/// Declares a directory of names complete: stores a new volume identity in the directory and in the
+/// list of pending removals.
 ///
 /// # Errors
-/// The stamp cannot be stored. The names stay in doubt, and may be in doubt at the next start.
+/// The identity cannot be stored. The names stay suspected of being incomplete, and may also be
+/// suspected at the next start.
 pub(crate) fn trust(striped: &Striped, names: &Path) -> io::Result<()> {
     let stamp: Stamp = shell_state::random()?;
     block_on(striped.stamp_removals(&stamp)).map_err(|_| io::Error::other("no ledger"))?;
@@ -102,7 +109,7 @@ pub(crate) fn trust(striped: &Striped, names: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the next start consider a directory of names complete.
+/// Marks a directory of names, so that the next start considers it complete.
 ///
 /// # Errors
 /// The directory cannot be marked.
@@ -167,7 +174,7 @@ mod tests {
         assert!(are_of(Some(two)) && are_of(None));
     }
 
-    /// An older version does not rewrite a list of a newer version.
+    /// An older version must not rewrite the list of a newer version.
     #[test]
     fn list_of_another_version_is_unchanged() {
         let folder = tempfile::tempdir().expect("there is room");

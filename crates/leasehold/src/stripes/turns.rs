@@ -1,5 +1,5 @@
 //! The rollback counters ("turns") of the iods of volumes, stored in the state directory, and the
-//! repair after an iod was rolled back.
+//! repair of files after an iod was rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -20,32 +20,35 @@ use super::Volume;
 use crate::failure::{Failure, Kind};
 use crate::server_state::Serving;
 
-/// The prefix of the file of a volume's counters; the number of the volume follows.
+/// The prefix of the name of the file with a volume's rollback counters; the number of the volume
+/// follows.
 const NAME: &str = "turns-";
 
 /// The first line of the file, with the version of its format.
 const FIRST: &str = "leasehold turns 1";
 
-/// The interval between increments of an iod's counter while its objects change.
+/// The interval between increments of an iod's rollback counter while its stripe objects change.
 const TURN_AFTER: Duration = Duration::from_secs(60);
 
-/// The interval between walks while files depend on a rolled-back iod. A walk reads each metafile.
+/// The interval between walks while some files still depend on a rolled-back iod. A walk reads each
+/// metafile, so it is expensive.
 const MEND_AFTER: Duration = Duration::from_secs(600);
 
-/// The interval to the next walk after a walk that failed or could not decide, or after an iod
-/// failed to record its counter. The interval doubles with each such walk, up to `MEND_AFTER`.
+/// The first interval after a walk that failed or could not decide, or after an iod failed to
+/// record its rollback counter. The interval doubles with each such walk, up to `MEND_AFTER`.
 const MEND_AGAIN: Duration = Duration::from_secs(10);
 
-/// Stores counters in a file, on a thread that never acts as a caller.
+/// A thread that stores rollback counters in a file. The thread never takes the identity of a
+/// caller.
 struct Keeper {
-    /// `None` when the keeper ends.
+    /// The channel to the thread; `None` while the thread ends.
     sender: Option<Sender<Order>>,
     writing: Option<JoinHandle<()>>,
     directory: String,
     labels: Vec<String>,
 }
 
-/// The counters to store, and the channel to the caller.
+/// A request to the thread: the text of the file, and the channel for the result.
 type Order = (String, oneshot::Sender<io::Result<()>>);
 
 impl Keeper {
@@ -117,14 +120,14 @@ fn parse(text: &str) -> Option<BTreeMap<u16, u64>> {
     lines.map(turn).collect()
 }
 
-/// Makes a metaserver verify the iods of a volume by the counters in a state directory.
+/// Makes a metaserver verify the iods of a volume by the rollback counters in a state directory.
 ///
 /// # Errors
-/// The counters cannot be read, or the system has no thread left.
+/// The rollback counters cannot be read, or the system cannot start a thread.
 pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Failure> {
     if volume.group.is_some() {
-        // None of several metaservers knows all names, so none could repair the files of a
-        // rolled-back iod.
+        // Without all names a metaserver cannot repair the files of a rolled-back iod. No single
+        // metaserver of a group has all names, so such a volume has no rollback counters.
         volume.turns.begin(None, BTreeMap::new());
         return Ok(());
     }
@@ -151,7 +154,7 @@ pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Fa
                      current iods"
                 );
             }
-            // The caller may have ended.
+            // The caller may have been cancelled, and then receives no result: ignore the error.
             drop(done.send(stored));
         }
     });
@@ -179,14 +182,14 @@ fn read(path: &Path) -> io::Result<BTreeMap<u16, u64>> {
     core::str::from_utf8(&text).ok().and_then(parse).ok_or_else(unknown)
 }
 
-/// The background work on the counters of all volumes.
+/// The periodic work on the rollback counters of all volumes.
 #[derive(Default)]
 pub(crate) struct Work {
     next_turns: Option<Instant>,
 }
 
 impl Work {
-    /// Runs the work that is due.
+    /// Runs the part of the work that is due.
     pub(crate) fn run(&mut self, serving: &Serving) {
         let are_due = self.next_turns.is_none_or(|next| next <= Instant::now());
         for (_, _, volume) in serving.homes() {
@@ -201,30 +204,32 @@ impl Work {
     }
 }
 
-/// The background walks for the rolled-back iods of all volumes. A walk may take long, and counters
-/// do not wait for it.
+/// The background repair of files on rolled-back iods of all volumes. Each repair is a walk over
+/// all files and may take long, so it has its own thread: the rollback counters must not wait for
+/// it.
 #[derive(Default)]
 pub(crate) struct Mending {
-    /// The last walk of each directory of names with rolled-back iods.
+    /// The state of the last walk, for each directory of names with rolled-back iods.
     walks: BTreeMap<PathBuf, Walked>,
 }
 
-/// The last walk for rolled-back iods.
+/// The state of the last walk for rolled-back iods.
 struct Walked {
     older: Vec<u16>,
     /// The time of the next walk.
     next: Instant,
-    /// The interval between the walks.
+    /// The current interval between walks.
     pause: Duration,
-    /// The incomplete result that the log already reports.
+    /// The incomplete result that the log has already reported.
     logged: Option<Unfinished>,
 }
 
-/// The iods that failed to record their counters, and the iods for which the walk could not decide.
+/// The iods that failed to record their rollback counters, with the errors, and the iods for which
+/// the walk could not decide.
 type Unfinished = (BTreeMap<u16, FsError>, BTreeSet<u16>);
 
 impl Mending {
-    /// Moves the files of all volumes off the rolled-back iods.
+    /// Moves the stripes of all volumes off the rolled-back iods.
     pub(crate) fn run(&mut self, serving: &Serving) {
         for (directory, _, volume) in serving.homes() {
             self.mend(&directory, &volume);
@@ -268,7 +273,7 @@ impl Mending {
     }
 }
 
-/// Returns the interval after a failed walk, from the previous interval.
+/// Returns the interval after a failed walk: the doubled previous interval.
 fn next_pause(before: Option<Duration>) -> Duration {
     before.map_or(MEND_AGAIN, |before| (before * 2).min(MEND_AFTER))
 }

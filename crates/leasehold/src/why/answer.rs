@@ -1,4 +1,4 @@
-//! The walk along a path, and the check at its end.
+//! Follows a path as the server does, and checks the operation at its end.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use super::list;
 use crate::below::{self, Begins};
 use crate::options::Operation;
 
-/// A question and its context.
+/// The question of the user, with the export and the caller that it concerns.
 pub(super) struct Asked<'a> {
     pub(super) request: Request<'a>,
     pub(super) operation: Operation,
@@ -20,7 +20,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Returns true if the operation is allowed; the steps give the reasons.
+    /// Returns true if the server would allow the operation; adds the reasons to `steps`.
     pub(super) async fn answer(&self, steps: &mut Vec<String>) -> bool {
         if self.request.read_only && self.operation.changes() {
             steps.push("the rule or the export is read-only".to_owned());
@@ -105,7 +105,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Checks the conditions on a name that the operation creates or removes.
+    /// Checks the permissions for a name that the operation creates or removes.
     async fn name(
         &self,
         path: &str,
@@ -183,13 +183,14 @@ impl Asked<'_> {
         steps.push(step);
     }
 
-    /// Returns the file system that begins at a name of a directory, if there is one.
+    /// Returns the file system that begins at a name in a directory, if another file system begins
+    /// there.
     fn begins(&self, path: &str, name: &[u8]) -> Option<Begins> {
         let above = self.place(path);
         below::between(&above, &above.join(OsStr::from_bytes(name)))
     }
 
-    /// Returns the local path of a path in the export.
+    /// Returns the path on this machine of a path in the export.
     fn place(&self, path: &str) -> PathBuf {
         let below = path.strip_prefix(&self.request.export.name).unwrap_or_default();
         format!("{}{below}", self.request.export.path).into()

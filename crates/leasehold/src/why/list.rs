@@ -1,19 +1,20 @@
-//! The entries of an access list that apply to a caller: POSIX 1003.1e draft 17, 23.1.5.
+//! Describes the entries of an access control list that apply to a caller (POSIX 1003.1e draft 17,
+//! 23.1.5).
 
 use std::path::Path;
 
 use leasehold_fs::Caller;
 
-/// The kernel's version number of the format.
+/// The version number of the list's format in the kernel.
 const VERSION: u32 = 2;
 
-/// The kinds of entries, by the kernel's numbers.
+/// The kinds of entries, as numbered by the kernel.
 const USER: u16 = 0x02;
 const GROUP_OF_FILE: u16 = 0x04;
 const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 
-/// One entry of a list.
+/// One entry of an access control list.
 #[derive(Clone, Copy)]
 struct Entry {
     about: u16,
@@ -21,9 +22,11 @@ struct Entry {
     id: u32,
 }
 
-/// Reads the access list of an object in the kernel's format; `None` if it has no list.
+/// Reads the access control list of an object in the kernel's format; `None` if the object has no
+/// list.
 pub(super) fn of(path: &Path) -> Option<Vec<u8>> {
-    // The largest list that the kernel accepts.
+    // 64 KiB is the size of the largest list that the kernel accepts, so the buffer is always large
+    // enough.
     let mut room = vec![0; 64 << 10];
     let length = rustix::fs::getxattr(path, "system.posix_acl_access", &mut room).ok()?;
     room.truncate(length);

@@ -37,7 +37,7 @@ fn place_on(mount: &Mount, has_journal: Option<bool>) -> Place {
     }
 }
 
-/// Returns the findings that are not good.
+/// Returns the findings that report a problem.
 fn worse(facts: &Facts) -> Vec<String> {
     let all = findings(facts).into_iter().filter(|finding| finding.verdict != Verdict::Good);
     all.map(|finding| format!("{}: {}", finding.about, finding.text)).collect()
@@ -97,7 +97,8 @@ fn each_fault_is_found() {
     assert!(worse(&powers(true, true, false))[0].contains("cannot take kernel leases"));
 }
 
-/// The firewall does not matter if the server listens on the loopback only.
+/// A firewall does not affect the loopback, so the check is skipped for a server on the loopback
+/// only.
 #[test]
 fn firewall_is_ignored_on_loopback() {
     let address = "127.0.0.1:2049".parse().expect("an address");
