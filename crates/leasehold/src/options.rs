@@ -395,7 +395,7 @@ pub(crate) struct Reload {
     pub(crate) json: bool,
 }
 
-/// Replace a running server process by the installed program, without closing its sockets
+/// Replace a running server by the installed program, without closing its sockets
 ///
 /// The sockets stay open, and the new process takes over the server's state: clients wait for a
 /// moment, and no call runs twice. The command checks the program and the configuration file first.

@@ -19,7 +19,7 @@ use crate::stripes;
 const IODS: &str = "Placement of data";
 const PEERS: &str = "Other metaservers";
 
-/// Try, inspect and repair clusters: metaservers (names) and their I/O daemons, or iods (data)
+/// Try, inspect and repair clusters of metaservers and I/O daemons (iods)
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
     Try(Try),

@@ -1,4 +1,4 @@
-//! File attributes, converted from the kernel's.
+//! File attributes, converted from the attributes that the kernel returns.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::identity::Acting;
 use crate::object::Object;
 use crate::volume::Volume;
 
-/// The mount on which an object was reached; a file system may have several mounts.
+/// The mount through which an object was reached; a file system may have several mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     device: (u32, u32),
@@ -61,7 +61,7 @@ impl Volume {
         attributes
     }
 
-    /// Returns the room on the file system that the caller may use.
+    /// Returns the free space on the file system that the caller may use.
     pub(crate) fn space(
         &self,
         caller: &Caller,
@@ -69,8 +69,9 @@ impl Volume {
     ) -> Result<(Space, Attributes), FsError> {
         let attributes = self.attributes(object)?;
         let known = rustix::fs::fstatvfs(&*object.descriptor()).map_err(meaning)?;
-        // The superuser may use the blocks that a file system reserves for it; a caller that claims
-        // to be the superuser may not, if the server acts as its own user.
+        // The superuser may use the blocks that a file system reserves for it. If the server acts
+        // as its own user for all callers, a caller that claims to be the superuser may not: the
+        // kernel would deny these blocks to the server's user.
         let has_reserve = caller.uid == SUPERUSER && self.acting == Acting::Caller;
         let available =
             if has_reserve { self.kind.available_to_superuser(&known) } else { known.f_bavail };
@@ -111,9 +112,9 @@ impl Volume {
         self.convert(&seen)
     }
 
-    /// Returns the attributes of an object that an operation did not change, as one sample. If the
-    /// object changed before, even by a failed operation, the client detects that its cached
-    /// attributes are old.
+    /// Returns the attributes of an object that an operation did not change. One sample serves as
+    /// the attributes from before and from after. If another program changed the object earlier,
+    /// the client detects that its cached attributes are old.
     pub(crate) fn unchanged(&self, object: &Object) -> Wcc {
         self.attributes(object).map_or_else(
             |_| Wcc::default(),
@@ -121,8 +122,9 @@ impl Volume {
         )
     }
 
-    /// Returns the attributes of an object that an operation was to change. Local programs may have
-    /// changed it as well, so after a change the attributes from before are absent.
+    /// Returns the attributes of an object that an operation was supposed to change. After a
+    /// change, the attributes from before are absent, because a local program may have changed the
+    /// object in between.
     pub(crate) fn changed<T>(&self, object: &Object, result: &Result<T, FsError>) -> Wcc {
         match result {
             Ok(_) => Wcc { before: None, after: self.attributes(object).ok() },

@@ -7,30 +7,30 @@ use leasehold_base::limits::TRANSFER_BYTES_MAX;
 
 use crate::locks::lock;
 
-/// Reads larger than this use a buffer from here: from 128 KiB on, an allocator returns pages to
-/// the kernel each time.
+/// The maximum size of a read without a pooled buffer. For 128 KiB and more, an allocator returns
+/// the pages to the kernel at each release, and the next allocation causes page faults again.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// The size of every buffer in the pool.
 const KEPT_BYTES: usize = TRANSFER_BYTES_MAX as usize;
 
-/// The maximum number of buffers in the pool: more replies are seldom in progress at once.
+/// The maximum number of buffers in the pool: seldom are more replies in progress at the same time.
 const KEPT_MAX: usize = 32;
 
-/// The buffers that are not in use.
+/// The buffers that no read uses.
 #[derive(Default)]
 pub(crate) struct Buffers {
     free: Mutex<Vec<Vec<u8>>>,
 }
 
-/// A buffer that returns to the pool when all shares of its bytes are dropped.
+/// A buffer that returns to the pool when all references to its bytes are dropped.
 struct Pooled {
     buffer: Vec<u8>,
     home: Arc<Buffers>,
 }
 
 impl Buffers {
-    /// Returns an empty buffer with room for `count` bytes.
+    /// Returns an empty buffer with space for `count` bytes.
     pub(crate) fn take(&self, count: usize) -> Vec<u8> {
         if count <= SMALL_BYTES || count > KEPT_BYTES {
             return Vec::with_capacity(count);

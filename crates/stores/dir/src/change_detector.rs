@@ -1,24 +1,27 @@
 //! Detection of changes that other programs make to the names of a directory during an operation of
 //! the store.
 //!
-//! A client that receives the attributes of a directory from before and after an operation, and has
-//! cached the attributes from before, attributes all changes in between to itself, and keeps its
-//! cached names. This must be correct even with local programs. Attributes alone do not suffice:
-//! two consecutive changes look like one. The kernel's notifications (inotify) do suffice, for
-//! these reasons:
-//! - Each change of names, including ours, holds the kernel's lock of the directory until the
-//!   change has been notified. So the notifications of earlier changes precede the notification of
-//!   ours.
+//! A client receives the attributes of a directory from before and after an operation. If the
+//! client has cached the attributes from before, it concludes that only its own operation changed
+//! the directory, and keeps its cached names. This conclusion must be correct although local
+//! programs also change the directory. Attributes alone cannot ensure this: two consecutive changes
+//! look like one change. The kernel's notifications (inotify) can, for these reasons:
+//! - Each change of names, by the store or by a local program, holds the kernel's lock of the
+//!   directory until the kernel has queued the notification. So the notifications of earlier
+//!   changes precede the notification of the store's change.
 //! - After the query of the attributes the store takes this lock once more, by a rename that does
-//!   nothing. So all changes that these attributes show have been notified by then.
-//! - So if our own change is the only notification, no other change occurred in between. The
-//!   exception is a name that another program took over after our rename, since the kernel merges
-//!   two equal consecutive notifications. A rename therefore checks the object of the new name.
+//!   nothing. At that point the kernel has queued the notifications of all changes that these
+//!   attributes show.
+//! - So if the store's own change is the only notification, no other change occurred in between.
+//!   There is one exception, because the kernel merges two equal consecutive notifications: another
+//!   program renames its object to the new name right after the store's rename. A rename therefore
+//!   checks the object of the new name.
 //!
-//! A change by another program between two of our operations counts as a change during the next
-//! one, as this is possible; its client detects the change by the attributes in either case. A
-//! change of the directory's own attributes counts as well, and a change of a file in it does not.
-//! `docs/design/0010-before-and-after.md` gives the reasons for this method.
+//! A change by another program between two operations of the store counts as a change during the
+//! next operation, because the two cases cannot be distinguished. In both cases the client detects
+//! the change by the attributes. A change of the directory's own attributes counts as well; a
+//! change of a file in the directory does not. `docs/design/0010-before-and-after.md` gives the
+//! reasons for this method.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
@@ -31,22 +34,22 @@ use rustix::io::Errno;
 
 use crate::locks::lock;
 
-/// The maximum number of watched directories: the directories that clients changed in the last
-/// seconds.
+/// The maximum number of watched directories on which no client holds leases: directories that
+/// clients changed in the last seconds.
 const WATCHES_MAX: usize = 1024;
 
 /// The maximum number of watched directories on which clients hold leases.
 const HELD_MAX: usize = 1 << 16;
 
-/// The number of bytes of notifications in one read: some hundred notifications. If there are more,
-/// the result is unknown, and later calls read the rest.
+/// The number of bytes that one read of notifications takes: some hundred notifications. If more
+/// are queued, the result is unknown, and later calls read the rest.
 const EVENTS_BYTES: usize = 16 << 10;
 
-/// The bytes of a notification without a name, and of one with the longest name.
+/// The size of a notification without a name, and of a notification with the longest name.
 const EVENT_BYTES: usize = size_of::<libc::inotify_event>();
 const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
 
-/// The change of a name.
+/// The change of a name, which causes a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trace<'a> {
     /// The name is created.
@@ -59,17 +62,18 @@ pub(crate) enum Trace<'a> {
     MovesHere(&'a [u8]),
 }
 
-/// The result of [`ChangeDetector::hold`].
+/// The result of [`ChangeDetector::hold`]. A directory is held while clients have leases on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// The directory is the first held one.
+    /// The directory is the only held directory.
     First,
-    /// The directory is held, and is not the first one.
+    /// The directory is held, and other directories were held before.
     Another,
-    /// The kernel does not notify all changes on this file system.
+    /// The directory is not held, because the kernel does not notify all changes on this file
+    /// system.
     Unknown,
-    /// The directory is not held for lack of an entry here, or of a watch of the kernel, which has
-    /// limits for each user (`/proc/sys/fs/inotify`).
+    /// The directory is not held, because all entries of this table are in use, or because the
+    /// kernel provides no watch: it has limits for each user (`/proc/sys/fs/inotify`).
     Short,
 }
 
@@ -77,7 +81,7 @@ pub(crate) enum Hold {
 pub(crate) struct ChangeDetector {
     /// True if the kernel notifies all changes on the file system.
     is_notified: bool,
-    /// The queue of the kernel's notifications; `None` if there is none.
+    /// The queue of the kernel's notifications; `None` if the kernel provides no queue.
     queue: Option<OwnedFd>,
     state: Mutex<State>,
 }
@@ -89,13 +93,13 @@ struct State {
     watches: HashMap<i32, Watch>,
     /// The number of held directories.
     held: usize,
-    /// Held directories with a notification of a change by another program.
+    /// The held directories that another program has changed, until they are reported.
     strangers: HashSet<ObjectId>,
 }
 
 struct Watch {
     directory: ObjectId,
-    /// The expected notifications of our operation that have not arrived yet.
+    /// The expected notifications of the store's own operation that have not arrived yet.
     expected: Vec<(ReadFlags, Vec<u8>)>,
     /// True if an unexpected notification arrived.
     disturbed: bool,
@@ -106,17 +110,19 @@ struct Watch {
 }
 
 impl ChangeDetector {
-    /// Creates the watches for a file system; `is_notified` states that the kernel notifies all its
-    /// changes.
+    /// Creates the watches for a file system. `is_notified` is true if the kernel notifies all
+    /// changes on the file system.
     pub(crate) fn new(is_notified: bool) -> Self {
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
-        // Without a queue every result is unknown, which is safe.
+        // Without a queue the detector reports every change as uncertain, which is safe: the client
+        // then drops its cache.
         let queue = is_notified.then(|| inotify::init(flags).ok()).flatten();
         Self { is_notified, queue, state: Mutex::default() }
     }
 
-    /// Announces a change of a directory, before the query of its attributes; to be called within
-    /// its critical section. Returns true if the directory is watched.
+    /// Announces a change of a directory. The caller holds the lock of the directory's critical
+    /// section, and queries the directory's attributes afterwards. Returns true if the directory is
+    /// watched.
     pub(crate) fn begin(&self, directory: &ObjectId, traces: &[Trace<'_>]) -> bool {
         let mut state = lock(&self.state);
         let watch = state.of(directory);
@@ -127,8 +133,8 @@ impl ChangeDetector {
         is_watched
     }
 
-    /// Like `begin`, for a directory without a watch, given by its path. Returns true if the watch
-    /// succeeded.
+    /// Like `begin`, for a directory without a watch; `path` is its path. Returns true if the
+    /// kernel accepts the watch.
     pub(crate) fn watch(&self, directory: &ObjectId, path: &str, traces: &[Trace<'_>]) -> bool {
         let mut state = lock(&self.state);
         if state.numbers.len() - state.held >= WATCHES_MAX {
@@ -161,7 +167,7 @@ impl ChangeDetector {
         Some(state.watches.entry(number).or_insert(watch))
     }
 
-    /// Starts to report changes by other programs in a directory, if possible.
+    /// Holds a directory: starts to report changes by other programs in it, if possible.
     pub(crate) fn hold(&self, directory: &ObjectId, path: &str) -> Hold {
         if !self.is_notified {
             return Hold::Unknown;
@@ -184,7 +190,7 @@ impl ChangeDetector {
         if state.held == 1 { Hold::First } else { Hold::Another }
     }
 
-    /// Stops to report changes in a directory.
+    /// Stops reporting changes in a directory.
     pub(crate) fn let_go(&self, directory: &ObjectId) {
         let mut state = lock(&self.state);
         if state.of(directory).is_some_and(|watch| core::mem::take(&mut watch.held)) {
@@ -192,7 +198,7 @@ impl ChangeDetector {
         }
     }
 
-    /// Returns the queue of notifications, if any directory is held.
+    /// Returns the queue of notifications, if at least one directory is held.
     pub(crate) fn held_queue(&self) -> Option<&OwnedFd> {
         self.queue.as_ref().filter(|_| lock(&self.state).held > 0)
     }
@@ -226,8 +232,8 @@ impl ChangeDetector {
         state.strangers.drain().collect()
     }
 
-    /// Returns true if the announced changes are the only ones; to be called after the query of the
-    /// attributes and after the directory's lock was taken once more.
+    /// Returns true if the announced changes are the only changes. The caller has queried the
+    /// attributes, and has taken the kernel's lock of the directory once more.
     pub(crate) fn was_alone(&self, directory: &ObjectId) -> bool {
         let mut state = lock(&self.state);
         let all_read = self.take_in(&mut state);
@@ -235,7 +241,7 @@ impl ChangeDetector {
         watch.is_some_and(|watch| all_read && !watch.disturbed && watch.expected.is_empty())
     }
 
-    /// Stops the watch of directories without a change since the last call.
+    /// Removes the watches of directories without a change since the last call.
     pub(crate) fn forget_idle(&self) {
         let Some(queue) = &self.queue else { return };
         let mut state = lock(&self.state);
@@ -245,7 +251,8 @@ impl ChangeDetector {
             let used = core::mem::take(&mut watch.used) || watch.held;
             if !used {
                 numbers.remove(&watch.directory);
-                // If the directory is gone, so is the watch.
+                // If the directory was removed, the kernel has already removed the watch, and the
+                // call fails: ignore the error.
                 let _ = inotify::remove_watch(queue, *number);
             }
             used
@@ -271,7 +278,8 @@ impl ChangeDetector {
                 break;
             }
         }
-        // The kernel stops at the first notification that does not fit.
+        // The kernel returns only notifications that fit completely. So all of them were read if
+        // the space for the longest notification was left.
         taken_bytes + EVENT_BYTES_MAX <= EVENTS_BYTES
     }
 }
@@ -305,7 +313,8 @@ impl State {
         let what = events - ReadFlags::ISDIR;
         match watch.expected.iter().position(|(kind, of)| *kind == what && of == name) {
             Some(at) => drop(watch.expected.swap_remove(at)),
-            // Changes of files in the directory are not changes of the directory.
+            // A change of the attributes of a file in the directory does not change the directory:
+            // ignore the notification.
             None if what == ReadFlags::ATTRIB && !name.is_empty() => {}
             None => {
                 watch.disturbed = true;
@@ -325,7 +334,7 @@ impl Watch {
 }
 
 impl Trace<'_> {
-    /// Returns the notification of the kernel.
+    /// Returns the kernel's notification for the change.
     fn notified(&self) -> (ReadFlags, Vec<u8>) {
         let (kind, name) = match self {
             Self::Comes(name) => (ReadFlags::CREATE, name),

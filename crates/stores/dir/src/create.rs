@@ -1,9 +1,9 @@
 //! CREATE, MKDIR, SYMLINK and MKNOD.
 //!
 //! An exclusive create stores its verifier with the file, so that the store recognises a retry even
-//! after a restart. The verifier is in a user attribute, which the next SETATTR removes. On a file
-//! system without user attributes it is in the times, as is usual in NFS servers; the client then
-//! sets the times.
+//! after a restart. The verifier is in an extended user attribute, which the next SETATTR removes.
+//! On a file system without such attributes the verifier is stored as the file's times, as is usual
+//! in NFS servers; the client then sets the times.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Change;
 use crate::volume::{NAME, Volume};
 
-/// The default mode of a file or directory: access for its owner only.
+/// The default mode of a file or directory: access for the owner only.
 const FILE_MODE: Mode = Mode::from_bits(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits(0o700);
 
@@ -66,7 +66,8 @@ impl Volume {
         }
         match (result, file) {
             (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
-                // The creator of the name may not have synced it.
+                // The program that created the name may not have synced it. So sync the directory
+                // as well as the file.
                 let named = change.settle(Changed { result: Ok(()), wcc });
                 let cut = self.cut(caller, found, *size);
                 MaybeReady::later(async move {
@@ -123,7 +124,7 @@ impl Volume {
                 Ok(opened) => {
                     let rest = SetAttributes {
                         mode: None,
-                        // A new file has the size zero.
+                        // A new file already has the size zero, so only another size is a change.
                         size: attributes.size.filter(|&size| size > 0),
                         ..attributes
                     };
@@ -136,7 +137,7 @@ impl Volume {
                     return Ok(Made::New(found));
                 }
                 Err(Errno::EXIST) => match self.take_old(caller, spot, directory, file) {
-                    // The file was removed in between.
+                    // A local program removed the file after the attempt to create it: try again.
                     Err(FsError::NotFound) => {}
                     taken => return taken,
                 },
@@ -146,8 +147,9 @@ impl Volume {
         Err(FsError::Delay)
     }
 
-    /// Creates a file with a verifier. If possible, the file gets the verifier before its name, so
-    /// that a crash in between leaves no file that a retry of its client would not recognise.
+    /// Creates a file with a verifier. If possible, the file gets the verifier before its name.
+    /// Then a crash in between leaves no named file without the verifier, which a retry of the
+    /// client would not recognise.
     fn open_marked(
         &self,
         directory: &Descriptor,
@@ -172,7 +174,7 @@ impl Volume {
         }
     }
 
-    /// Handles a name that exists already.
+    /// Handles a name that already exists.
     fn take_old(
         &self,
         caller: &Caller,
@@ -222,7 +224,8 @@ impl Volume {
             let made = make_node(directory, name, node, attributes.mode).map_err(meaning)?;
             let opened = openat(directory, name, NAME, rustix::fs::Mode::empty());
             let opened = opened.map_err(|errno| match errno {
-                // A local program removed the object; the client may retry.
+                // A local program removed the object before the store opened it; the client may
+                // retry.
                 Errno::NOENT => FsError::Delay,
                 other => meaning(other),
             })?;
@@ -238,8 +241,8 @@ impl Volume {
         change.settle(changed)
     }
 
-    /// Sets the remaining attributes of a new object, and keeps it open; removes the object if this
-    /// fails.
+    /// Sets the remaining attributes of a new object, and keeps the object open; removes the object
+    /// if an attribute cannot be set.
     fn adopt(
         &self,
         caller: &Caller,
@@ -248,8 +251,8 @@ impl Volume {
         opened: Descriptor,
         rest: &SetAttributes,
     ) -> Result<Found, FsError> {
-        // `attributes_of` would fail without a name, and a local program may have removed the name
-        // already.
+        // Query by an empty name: a local program may have removed the name already, and
+        // `attributes_of` fails for an object without a name.
         let mut attributes = self.attributes_at(&opened, b"")?;
         if *rest != SetAttributes::default() {
             if let Err(error) = self.apply(caller, &opened, &attributes, rest) {
@@ -263,7 +266,7 @@ impl Volume {
         }
         let id = self.handles.of(&opened).map_err(meaning)?;
         self.learn(&id, &spot.directory.id, spot.name.as_bytes());
-        // An object without a name is gone, and must not stay open.
+        // An object without a name must not stay open, because its blocks would stay in use.
         if attributes.link_count > 0 {
             self.keep_seen(id, opened, &attributes);
         }
@@ -278,11 +281,13 @@ impl Volume {
         }
     }
 
-    /// Removes the verifier of an exclusive create: the client has its file.
+    /// Removes the verifier of an exclusive create, after the client's SETATTR shows that the
+    /// client has received the reply.
     pub(crate) fn forget_exclusive(&self, object: &Object) {
         if object.file_type == FileType::Regular && object.may_be_exclusive() {
             let own = Self::own_path(&*object.descriptor());
-            // Usually the attribute does not exist. If it cannot be removed, it does no harm.
+            // Usually the attribute does not exist. If it cannot be removed, it causes no harm:
+            // ignore the error.
             if self.acting.as_server().is_ok() {
                 let _ = rustix::fs::removexattr(own, EXCLUSIVE);
             }
@@ -295,14 +300,16 @@ fn kernel_mode(mode: Mode) -> rustix::fs::Mode {
     rustix::fs::Mode::from_raw_mode(mode.bits())
 }
 
-/// Creates a node; returns the mode if the kernel did not use all its bits.
+/// Creates a node. Returns the mode if the kernel ignored some of its bits, so that the caller sets
+/// it again.
 fn make_node(
     directory: &Descriptor,
     name: &[u8],
     node: &NewNode<'_>,
     mode: Option<Mode>,
 ) -> Result<Option<Mode>, Errno> {
-    // The kernel's mkdir drops the two highest bits, and its mknod uses all bits.
+    // The kernel's mkdir ignores the set-user-ID and set-group-ID bits, and its mknod uses all
+    // bits.
     const DROPPED: u32 = 0o6000;
     let device = |Device { major, minor }| makedev(major, minor);
     let special = |kind, device| {
@@ -322,7 +329,7 @@ fn make_node(
     Ok(None)
 }
 
-/// Stores the verifier of an exclusive create with its file.
+/// Stores the verifier of an exclusive create in an attribute of its file.
 fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), Errno> {
     if fsetxattr(file, EXCLUSIVE, &verifier, XattrFlags::empty()).is_ok() {
         return Ok(());
@@ -343,7 +350,7 @@ fn is_marked(file: impl AsFd, attributes: &Attributes, verifier: [u8; 8]) -> boo
     }
 }
 
-/// Encodes a verifier as two times that every file system can store: 31 bits of seconds each.
+/// Encodes a verifier as two times. Each has 31 bits of seconds, which every file system can store.
 fn times_of(verifier: [u8; 8]) -> (FileTime, FileTime) {
     let [a, b, c, d, e, f, g, h] = verifier;
     let time = |bytes| {

@@ -1,13 +1,14 @@
 //! A directory with the file systems that are mounted below it, and the subvolumes of btrfs, as one
 //! store (`cross = true`).
 //!
-//! Each of these file systems is a [`DirStore`] with a number of its own, the prefix of the ids of
-//! its objects. The store records the number, with the path and the origin of the file system,
-//! before any id contains the number. So ids last across restarts and remounts, and never lead to
-//! another file system.
+//! Each of these file systems is a [`DirStore`] with its own file-system number, which is the
+//! prefix of the ids of its objects. The state directory records the number, with the path and the
+//! origin of the file system, before any id contains the number. So ids stay valid across restarts
+//! and remounts, and never lead to another file system.
 //!
-//! The store opens a file system for a look-up that leads there, or for an id, and closes it after
-//! a few seconds without a request, because an open file system cannot be unmounted.
+//! The store opens a file system when a look-up leads there, or when a request contains an id in
+//! it. The store closes the file system after a few seconds without a request, because an open file
+//! system cannot be unmounted.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -31,21 +32,22 @@ const OPEN_MAX: usize = 256;
 /// The maximum number of names on a path to a file system.
 const DEPTH_MAX: usize = 256;
 
-/// The numbers of the file systems below an export, which last across restarts.
+/// The table of the file-system numbers below an export, which survives restarts.
 pub trait Numbers: Send + Sync {
     /// Returns the number of the file system with this origin that begins at a path below the
-    /// export, after recording it. Returns `None` if a client must not enter the file system, or if
-    /// the number cannot be recorded. `at` is a path that leads there now. May sleep.
+    /// export; records the number before it returns. Returns `None` if a client must not enter the
+    /// file system, or if the number cannot be recorded. `at` is a path that leads to the file
+    /// system now. May sleep.
     fn number(&self, path: &[u8], origin: &Origin, at: &Path) -> Option<u16>;
 
     /// Returns the path that was recorded with a number.
     fn path(&self, number: u16) -> Option<Vec<u8>>;
 }
 
-/// The parameters of the file systems below.
+/// The parameters of the file systems below an export.
 pub struct Below {
-    /// The threads that open file systems. These threads must not be the threads of the directory,
-    /// since the close of a file system waits for syncs of the directory's threads.
+    /// The threads that open file systems. These threads must not be the threads of the export's
+    /// own directory, because the close of a file system waits for syncs that run on those threads.
     pub blocking: Arc<dyn Blocking>,
     /// The guarantee of a stable reply.
     pub durability: Durability,
@@ -53,11 +55,11 @@ pub struct Below {
     pub descriptors_max: usize,
     /// The method by which the store finds objects.
     pub handles: HandleSource,
-    /// The numbers of the file systems.
+    /// The table of file-system numbers.
     pub numbers: Arc<dyn Numbers>,
 }
 
-/// A directory and the file systems below it.
+/// A store that joins a directory and the file systems below it.
 pub struct Crossing {
     shared: Arc<Shared>,
 }
@@ -66,24 +68,25 @@ struct Shared {
     root: Arc<DirStore>,
     below: Below,
     open: Mutex<BTreeMap<u16, Arc<Child>>>,
-    /// Held while a file system is opened or closed.
+    /// The lock that a thread holds while it opens or closes a file system.
     changing: Mutex<()>,
 }
 
-/// A file system below.
+/// An open file system below the export.
 struct Child {
     number: u16,
     store: Arc<DirStore>,
     mount: Mount,
-    /// The id of the placeholder at its mount point, and the store of the placeholder.
+    /// The id of the placeholder at the mount point, in the store that contains the placeholder.
     at: ObjectId,
     above: Arc<DirStore>,
-    /// The path below the export.
+    /// The path of the file system's root below the export.
     path: Vec<u8>,
     used: AtomicBool,
 }
 
-/// Pseudo file systems of the kernel, without files to serve: `linux/magic.h`.
+/// Pseudo file systems of the kernel, which contain no files to serve. The numbers are in
+/// `linux/magic.h`.
 const SPECIAL: &[u64] = &[
     0x9fa0,      // proc
     0x6265_6572, // sysfs
@@ -113,14 +116,14 @@ impl Crossing {
         Self { shared: Arc::new(Shared { root, below, open, changing }) }
     }
 
-    /// Returns the open file systems below.
+    /// Returns the open file systems below the export.
     #[must_use]
     pub fn stores(&self) -> Vec<Arc<DirStore>> {
         lock(&self.shared.open).values().map(|child| Arc::clone(&child.store)).collect()
     }
 
-    /// Closes the file systems that were not used since the last call, or are no longer mounted at
-    /// their paths. To be called every few seconds.
+    /// Closes the file systems that no request used since the last call, or that are no longer
+    /// mounted at their paths. The server calls this function every few seconds.
     pub fn close_idle(&self) {
         let all: Vec<_> = lock(&self.shared.open).values().map(Arc::clone).collect();
         for child in all {
@@ -141,16 +144,16 @@ impl Child {
     }
 }
 
-/// The place at which another file system begins.
+/// The directory at which another file system begins.
 struct Place {
     /// The root of the other file system.
     opened: OwnedFd,
     mount: Mount,
-    /// The path in the store above.
+    /// The path of the directory in the store above it.
     path: Vec<u8>,
 }
 
-/// Returns the file system that begins at a placeholder.
+/// Returns the directory at a placeholder where another file system begins.
 fn place(above: &DirStore, at: &ObjectId) -> Option<Place> {
     let volume = &above.volume;
     let (directory, listed) = volume.handles.placed(at)?;
@@ -166,14 +169,14 @@ fn place(above: &DirStore, at: &ObjectId) -> Option<Place> {
 }
 
 impl Shared {
-    /// Returns the open file system of a number.
+    /// Returns the open file system with a number.
     fn open_child(&self, number: u16) -> Option<Arc<Child>> {
         let child = lock(&self.open).get(&number).map(Arc::clone)?;
         child.used.store(true, Ordering::Relaxed);
         Some(child)
     }
 
-    /// Opens the file system at a placeholder. Returns `None` if it cannot be entered. Sleeps.
+    /// Opens the file system at a placeholder. Returns `None` if clients must not enter it. Sleeps.
     fn enter(&self, above: &Arc<DirStore>, front: &[u8], at: &ObjectId) -> Option<Arc<Child>> {
         let Place { opened, mount, path } = place(above, at)?;
         let known = || {
@@ -207,8 +210,8 @@ impl Shared {
         }
         let Below { durability, descriptors_max, handles, .. } = &self.below;
         let options = Options {
-            // Not the threads that open file systems: the close of a file system waits for
-            // its syncs.
+            // The syncs of the new store must not run on the threads that open and close file
+            // systems: a close waits for these syncs, and would wait for its own thread.
             blocking: Arc::clone(&self.root.volume.blocking),
             verifier: self.root.volume.syncs.now(),
             durability: *durability,
@@ -217,7 +220,8 @@ impl Shared {
         };
         let store = self.root.open_below(own, options, number.to_be_bytes()).ok()?;
         let store = Arc::new(store);
-        // The name may lead to another file system than a moment ago.
+        // Check the mount again: another file system may have been mounted at the path since its
+        // number was determined, and must not get this number.
         if store.volume.mount != mount {
             return None;
         }
@@ -230,7 +234,7 @@ impl Shared {
         Some(child)
     }
 
-    /// Closes a file system, unless a request uses it or some of its data may be lost.
+    /// Closes a file system, unless a request uses it or some of its written data may be lost.
     fn close(&self, child: &Arc<Child>, is_there: bool) {
         let _held = lock(&self.changing);
         if !is_there {
@@ -238,7 +242,7 @@ impl Shared {
             self.lose_unsettled(child);
             return;
         }
-        // The map and the caller hold an idle file system.
+        // An idle file system has two references: one in the map, and one of the caller.
         let is_idle = |open: &BTreeMap<u16, Arc<Child>>| {
             Arc::strong_count(child) <= 2 && open.contains_key(&child.number)
         };
@@ -253,7 +257,8 @@ impl Shared {
         }
     }
 
-    /// Makes clients write data again that an unmounted file system may have lost.
+    /// If an unmounted file system may have lost written data, changes the write verifier, so that
+    /// clients write their uncommitted data again.
     fn lose_unsettled(&self, child: &Child) {
         if self.below.durability != Durability::Memory && child.store.settle().is_none() {
             self.root.volume.syncs.lose();
@@ -261,7 +266,7 @@ impl Shared {
     }
 }
 
-/// The store of an id: the export's own, or one below.
+/// The store that contains an id: the export's own store, or the store of a file system below it.
 #[derive(Clone)]
 enum Side {
     Root(Arc<DirStore>),
@@ -283,14 +288,14 @@ impl Side {
         }
     }
 
-    /// Returns true if an id is the root of a file system below.
+    /// Returns true if an id is the root of a file system below the export.
     fn is_top(&self, id: &ObjectId) -> bool {
         matches!(self, Self::Below(child) if child.store.root() == *id)
     }
 }
 
 impl Crossing {
-    /// Returns the store of an id, if it is open.
+    /// Returns the store that contains an id, if the store is open.
     fn side_at_hand(&self, id: &ObjectId) -> Option<Side> {
         match tag_of(id) {
             None => Some(Side::Root(Arc::clone(&self.shared.root))),
@@ -298,8 +303,8 @@ impl Crossing {
         }
     }
 
-    /// Returns the store of an id; [`FsError::Stale`] if its file system is not mounted at its
-    /// path.
+    /// Returns the store that contains an id; opens it if necessary. Returns [`FsError::Stale`] if
+    /// the file system of the id is not mounted at its path.
     async fn side(&self, id: &ObjectId) -> Result<Side, FsError> {
         if let Some(side) = self.side_at_hand(id) {
             return Ok(side);
@@ -336,7 +341,8 @@ impl Crossing {
         Ok(last)
     }
 
-    /// Returns the file system at a placeholder, if `found` is a placeholder and can be entered.
+    /// Returns the file system at a placeholder, if `found` is a placeholder and clients may enter
+    /// the file system.
     async fn entered(&self, side: &Side, found: &ObjectId) -> Option<Arc<Child>> {
         if !is_placeholder(found) {
             return None;
@@ -346,7 +352,8 @@ impl Crossing {
         offload(&*self.shared.below.blocking, enter).await
     }
 
-    /// Returns the object of a look-up, or the root of the file system that is mounted there.
+    /// Returns the object that a look-up found, or the root of the file system that is mounted
+    /// there.
     async fn crossed(&self, side: &Side, found: Found) -> Result<Found, FsError> {
         let Some(child) = self.entered(side, &found.object).await else { return Ok(found) };
         let object = child.store.root();
@@ -354,7 +361,7 @@ impl Crossing {
         Ok(Found { object, attributes, ..found })
     }
 
-    /// Returns the directory above the root of a file system below.
+    /// Returns the directory that contains the mount point of a file system below the export.
     async fn above(child: &Child, caller: &Caller) -> Result<Found, FsError> {
         let attributes = child.store.getattr(&child.store.root()).await?;
         let found = child.above.parent(caller, &child.at).await?;

@@ -1,9 +1,10 @@
-//! The open objects, bounded in number.
+//! The table of open objects, with a bounded size.
 //!
-//! The store finds an object by its id, and also by its inode number: a name that led to a number
-//! while its object was open leads to that object, because the kernel reuses no number that is in
-//! use. Both maps consist of shards with a lock each. Eviction removes an object that has not been
-//! used since the last round ("second chance").
+//! The store finds an open object by its id, and also by its inode number. If the store reads an
+//! inode number while the object with this number is open, the number identifies that object,
+//! because the kernel does not reuse the number of an open object. Both maps consist of shards with
+//! a lock each. Eviction removes an object that was not used since eviction last examined it
+//! ("second chance").
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +15,10 @@ use leasehold_fs::ObjectId;
 use crate::locks::{Mixing, lock, spread};
 use crate::object::Object;
 
-/// Large enough that a few threads seldom use the same shard.
+/// The maximum number of shards: large enough that a few threads seldom use the same shard.
 const SHARDS_MAX: usize = 64;
 
-/// The minimum size of a shard: in a smaller shard, eviction is nearly random.
+/// The minimum number of objects in a shard: in a smaller shard, eviction is nearly random.
 const SHARD_OBJECTS_MIN: usize = 16;
 
 /// The open objects.
@@ -28,7 +29,7 @@ pub(crate) struct Descriptors {
     opened: AtomicU64,
 }
 
-/// A point in time, as the number of objects that had been opened.
+/// A point in time, measured as the number of objects that the store had opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -37,13 +38,13 @@ type Numbers = HashMap<u64, Arc<Object>, Mixing>;
 #[derive(Default)]
 struct Shard {
     objects: HashMap<ObjectId, Arc<Object>, Mixing>,
-    /// The order in which eviction examines the objects; some entries may be gone.
+    /// The order in which eviction examines the objects; some entries may refer to objects that
+    /// were removed.
     round: VecDeque<Weak<Object>>,
 }
 
 impl Descriptors {
-    /// Creates a table that keeps up to about `descriptors_max` objects open, each with one
-    /// descriptor.
+    /// Creates a table that keeps about `descriptors_max` objects open, each with one descriptor.
     pub(crate) fn new(descriptors_max: usize) -> Self {
         let shards = (descriptors_max / SHARD_OBJECTS_MIN).clamp(1, SHARDS_MAX);
         Self {
@@ -65,14 +66,15 @@ impl Descriptors {
         Moment(self.opened.load(Ordering::SeqCst))
     }
 
-    /// Returns the object of an inode number that was read after `moment`, if it has been open
-    /// since then.
+    /// Returns the object with an inode number that the caller read after `moment`, if the object
+    /// was open at `moment` and still is.
     pub(crate) fn by_number(&self, number: u64, moment: Moment) -> Option<Arc<Object>> {
         let object = lock(self.number_shard(number)).get(&number).map(Arc::clone);
         object.filter(|object| object.opened < moment)
     }
 
-    /// Keeps an object open. Returns the open object of its id, which may be an earlier one.
+    /// Keeps an object open. Returns the open object with this id, which may be another one that
+    /// was opened earlier.
     pub(crate) fn insert(&self, mut object: Object) -> Arc<Object> {
         object.opened = Moment(self.opened.fetch_add(1, Ordering::SeqCst));
         let object = Arc::new(object);
@@ -82,20 +84,21 @@ impl Descriptors {
         }
         shard.objects.insert(object.id, Arc::clone(&object));
         shard.round.push_back(Arc::downgrade(&object));
-        // Both maps change under the lock of the id, so neither keeps an object that the other
-        // dropped.
+        // Both maps change under the lock of the id's shard, so neither map keeps an object that
+        // the other has dropped.
         lock(self.number_shard(object.number)).insert(object.number, Arc::clone(&object));
         let evicted = if shard.objects.len() > self.shard_max { shard.evict() } else { None };
         if let Some(evicted) = &evicted {
             self.forget_number(evicted);
         }
         drop(shard);
-        // The object is closed after the release of the lock.
+        // The drop may close the object, which can take long, so it happens after the release of
+        // the lock.
         drop(evicted);
         object
     }
 
-    /// Stops keeping an object open.
+    /// Removes an object from the table, so that the last user closes it.
     pub(crate) fn remove(&self, object: &Arc<Object>) {
         let mut shard = lock(self.id_shard(&object.id));
         if shard.holds(object) {
@@ -129,8 +132,8 @@ impl Descriptors {
 }
 
 impl Shard {
-    /// Removes and returns the first object that was not used since the last round. Takes an object
-    /// with unsynced data only if there is no other.
+    /// Removes and returns the first object that was not used since eviction last examined it.
+    /// Takes an object with unsynced data only if there is no other candidate.
     fn evict(&mut self) -> Option<Arc<Object>> {
         let mut last = None;
         for _ in 0..self.round.len() * 2 {
@@ -147,7 +150,7 @@ impl Shard {
         self.objects.remove(&last?)
     }
 
-    /// Drops dead entries from the round when they are the majority.
+    /// Removes the entries of dropped objects from the order when they are the majority.
     fn tidy(&mut self) {
         if self.round.len() > self.objects.len() * 2 + 16 {
             self.round.retain(|object| object.strong_count() > 0);
@@ -189,12 +192,12 @@ mod tests {
         open.remove(&first);
         assert!(open.by_id(&id(1)).is_none() && open.by_number(1, open.now()).is_none());
         let second = open.insert(object(1));
-        // A late removal of the previous object does not affect the current one.
+        // Removing the previous object late must not remove the current object with the same id.
         open.remove(&first);
         assert!(open.by_id(&id(1)).is_some_and(|found| Arc::ptr_eq(&found, &second)));
     }
 
-    /// The number may have belonged to another object when it was read.
+    /// A number that was read before the open may have belonged to another object.
     #[test]
     fn a_number_read_before_the_open_finds_nothing() {
         let open = Descriptors::new(100);
@@ -218,7 +221,8 @@ mod tests {
         let all: Vec<_> = open.all().collect();
         assert!((MAX / 2..=MAX).contains(&(all.len() as u64)), "{}", all.len());
         for object in all {
-            // Two maps and this list hold each object: no evicted object stays open.
+            // The two maps and this list each have a reference. A further reference would show that
+            // an evicted object stays open.
             assert_eq!(Arc::strong_count(&object), 3);
         }
         let numbers: usize = open.by_number.iter().map(|shard| lock(shard).len()).sum();

@@ -1,11 +1,11 @@
-//! The mapping from the kernel's errors.
+//! Maps the kernel's errors to the errors of the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_fs::FsError;
 use rustix::io::Errno;
 
-/// The number of operations for which the kernel had no descriptor left.
+/// The number of operations that failed because the kernel had no free descriptor.
 static DESCRIPTORS_LACKED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of operations, over all stores, that failed because the process or the
@@ -15,20 +15,21 @@ pub fn descriptors_lacked() -> u64 {
     DESCRIPTORS_LACKED.load(Ordering::Relaxed)
 }
 
-/// Maps an error of the kernel. An error without a row is a fault of the server.
+/// Maps an error of the kernel. An error without a row below is a fault of the server.
 pub(crate) fn meaning(errno: Errno) -> FsError {
     match errno {
-        // A busy object is a mount point, or in use by the server itself: the caller cannot change
-        // it.
+        // BUSY: the object is a mount point, or the server itself uses it. The caller cannot change
+        // it, so the client sees a permission error.
         Errno::ACCESS | Errno::BUSY | Errno::TXTBSY => FsError::Access,
         Errno::EXIST => FsError::AlreadyExists,
         Errno::XDEV => FsError::CrossDevice,
         Errno::FBIG | Errno::OVERFLOW => FsError::FileTooBig,
-        // This includes a symbolic link in place of a file.
+        // LOOP: a symbolic link is in the place of a file.
         Errno::INVAL | Errno::LOOP | Errno::ILSEQ => FsError::Invalid,
         Errno::IO | Errno::NOTRECOVERABLE => FsError::Io,
         Errno::ISDIR => FsError::IsDirectory,
-        // The server lacks a resource, or another program holds a lease on the file.
+        // The server lacks a resource, or another program holds a lease on the file: the client
+        // retries later.
         Errno::AGAIN | Errno::INTR | Errno::NOMEM | Errno::NOBUFS => FsError::Delay,
         Errno::MFILE | Errno::NFILE => {
             DESCRIPTORS_LACKED.fetch_add(1, Ordering::Relaxed);

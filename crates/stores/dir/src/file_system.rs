@@ -1,5 +1,5 @@
-//! The capabilities of a file system: measured if possible, otherwise by its kind, as the kernel
-//! has no query for them.
+//! The capabilities of a file system. They are measured if possible, and otherwise known by the
+//! kind of the file system, because the kernel has no query for them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::attributes::device_of;
 
-/// The kinds that differ from the default.
+/// The kinds of file systems whose capabilities differ from the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Btrfs,
@@ -45,10 +45,12 @@ impl Kind {
     /// Returns the free blocks that the superuser's data can use.
     pub(crate) fn available_to_superuser(self, known: &StatVfs) -> u64 {
         match self {
-            // Ext4 reserves blocks for its own metadata among the free blocks, by default this
-            // number (`ext4_calculate_resv_clusters`). Data cannot use these blocks.
+            // Ext4 counts blocks that it reserves for its own metadata as free, by default the
+            // number below (`ext4_calculate_resv_clusters`). Data cannot use these blocks, so
+            // subtract them.
             Self::Ext => known.f_bfree.saturating_sub((known.f_blocks / 50).min(4096)),
-            // Btrfs counts the room for metadata as free; the other kinds have no such reserve.
+            // Btrfs also counts its space for metadata as free, but the amount is unknown. The
+            // other kinds have no such reserve.
             Self::Btrfs
             | Self::Exfat
             | Self::F2fs
@@ -69,7 +71,7 @@ impl Kind {
             file_bytes_max: file_bytes_max
                 .unwrap_or(match self {
                     Self::Fat => u64::from(u32::MAX),
-                    // A file has a 32-bit number of blocks.
+                    // The kernel counts the blocks of a file with 32 bits.
                     Self::Ext => u64::from(u32::MAX) * known.f_bsize,
                     Self::Btrfs
                     | Self::Exfat
@@ -85,7 +87,7 @@ impl Kind {
                 Self::Ext => 65_000,
                 Self::Exfat | Self::Fat => 1,
                 Self::Tmpfs | Self::Xfs => i32::MAX.cast_unsigned(),
-                // The minimum that POSIX requires of every system.
+                // POSIX requires this minimum of every system.
                 Self::F2fs | Self::Other => 8,
             },
             time_step: file.as_ref().and_then(time_step).unwrap_or(match self {
@@ -95,7 +97,8 @@ impl Kind {
                     Duration::from_nanos(1)
                 }
             }),
-            // Some other kinds support this for single directories, by a flag.
+            // Some other kinds can be case-insensitive for single directories, by a flag, so a
+            // property of the whole file system cannot express it.
             case_insensitive: is_fat,
             chown_restricted: true,
             can_set_time: true,
@@ -115,8 +118,8 @@ impl Kind {
         }
     }
 
-    /// Returns true if only this kernel changes the file system, and so notifies each change: other
-    /// machines change a network file system, and other programs change a FUSE file system.
+    /// Returns true if only this kernel changes the file system, so that it notifies each change.
+    /// Other machines change a network file system, and other programs change a FUSE file system.
     pub(crate) fn is_notified(self) -> bool {
         match self {
             Self::Btrfs
@@ -131,14 +134,15 @@ impl Kind {
     }
 }
 
-/// Creates a file for measurements: it has no name, so no program sees it, and it disappears with
-/// its descriptor. Returns `None` if the file system has no such files or is read-only.
+/// Creates a file for measurements. The file has no name, so no program sees it, and it disappears
+/// when its descriptor is closed. Returns `None` if the file system does not support such files or
+/// is read-only.
 fn nameless_file(root: impl AsFd) -> Option<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     openat(root, ".", flags, Mode::RUSR | Mode::WUSR).ok()
 }
 
-/// Returns the maximum size of a file: a seek beyond it fails.
+/// Returns the maximum size of a file, which is the maximum offset that a seek accepts.
 fn largest_offset(file: &OwnedFd) -> Option<u64> {
     let fits = |offset| seek(file, SeekFrom::Start(offset)).is_ok();
     let (mut fitting, mut beyond) = (0, i64::MAX.cast_unsigned());
@@ -155,10 +159,11 @@ fn largest_offset(file: &OwnedFd) -> Option<u64> {
     Some(fitting)
 }
 
-/// Returns the resolution of a file's times, if it is a second or less.
+/// Returns the resolution of a file's times, if the resolution is at most a second.
 fn time_step(file: &OwnedFd) -> Option<Duration> {
     const SECOND: i64 = 1_000_000_000;
-    // The last step of a second is one step short of its end.
+    // The file system rounds this time down to its resolution, so the stored nanoseconds differ
+    // from a second by the resolution.
     let time = Timespec { tv_sec: 1, tv_nsec: SECOND - 1 };
     futimens(file, &Timestamps { last_access: time, last_modification: time }).ok()?;
     let kept = i64::try_from(fstat(file).ok()?.st_mtime_nsec).ok()?;
@@ -172,7 +177,8 @@ fn has_journal(root: impl AsFd) -> bool {
         return false;
     };
     let Some(device) = device.file_name().and_then(|name| name.to_str()) else { return false };
-    // The file holds the number of the journal's thread, or this text.
+    // The kernel's file contains the id of the journal's thread, or this text if there is no
+    // journal.
     std::fs::read_to_string(format!("/sys/fs/ext4/{device}/journal_task"))
         .is_ok_and(|task| task.trim() != "<none>")
 }
@@ -183,8 +189,8 @@ mod tests {
 
     use super::*;
 
-    /// The figures of an ext4 that the superuser has filled: 888472 KiB, with 5% reserved for the
-    /// superuser, and 2% or 4096 blocks without use for data.
+    /// The values of an ext4 file system that the superuser has filled: 888472 KiB, with 5%
+    /// reserved for the superuser, and 2%, at most 4096 blocks, that data cannot use.
     #[test]
     fn blocks_that_ext4_keeps_for_itself_are_not_available_to_the_superuser() {
         let root = openat(CWD, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -193,7 +199,7 @@ mod tests {
         assert_eq!(Kind::Ext.available_to_superuser(&known), 15);
         (known.f_blocks, known.f_bfree, known.f_bavail) = (10_000, 1000, 300);
         assert_eq!(Kind::Ext.available_to_superuser(&known), 800);
-        // Btrfs counts room for its metadata as free.
+        // Btrfs counts the space for its metadata as free.
         assert_eq!(Kind::Btrfs.available_to_superuser(&known), 300);
         (known.f_bfree, known.f_bavail) = (100, 0);
         assert_eq!(Kind::Ext.available_to_superuser(&known), 0);

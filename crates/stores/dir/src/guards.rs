@@ -1,21 +1,21 @@
 //! The local-access interlock between programs of this machine and clients that hold leases.
 //!
-//! - Data: the kernel's own leases. A program that opens a file in conflict with a client's lease
-//!   waits in its `open` until the server releases the kernel's lease, or until the kernel's time
-//!   limit (`/proc/sys/fs/lease-break-time`, 45 s). The kernel refuses the lease if a program has
-//!   the file open already.
+//! - Data: the kernel's own leases. If a program opens a file in conflict with a client's lease,
+//!   its `open` waits until the server releases the kernel's lease, or until the kernel's time
+//!   limit (`/proc/sys/fs/lease-break-time`, 45 s). The kernel refuses the lease if a program
+//!   already has the file open.
 //! - Names: notifications, as for [`crate::change_detector`], which arrive after the change.
+//! Names: the notifications that [`crate::change_detector`] also uses. They arrive only after the
+//! change.
 //!
-//! One thread receives both, and reports them to the owner of the leases:
-//! [`crate::DirStore::watch`]. Without this thread the store guards nothing.
+//! The store refuses and counts a guard for which a resource is missing: an entry in this table, or
+//! a watch or memory of the kernel. The client then gets no lease, so no client caches without the
+//! guard. An entry becomes free when its file is removed, or when the thread finds that no lease
+//! needs the guard any more.
 //!
-//! The store refuses and counts a guard that lacks a resource (an entry here, a watch or memory of
-//! the kernel), so that no client caches without the guard. An entry becomes free once its file is
-//! gone, or once the thread has found that no lease needs the guard.
-//!
-//! An open by the store itself would wait as well. So while a file is guarded, all operations on it
-//! use the one descriptor that has the kernel's lease. An operation that needs a wider access mode
-//! first releases the lease.
+//! If the store itself opened a guarded file again, its `open` would wait as well. So while a file
+//! is guarded, all operations on the file use the one descriptor that has the kernel's lease. An
+//! operation that needs a wider access mode first releases the lease.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,22 +34,22 @@ use crate::object::{Descriptor, Object, Reach};
 use crate::sys;
 use crate::volume::Volume;
 
-/// The interval between queries for the guards that leases still need.
+/// The interval at which the thread asks the owner of the leases which guards it still needs.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The interval between these queries while guards are refused.
+/// The interval of these queries while the store refuses guards.
 const LOOK_SOON: Duration = Duration::from_secs(1);
 
 /// The guards, and the thread that receives notifications.
 pub(crate) struct Guards {
-    /// The thread that receives notifications; 0 if there is none.
+    /// The kernel's id of the thread that receives notifications; 0 if no thread runs.
     thread: AtomicI32,
     ended: AtomicBool,
-    /// Wakes the thread for work other than the kernel's notifications.
+    /// The event descriptor that wakes the thread for work other than the kernel's notifications.
     bell: Option<OwnedFd>,
     files_max: usize,
     files: Mutex<Files>,
-    /// The number of guards that were refused for lack of a resource.
+    /// The number of guards that the store refused because a resource was missing.
     refused: AtomicU64,
     /// True if a guard was refused since the thread last looked for files that need no guard.
     is_short: AtomicBool,
@@ -81,7 +81,7 @@ impl Guards {
         }
     }
 
-    /// Returns true if a thread receives notifications.
+    /// Returns true if a thread receives notifications, so that guards work.
     pub(crate) fn is_told(&self) -> bool {
         self.thread.load(Ordering::SeqCst) != 0
     }
@@ -89,12 +89,13 @@ impl Guards {
     /// Wakes the thread.
     pub(crate) fn ring(&self) {
         if let Some(bell) = &self.bell {
-            // Fails only after 2^64 rings.
+            // The write fails only if the counter is at its maximum of 2^64 - 2, and the thread is
+            // then awake anyway: ignore the error.
             let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Makes the thread end.
+    /// Makes the thread that receives notifications end.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.ring();
@@ -116,27 +117,28 @@ impl Guards {
         let mut files = lock(&self.files);
         if let Some(Guarded { descriptor, .. }) = files.guarded.remove(id) {
             files.by_number.remove(&descriptor.as_fd().as_raw_fd());
-            // The kernel may have broken the lease already.
+            // The kernel may have broken the lease already, so an error is ignored.
             let _ = sys::set_lease(descriptor.as_fd(), sys::NO_LEASE);
         }
     }
 
-    /// Returns true if a file has a guard at least as strong as this kind.
+    /// Returns true if a file has a guard of this kind or a stronger kind.
     fn has(&self, id: &ObjectId, kind: i32) -> bool {
         let files = lock(&self.files);
         files.guarded.get(id).is_some_and(|guarded| {
-            // A lease that the kernel has broken, or is breaking, does not count.
+            // If the kernel has broken the lease, or is breaking it, its kind differs: such a lease
+            // does not guard the file any more.
             let is_whole = sys::lease(guarded.descriptor.as_fd()) == Ok(guarded.kind);
             is_whole && (guarded.kind == kind || guarded.kind == sys::WRITE_LEASE)
         })
     }
 
-    /// Returns the number of guards that were refused for lack of a resource.
+    /// Returns the number of guards that the store refused because a resource was missing.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Counts a refused guard, and makes the thread look for free entries soon.
+    /// Counts a refused guard, and makes the thread look for unneeded guards soon.
     fn refuse(&self) -> FsError {
         self.refused.fetch_add(1, Ordering::Relaxed);
         if !self.is_short.swap(true, Ordering::SeqCst) {
@@ -145,7 +147,7 @@ impl Guards {
         FsError::Delay
     }
 
-    /// Returns the interval until the thread looks for unneeded guards again.
+    /// Returns the time until the thread looks for unneeded guards again.
     fn look_again(&self) -> Duration {
         if self.is_short.load(Ordering::SeqCst) { LOOK_SOON } else { LOOK_AGAIN }
     }
@@ -173,19 +175,21 @@ impl Guards {
                 files.guarded.insert(*id, Guarded { descriptor, kind });
                 Ok(())
             }
-            // A program has the file open in conflict with the lease.
+            // A program has the file open in conflict with the lease, so the client must not get
+            // its lease now.
             Err(Errno::AGAIN) => Err(FsError::Delay),
-            // The kernel lacks a resource.
+            // The kernel has no memory or descriptor for the lease: refuse the guard.
             Err(Errno::NOLCK | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOBUFS) => {
                 Err(self.refuse())
             }
-            // The file system has no such leases, or the file belongs to another user.
+            // The file system does not support leases, or the file belongs to another user. The
+            // file then has no guard, as on other servers.
             Err(_) => Ok(()),
         }
     }
 
-    /// Returns the guarded files that programs wait for: the file of one notification, or all files
-    /// if notifications were lost.
+    /// Returns the guarded files that programs wait to open: the file of one notification, or all
+    /// guarded files if notifications were lost.
     fn wanted(&self, number: Option<i32>) -> Vec<(ObjectId, Disturbance)> {
         let files = lock(&self.files);
         let is_wanted = |id: &ObjectId| {
@@ -230,8 +234,9 @@ impl Volume {
     }
 
     fn guard_data(&self, object: &Object, kind: i32) -> Result<(), FsError> {
-        // The kernel's read lease requires that no descriptor is open for writing, not even our
-        // own.
+        // The kernel grants a read lease only if no descriptor is open for writing, including
+        // descriptors of this store. So release the old guard and the store's own descriptor for
+        // writing first.
         if self.guards.has(&object.id, kind) {
             return Ok(());
         }
@@ -245,14 +250,15 @@ impl Volume {
         let descriptor = match self.opened(object, reach) {
             Ok(descriptor) => descriptor,
             Err(FsError::Delay) => return Err(FsError::Delay),
-            // A file that the server may not open has no guard.
+            // If the server cannot open the file for another reason, the file has no guard.
             Err(_) => return Ok(()),
         };
         self.acting.as_server()?;
         self.guards.take(&object.id, descriptor, kind)
     }
 
-    /// Replaces a file's descriptor for writing by one for reading, if no write is in progress.
+    /// Replaces a file's descriptor for writing by a descriptor for reading, if no write is in
+    /// progress.
     fn read_only(&self, object: &Object) {
         let present = object.descriptor();
         if present.reach() == Reach::Write
@@ -274,14 +280,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Releases the guard of an object that is gone or not open.
+    /// Releases the guard of an object that was removed or that is not open.
     pub(crate) fn guard_no_more(&self, id: &ObjectId) {
         self.guards.release(id);
         self.witness.let_go(id);
     }
 
-    /// Releases the guard of an object that has lost its last name, since the guard would keep the
-    /// object open; not if the object has got another name in the meantime.
+    /// Releases the guard of an object that has lost its last name, because the guard would keep
+    /// the object open. Does nothing if the object has got another name in the meantime.
     pub(crate) fn guard_gone(&self, id: &ObjectId) {
         let guarding = self.guards.descriptor(id);
         if guarding.is_none_or(|file| self.attributes_of(&*file) == Err(FsError::Stale)) {
@@ -289,8 +295,8 @@ impl Volume {
         }
     }
 
-    /// Closes files that have lost their last name, also by a program of this machine: while the
-    /// server has a file open, the blocks of the file are not free.
+    /// Closes files that have lost their last name, even if a local program removed the name: as
+    /// long as the server has a file open, the kernel cannot free its blocks.
     pub(crate) fn let_go_of_gone(&self) {
         for (id, descriptor) in self.guards.all() {
             if self.attributes_of(&*descriptor) == Err(FsError::Stale) {
@@ -304,7 +310,8 @@ impl Volume {
         }
     }
 
-    /// Reports programs until the watch ends; see [`crate::DirStore::watch`].
+    /// Reports programs that open guarded files or change guarded directories, until the watch
+    /// ends; see [`crate::DirStore::watch`].
     pub(crate) fn watch_programs(&self, tell: &dyn Fn(ObjectId, Disturbance)) -> Result<(), Errno> {
         let (thread, signals) = sys::hear_of_leases()?;
         let Some(bell) = &self.guards.bell else { return Err(Errno::MFILE) };
@@ -328,7 +335,8 @@ impl Volume {
         }
         self.guards.thread.store(0, Ordering::SeqCst);
         let mut files = lock(&self.guards.files);
-        // A lease of the kernel belongs to its descriptor, which may stay open.
+        // Release each lease explicitly: the kernel's lease belongs to a descriptor, which an open
+        // object may keep open.
         for guarded in files.guarded.values() {
             let _ = sys::set_lease(guarded.descriptor.as_fd(), sys::NO_LEASE);
         }
@@ -336,7 +344,7 @@ impl Volume {
         Ok(())
     }
     fn tell_of_all(&self, bell: &OwnedFd, signals: &OwnedFd, tell: &dyn Fn(ObjectId, Disturbance)) {
-        // The bell may not have rung.
+        // The read fails if only the kernel's notifications woke the thread: ignore the error.
         let _ = rustix::io::read(bell, &mut [0; 8]);
         for directory in self.witness.strangers() {
             tell(directory, Disturbance::Changes);
@@ -353,7 +361,8 @@ impl Volume {
         }
     }
 
-    /// Reports all guarded objects, so that the owner of the leases can release unneeded guards.
+    /// Reports all guarded objects, so that the owner of the leases can release the guards that it
+    /// does not need.
     fn tell_of_idle(&self, tell: &dyn Fn(ObjectId, Disturbance)) {
         let files = self.guards.all().into_iter().map(|(id, _)| id);
         for object in files.chain(self.witness.held()) {

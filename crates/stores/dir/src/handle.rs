@@ -1,13 +1,14 @@
-//! The kernel's handles, which name objects for their lifetime, and the ids that contain them.
+//! The kernel's handles, which identify objects for their lifetime, and the ids that contain them.
 //!
-//! The length of an id determines its kind, since the kernel's handles consist of words of four
+//! The length of an id determines its kind, because the kernel's handles consist of words of four
 //! bytes:
 //! - A length of `4n` is the kernel's handle of an object.
-//! - A length of `4n + 1` is the id of a placeholder: the low bytes of the number with which the
-//!   directory lists the placeholder, and the directory's handle without the bytes that all handles
-//!   of its file system share.
-//! - A length of `4n + 2` or `4n + 3` is the same on a file system below the export: its tag, then
-//!   the number if it is a placeholder's, then the handle without the shared bytes.
+//! - A length of `4n + 1` is the id of a placeholder. It contains the low bytes of the inode number
+//!   with which the directory lists the placeholder, and then the directory's handle without the
+//!   bytes that all handles of its file system share.
+//! - A length of `4n + 2` or `4n + 3` is the id of an object or of a placeholder on a file system
+//!   below the export. It contains the file-system number (the tag), then for a placeholder the low
+//!   bytes of the listed inode number, and then the handle without the shared bytes.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -18,19 +19,19 @@ use rustix::path::Arg;
 
 use crate::sys;
 
-/// The format of the handles of one file system. All have the type and the length of the root's
-/// handle, so an id does not contain the type.
+/// The format of the handles of one file system. All handles have the type and the length of the
+/// root's handle, so an id does not contain the type.
 pub(crate) struct Handles {
     kind: i32,
     length: usize,
     number: Option<NumberField>,
-    /// The bytes that all handles of the file system share, and their offset.
+    /// The offset of the bytes that all handles of the file system share, and these bytes.
     shared: Option<(usize, [u8; SUBVOLUME_BYTES])>,
-    /// The tag of a file system below the export.
+    /// The file-system number of a file system below the export; `None` for the export itself.
     tag: Option<Tag>,
 }
 
-/// The number of a file system that is mounted below an export, as ids contain it.
+/// The file-system number of a file system that is mounted below an export, as ids contain it.
 pub(crate) type Tag = [u8; 2];
 
 /// The offset of the inode number in a handle, in the machine's byte order.
@@ -40,36 +41,36 @@ enum NumberField {
     Wide(usize),
 }
 
-/// The kernel's `FILEID_INO32_GEN`.
+/// The kernel's handle type `FILEID_INO32_GEN`.
 const INO32_GENERATION: i32 = 1;
-/// The type of XFS with 64-bit numbers.
+/// The handle type of XFS with 64-bit inode numbers.
 const XFS_INO64_GENERATION: i32 = 0x81;
-/// The type of btrfs without the parent.
+/// The handle type of btrfs without the parent directory.
 const BTRFS: i32 = 0x4d;
 const BTRFS_BYTES: usize = 20;
 
-/// The offset of the subvolume's number in a handle of btrfs. Each subvolume is a file system of
-/// its own here.
+/// The offset of the subvolume's number in a handle of btrfs. For this store each subvolume is a
+/// separate file system.
 const SUBVOLUME_AT: usize = 8;
 const SUBVOLUME_BYTES: usize = 8;
 
 /// The number of bytes of an inode number in the id of a placeholder.
 const LISTED_BYTES: usize = 5;
 
-/// The low bytes of a number in a listing.
+/// The low bytes of an inode number in a directory listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listed([u8; LISTED_BYTES]);
 
 impl Listed {
-    /// Returns true if a number has these low bytes.
+    /// Returns true if an inode number has these low bytes.
     pub(crate) fn may_be(self, number: u64) -> bool {
         number.to_be_bytes().ends_with(&self.0)
     }
 }
 
 impl NumberField {
-    /// Returns the offset for the known types: ext4 and small XFS; tmpfs, which puts the generation
-    /// first; XFS; btrfs.
+    /// Returns the offset of the inode number for the known handle types: ext4 and small XFS;
+    /// tmpfs, which puts the generation first; XFS; btrfs.
     const fn of(kind: i32, length: usize) -> Option<Self> {
         match (kind, length) {
             (INO32_GENERATION, 8) => Some(Self::Narrow(0)),
@@ -92,7 +93,7 @@ impl NumberField {
 }
 
 impl Handles {
-    /// Derives the format of handles from the root's handle, whose inode number is known, and
+    /// Derives the format of handles from the root's handle and the root's inode number, and
     /// returns the id of the root.
     pub(crate) fn learn(
         root: BorrowedFd<'_>,
@@ -112,7 +113,7 @@ impl Handles {
         Ok((handles, id))
     }
 
-    /// Returns the type that the kernel needs with each handle.
+    /// Returns the handle type, which the kernel needs with each handle.
     pub(crate) const fn kind(&self) -> i32 {
         self.kind
     }
@@ -122,7 +123,7 @@ impl Handles {
         self.kernels(id).is_some()
     }
 
-    /// Returns the id of a handle; `None` if the handle is too long.
+    /// Returns the id that contains a handle; `None` if the handle is too long.
     fn id(&self, handle: &ObjectId) -> Option<ObjectId> {
         match self.tag {
             None => Some(*handle),
@@ -144,16 +145,16 @@ impl Handles {
         self.number?.read(&self.kernels(id)?)
     }
 
-    /// Returns the id of the placeholder that a directory lists with a number; `None` if the
-    /// handles of the file system are too long for that.
+    /// Returns the id of the placeholder that a directory lists with an inode number; `None` if the
+    /// handles of the file system are too long for such an id.
     pub(crate) fn placeholder(&self, directory: &ObjectId, listed: u64) -> Option<ObjectId> {
         let low = &listed.to_be_bytes()[size_of::<u64>() - LISTED_BYTES..];
         let tag = self.tag.as_ref().map_or(&[][..], |tag| tag);
         ObjectId::new(&[tag, low, &self.shorten(self.kernels(directory)?.as_bytes())].concat())
     }
 
-    /// Returns the directory of a placeholder, and the low bytes of the number with which the
-    /// directory lists the placeholder; `None` for every other id.
+    /// Returns the directory of a placeholder, and the low bytes of the inode number with which the
+    /// directory lists the placeholder; `None` for any other id.
     pub(crate) fn placed(&self, id: &ObjectId) -> Option<(ObjectId, Listed)> {
         let tag = self.tag.as_ref().map_or(&[][..], |tag| tag);
         let (low, directory) = id.as_bytes().strip_prefix(tag)?.split_first_chunk()?;
@@ -169,7 +170,7 @@ impl Handles {
         [&handle[..at], &handle[at + shared.len()..]].concat()
     }
 
-    /// Restores a shortened handle; returns `None` if no handle has these bytes.
+    /// Restores a handle from its shortened form; returns `None` if no handle has these bytes.
     fn lengthen(&self, short: &[u8]) -> Option<ObjectId> {
         let whole = match self.shared {
             None => short.to_vec(),
@@ -186,7 +187,7 @@ impl Handles {
         self.checked(&sys::handle_at(object.as_fd(), c"", AtFlags::EMPTY_PATH)?)
     }
 
-    /// Returns the id of the object of a name in a directory.
+    /// Returns the id of the object to which a name in a directory leads.
     pub(crate) fn at(&self, directory: impl AsFd, name: &[u8]) -> Result<ObjectId, Errno> {
         let handle =
             name.into_with_c_str(|name| sys::handle_at(directory.as_fd(), name, AtFlags::empty()))?;
@@ -194,7 +195,8 @@ impl Handles {
     }
 
     fn checked(&self, handle: &sys::Handle) -> Result<ObjectId, Errno> {
-        // The shared bytes differ in another subvolume, which is another file system.
+        // An object in another subvolume has other shared bytes. That subvolume is another file
+        // system, so the handle is rejected.
         let is_ours = self.shared.is_none_or(|(at, shared)| {
             handle.id.as_bytes().get(at..).is_some_and(|rest| rest.starts_with(&shared))
         });
@@ -206,8 +208,7 @@ impl Handles {
     }
 }
 
-/// Returns the tag of an id on a file system below the export; `None` for an id of the export
-/// itself.
+/// Returns the file-system number in an id; `None` for an id of the export's own file system.
 pub(crate) fn tag_of(id: &ObjectId) -> Option<Tag> {
     let bytes = id.as_bytes();
     (bytes.len() > 4 && bytes.len() % 4 >= 2).then(|| [bytes[0], bytes[1]])

@@ -1,11 +1,11 @@
-//! The identity under which a thread acts: the caller if the server has the privilege to become the
-//! caller, otherwise the server's own user.
+//! The identity under which a thread acts: the identity of the caller if the server has the
+//! privilege to take it, otherwise the identity of the server's own user.
 //!
-//! The kernel keeps user and groups per thread, and a change of them costs more than most
+//! The kernel keeps a user and groups for each thread, and changing them costs more than most
 //! operations. So a thread keeps the identity of its last operation, and changes it only when the
 //! next operation has another caller. A new thread inherits the identity of the thread that starts
 //! it. The shell therefore starts its threads from a thread that serves no request, and does the
-//! server's own file work on these threads. This store tests the privileges of the process on a
+//! server's own file work on those threads. This store tests the privileges of the process on a
 //! separate thread that then ends, so that the thread that opens a store keeps its identity.
 
 use std::cell::RefCell;
@@ -18,16 +18,18 @@ use rustix::thread::{CapabilitySet, Gid, capabilities, set_capabilities, set_thr
 
 use crate::sys;
 
-/// The identity for operations.
+/// The identity under which operations run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acting {
-    /// The caller; the kernel checks its permissions, access control lists and quotas included.
+    /// The caller. The kernel checks the caller's permissions, including access control lists and
+    /// quotas.
     Caller,
-    /// The server's user, for every caller.
+    /// The server's own user, for every caller.
     Server,
 }
 
-/// The capabilities that are necessary to act as any caller, and to become the server again.
+/// The capabilities that a thread needs to act as any caller, and to become the server's user
+/// again.
 const POWERS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -35,7 +37,7 @@ const POWERS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
-/// The capabilities that override the kernel's checks of files.
+/// The capabilities that override the kernel's checks of file permissions.
 const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -43,8 +45,9 @@ const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::SYS_RESOURCE);
 
-/// A capability that no store needs and that the superuser has in containers too. A thread without
-/// it has acted as a caller; by this the shell detects file work of the server on such a thread.
+/// A capability that no store needs, and that the superuser also has in containers. A thread gives
+/// it up before it first acts as a caller. If the shell's own file work runs on a thread without
+/// this capability, the shell reports a fault.
 const MARK: CapabilitySet = CapabilitySet::SYS_CHROOT;
 
 thread_local! {
@@ -77,10 +80,11 @@ impl Acting {
         aside(Self::try_out)?
     }
 
-    /// Like `probe` on this thread, which is of no use for other work afterwards.
+    /// Performs the test of `probe` on this thread. The thread must not do other work afterwards.
     fn try_out() -> Result<Self, Errno> {
-        // This thread may act as a caller without privileges, if it has served another store. A
-        // thread that cannot become the superuser again never was the superuser.
+        // This thread may still act as a caller without privileges, because it has served another
+        // store. So try to become the superuser first. If that fails, the thread never was the
+        // superuser, and the check below finds this.
         let _ = become_user(&superuser());
         if !capabilities(None)?.effective.contains(POWERS) {
             return Ok(Self::Server);
@@ -90,7 +94,8 @@ impl Acting {
         match (switched, powers_left) {
             (Ok(()), false) => Ok(Self::Caller),
             (Ok(()), true) => Err(Errno::PERM),
-            // The process cannot become another user, as in a user namespace with one user.
+            // The process cannot become another user, for example in a user namespace with only one
+            // user: act as the server's user for all callers.
             (Err(_), _) => Ok(Self::Server),
         }
     }
@@ -112,15 +117,16 @@ impl Acting {
     }
 }
 
-/// Makes this thread act for `caller`, if it does not already.
+/// Makes this thread act for `caller`, if it does not already act for this caller.
 fn switch(caller: &Caller) -> Result<(), FsError> {
     if NOW.with_borrow(|now| now.as_ref() == Some(caller)) {
         return Ok(());
     }
     if NOW.with_borrow(Option::is_none) {
-        // Quotas and reserved blocks apply to callers, so the server must not be exempt. A thread
-        // that is not the superuser yet would keep its capabilities when it becomes a caller: the
-        // kernel removes them only on the change from user 0 to another user.
+        // Before its first operation the thread gives up the exemption from quotas and reserved
+        // blocks, because these limits apply to callers. The thread must then become the superuser:
+        // the kernel removes capabilities only when the user changes from 0 to another user, so
+        // another user would keep its capabilities when the thread acts as a caller.
         give_up(CapabilitySet::SYS_RESOURCE.union(MARK))?;
         become_user(&superuser())?;
     }
@@ -147,9 +153,9 @@ fn give_up(powers: CapabilitySet) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Sets the parts that differ from the thread's current user. Returns [`FsError::Access`] for a
-/// user or group that the kernel does not accept; the thread's identity is then unknown, and the
-/// next operation sets it completely.
+/// Sets the user and the groups that differ from the thread's current identity. Returns
+/// [`FsError::Access`] for a user or group that the kernel does not accept. The thread's identity
+/// is then unknown, and the next operation sets it completely.
 fn become_user(caller: &Caller) -> Result<(), FsError> {
     let now = NOW.take();
     if now.as_ref().is_none_or(|now| now.groups != caller.groups) {

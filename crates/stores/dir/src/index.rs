@@ -1,6 +1,7 @@
 //! The index of object locations, for a server that cannot open objects by the kernel's handles.
-//! The store records the directory and name of an object whenever it sees a name. The index is
-//! bounded: the store searches for an evicted object when it needs the object again.
+//! The store records the directory and name of an object whenever it sees a name of the object. The
+//! size of the index is bounded: if the store needs an evicted object again, it searches for the
+//! object.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -12,7 +13,7 @@ use crate::locks::{Mixing, lock, spread};
 /// The maximum number of objects in the index, about 150 bytes each.
 pub(crate) const OBJECTS_MAX: usize = 1 << 18;
 
-/// Large enough that a few threads seldom use the same shard.
+/// The number of shards: large enough that a few threads seldom use the same shard.
 const SHARDS: usize = 64;
 
 /// The objects and their locations.
@@ -86,7 +87,7 @@ impl Shard {
         }
     }
 
-    /// Drops the first row that was not used since the last round.
+    /// Removes the first row that was not used since eviction last examined it.
     fn evict(&mut self) {
         while let Some(id) = self.round.pop_front() {
             match self.objects.get_mut(&id) {
@@ -134,7 +135,7 @@ mod tests {
         let count = u32::try_from(OBJECTS_MAX * 2).expect("it is small");
         for number in 0..count {
             index.insert(&id(number), &id(0), b"name");
-            // This entry is always in use, like a directory.
+            // The object 7 is used all the time, like a directory, so eviction must keep it.
             assert!(index.find(&id(7)).is_some() || number < 7);
         }
         let objects: usize = index.shards.iter().map(|shard| lock(shard).objects.len()).sum();

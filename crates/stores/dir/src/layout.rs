@@ -1,5 +1,6 @@
-//! The layout policy of a file or directory, stored for a store above this one in a user attribute,
-//! which an administrator can also read and set with the system's own tools.
+//! The layout policy of a file or directory. The store keeps it for a store above this one in an
+//! extended user attribute, which an administrator can also read and set with the system's own
+//! tools.
 
 use bytes::Bytes;
 use leasehold_fs::FsError;
@@ -13,12 +14,12 @@ use crate::volume::Volume;
 /// The user attribute with the layout policy.
 pub const LAYOUT: &str = "user.leasehold.layout";
 
-/// The maximum size; a longer value counts as absent.
+/// The maximum size of a layout policy in bytes; a longer value counts as absent.
 const BYTES_MAX: usize = 1024;
 
 impl Volume {
-    /// Returns the layout policy of an object; `None` also if the file system has no user
-    /// attributes.
+    /// Returns the layout policy of an object; `None` if it has no policy, or if the file system
+    /// has no user attributes.
     pub(crate) fn layout(&self, object: &Object) -> Result<Option<Bytes>, FsError> {
         self.acting.as_server()?;
         let mut found = [0; BYTES_MAX];

@@ -1,14 +1,14 @@
 //! The store over a local directory, on Linux.
 //!
-//! The id of an object is the kernel's own handle of it, so the id stays valid across renames and
-//! restarts. With sufficient privileges the store opens objects by handle and lets the kernel check
-//! each operation under the identity of its caller. As an ordinary user the store remembers the
-//! names of objects, searches for objects that other programs moved, and acts as that user for all
-//! callers.
+//! The id of an object is the kernel's own handle of the object, so the id stays valid across
+//! renames and restarts. With sufficient privileges the store opens objects by handle, and the
+//! kernel checks each operation under the identity of the caller. As an ordinary user the store
+//! remembers the names of objects, searches for objects that other programs moved, and acts as that
+//! user for all callers.
 //!
 //! No name leads out of the export: the store follows no symbolic link, `..` of the root is the
-//! root, a mount point appears as an empty placeholder, and the store refuses a directory that was
-//! moved out.
+//! root, a mount point appears as an empty placeholder, and the store refuses access to a directory
+//! that a local program moved out of the export.
 //!
 //! The shell must do two things once: clear the umask of the process (`umask(0)`), so that files
 //! get the modes that clients request, and raise the limit of descriptors.
@@ -75,8 +75,8 @@ pub struct DirStore {
 pub struct Options {
     /// The threads for work that blocks.
     pub blocking: Arc<dyn Blocking>,
-    /// The write verifier: different for each start of the server, or the result of the previous
-    /// server's [`DirStore::settle`].
+    /// The write verifier: a new value for each start of the server, or the value that the previous
+    /// server's [`DirStore::settle`] returned.
     pub verifier: Verifier,
     /// The guarantee of a stable reply.
     pub durability: Durability,
@@ -87,7 +87,7 @@ pub struct Options {
     pub handles: HandleSource,
 }
 
-/// The guarantee of a stable reply about stable storage.
+/// The storage to which a stable reply refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Data that must be stable is on the disk before the reply.
@@ -96,6 +96,7 @@ pub enum Durability {
     /// yet.
     Memory,
     /// Data of a COMMIT is on the disk before the reply, and all other data after
+    /// [`DirStore::sync_all`]: a write-ahead log keeps the other data until then.
     /// [`DirStore::sync_all`]: a write-ahead log keeps it until then.
     Log,
 }
@@ -142,7 +143,7 @@ impl DirStore {
         Self::with_syncer(path, options, Box::new(Kernel::of(path)))
     }
 
-    /// Like `open`, with other system calls to sync data.
+    /// Like `open`, with a replacement for the system calls that sync data.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -156,8 +157,8 @@ impl DirStore {
         Ok(Self { volume: Arc::new(Volume::open(path, options, syncer, None)?), done })
     }
 
-    /// Like `open` for a file system below this one, with a tag in all ids. Its syncs count as
-    /// syncs of this store, because the store closes the file system and opens it again.
+    /// Like `open`, for a file system below this one, whose ids all contain a tag. Its syncs count
+    /// as syncs of this store, because the store may close the file system and open it again.
     fn open_below(
         &self,
         path: &Path,
@@ -170,25 +171,25 @@ impl DirStore {
         Ok(Self { volume, done: Arc::default() })
     }
 
-    /// Lets the owner of a call wait for stable storage in place of the store
-    /// ([`leasehold_fs::unsettled`]) from now on, until the store loses data. A store under another
-    /// store must not do so, since the upper store counts a finished change as stable.
+    /// From now on, lets the owner of a call wait for stable storage in place of the store
+    /// ([`leasehold_fs::unsettled`]), until the store loses data. A store that another store uses
+    /// must not do so, because the upper store counts a finished change as stable.
     pub fn hand_over_waits(&self) {
         self.volume.syncs.hands_over.store(true, Ordering::Relaxed);
     }
 
     /// Closes descriptors for writing that no operation has used since the last call, so that
-    /// programs of this machine can execute the files. Stops the watch of directories that have not
-    /// changed since. After this call the store checks again that directories are still in the
-    /// export. To be called every few seconds.
+    /// programs of this machine can execute the files. Removes the watches of directories that have
+    /// not changed since the last call. After this call the store checks again that directories are
+    /// still in the export. The server calls this function every few seconds.
     pub fn close_idle(&self) {
         self.volume.close_idle();
     }
 
     /// Starts to guard objects against programs of this machine, and reports each program that
     /// opens a guarded file, or has changed names in a guarded directory. A program that opens a
-    /// file waits until [`Store::guard`](leasehold_fs::Store::guard) releases it. To be run on a
-    /// thread of its own; returns after [`DirStore::end_watch`].
+    /// guarded file waits until [`Store::guard`](leasehold_fs::Store::guard) releases the guard.
+    /// Runs on a thread of its own until [`DirStore::end_watch`].
     ///
     /// # Errors
     /// An error of the kernel.
@@ -196,8 +197,8 @@ impl DirStore {
         self.volume.watch_programs(tell)
     }
 
-    /// Returns the number of guards that the store refused for lack of a resource of its own or of
-    /// the kernel: a client that requested a lease then must not cache.
+    /// Returns the number of guards that the store refused because it or the kernel lacked a
+    /// resource. A client that requested a lease on such an object must not cache.
     #[must_use]
     pub fn refused_guards(&self) -> u64 {
         self.volume.guards.refused()
@@ -208,19 +209,19 @@ impl DirStore {
         self.volume.guards.end();
     }
 
-    /// Syncs all written data, after the last request. Returns the verifier with which the next
-    /// start may continue; `None` if data may be lost or not yet stable.
+    /// Syncs all written data, after the last request. Returns the write verifier with which the
+    /// next start may continue; `None` if data may be lost or is not yet stable.
     #[must_use]
     pub fn settle(&self) -> Option<Verifier> {
         self.volume.settle()
     }
 
-    /// Syncs all changes that an earlier server made in this boot of the machine; sleeps.
+    /// Syncs all changes that an earlier server process made since the machine booted; sleeps.
     ///
     /// # Errors
-    /// The error that the kernel reports, and [`FsError::ReadOnly`] on a read-only file system: a
-    /// file system that gave up its journal is read-only, and syncs of it can succeed without the
-    /// changes.
+    /// The error that the kernel reports, and [`FsError::ReadOnly`] on a read-only file system. A
+    /// file system whose journal failed is read-only, and its syncs can succeed although the
+    /// changes are lost.
     pub fn sync_earlier_changes(&self) -> Result<(), FsError> {
         self.volume.sync_earlier_changes()
     }
@@ -228,7 +229,7 @@ impl DirStore {
     /// Syncs all earlier changes to the disk; sleeps.
     ///
     /// # Errors
-    /// [`FsError::Io`] if data may be lost; the verifier then changes.
+    /// [`FsError::Io`] if data may be lost; the write verifier then changes.
     pub fn sync_all(&self) -> Result<(), FsError> {
         self.volume.sync_all()
     }
@@ -245,15 +246,15 @@ impl DirStore {
         self.volume.syncs_names
     }
 
-    /// Returns true if the kernel opens objects by handle, so that the store finds them after any
-    /// move.
+    /// Returns true if the kernel opens objects by handle, so that the store finds an object after
+    /// any move.
     #[must_use]
     pub fn opens_by_handle(&self) -> bool {
         self.volume.index.is_none()
     }
 
-    /// Returns true if operations run under the identity of their callers, and not of the server's
-    /// user.
+    /// Returns true if operations run under the identity of their callers; false if they run under
+    /// the identity of the server's user.
     #[must_use]
     pub fn acts_as_callers(&self) -> bool {
         self.volume.acting == identity::Acting::Caller

@@ -1,7 +1,8 @@
 //! READDIR and READDIRPLUS.
 //!
-//! Each part of a listing opens the directory again, as the caller, so listings share no position
-//! and the kernel checks the permission. A cookie is the kernel's own position after an entry.
+//! The store opens the directory again for each part of a listing, as the caller. So listings share
+//! no position, and the kernel checks the permission each time. A cookie is the kernel's own
+//! position after an entry.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -26,7 +27,8 @@ const RECORD_BYTES: u32 = 32;
 /// The average length of an entry's name.
 const NAME_BYTES: u32 = 16;
 
-/// Bounds on the bytes of one system call: room for the longest name, and a limit on its duration.
+/// The minimum and the maximum number of bytes that one system call returns: the minimum has space
+/// for the longest name, and the maximum limits the duration of the call.
 const CHUNK_BYTES_MIN: usize = 1 << 10;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
 
@@ -41,12 +43,13 @@ impl Volume {
         wanted: Wanted,
     ) -> Result<Page, FsError> {
         let descriptor = must_be_directory(directory)?;
-        // The attributes predate the names: if a name changes in between, the client detects it
-        // later.
+        // Query the attributes before the names. If a name changes in between, the attributes are
+        // older than the names, and the client detects the change at its next query.
         let attributes = self.attributes_of(&*descriptor)?;
         self.acting.as_caller(caller)?;
         let stream = self.open_stream(&descriptor, cookie)?;
-        // A caller without search permission sees only the names of a directory.
+        // A caller without search permission may see the names in a directory, but not the
+        // attributes of their objects.
         let may_search = sys::access(descriptor.as_fd(), libc::X_OK).is_ok();
         let wanted = if may_search { wanted } else { Wanted::Names };
         let mut chunk = Vec::<u8>::with_capacity(chunk_bytes(&budget));
@@ -59,7 +62,8 @@ impl Volume {
             }
             let record = match records.next() {
                 None => break true,
-                // The kernel returns this error for a directory that was removed.
+                // The kernel returns this error for a directory that was removed, so the client's
+                // handle is stale.
                 Some(Err(Errno::NOENT)) => return Err(FsError::Stale),
                 Some(Err(errno)) => return Err(meaning(errno)),
                 Some(Ok(record)) => record,
@@ -136,8 +140,8 @@ impl Volume {
         }
     }
 
-    /// Tries the cheaper way first: an open object with the inode number of the entry. This is not
-    /// valid for directories, since another file system may be mounted there.
+    /// Tries a cheaper method first: an open object with the inode number of the entry. This method
+    /// is not valid for directories, because another file system may be mounted on the name.
     fn look_again(
         &self,
         entry: &Entry<'_>,
@@ -154,7 +158,7 @@ impl Volume {
     }
 }
 
-/// Returns the number of bytes to request from the kernel at a time for a budget.
+/// Returns the number of bytes to request from the kernel in one call, for the client's budget.
 fn chunk_bytes(budget: &Budget) -> usize {
     let count = |bytes: u32, entry_bytes: u32| bytes / (entry_bytes.saturating_add(NAME_BYTES));
     let reply = count(budget.reply.bytes, budget.reply.entry_bytes);

@@ -1,15 +1,15 @@
-//! Locks that threads hold for a few system calls, a fixed number for all objects.
+//! Locks that threads hold for a few system calls. A fixed number of locks serves all objects.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_fs::ObjectId;
 
-/// Large enough that two busy objects seldom share a lock; a lock is 8 bytes.
+/// The number of locks: large enough that two busy objects seldom share a lock. A lock is 8 bytes.
 const LOCKS: usize = 1024;
 
-/// Critical sections by object: a change of an object holds the object's lock from the attributes
-/// before to the attributes after.
+/// Critical sections for each object. A change of an object holds the object's lock from the query
+/// of the attributes before the change to the query of the attributes after it.
 pub(crate) struct Locks {
     locks: Box<[Mutex<()>]>,
 }
@@ -30,8 +30,8 @@ impl Locks {
         Held { _first: lock(&self.locks[spread(object, LOCKS)]), _second: None }
     }
 
-    /// Waits for the locks of two objects, which may share one lock; always in the same order, to
-    /// avoid a deadlock.
+    /// Waits for the locks of two objects, which may be the same lock. The order of the locks is
+    /// fixed, to avoid a deadlock.
     pub(crate) fn two(&self, one: &ObjectId, other: &ObjectId) -> Held<'_> {
         let (one, other) = (spread(one, LOCKS), spread(other, LOCKS));
         let first = lock(&self.locks[one.min(other)]);
@@ -40,28 +40,32 @@ impl Locks {
     }
 }
 
-/// Locks; the protected data is consistent at every moment, so a panic elsewhere does no harm.
+/// Locks a mutex, even if it is poisoned: the protected data is consistent at every moment, so a
+/// panic of another thread cannot damage it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the number of the part, of `count` parts and 65,536 at most, for a key.
+/// Returns the index of the shard for a key, among `count` shards, at most 65,536.
 pub(crate) fn spread(key: &impl Hash, count: usize) -> usize {
     let mut mixer = Mixer::default();
     key.hash(&mut mixer);
-    // Bits from the middle: maps within a part use the low and the high bits.
+    // Use 16 bits from the middle of the hash to select the shard. The hash maps inside a shard use
+    // the low and the high bits of the same hash, so these bits would distribute the keys of one
+    // shard unevenly.
     usize::from((mixer.finish() >> 40 & 0xffff) as u16) % count
 }
 
-/// Builds hashers for maps by ids and inode numbers. The kernel chooses these keys, and not a
-/// client, so speed counts and protection against chosen keys does not.
+/// Builds hashers for maps with ids and inode numbers as keys. The kernel chooses these keys, and
+/// not a client, so the hash need not protect against chosen keys and can be fast.
 pub(crate) type Mixing = BuildHasherDefault<Mixer>;
 
-/// Multiplies and folds eight bytes at a time.
+/// A hasher that multiplies and folds eight bytes at a time.
 #[derive(Default)]
 pub(crate) struct Mixer(u64);
 
-/// 2^64 divided by the golden ratio, odd: its multiples spread evenly.
+/// 2^64 divided by the golden ratio, rounded to an odd number. Its multiples are distributed evenly
+/// over the 64-bit numbers.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for Mixer {

@@ -1,5 +1,5 @@
-//! Detection of changes of the mounts below the root. No notification of a directory reports a
-//! mount on one of its names.
+//! Detects changes of the mounts below the root of an export. The notifications of a directory do
+//! not report a mount on one of its names.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -13,15 +13,15 @@ use crate::locks::lock;
 /// The mounts of this thread's namespace, which is the namespace of the process except in tests.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
-/// The known mounts below a directory.
+/// The mounts below a directory, as of the last read of the table.
 pub(crate) struct Mounts {
-    /// The kernel's table, and the lines of mounts below when the table was last read.
+    /// The kernel's table of mounts, and the lines of the table for mounts below the directory.
     state: Mutex<Option<(File, Vec<Vec<u8>>)>>,
 }
 
 impl Mounts {
-    /// Records the mounts below a directory, given by its path in `/proc`. Without the table, no
-    /// change is detected.
+    /// Records the mounts below a directory; `directory` is its path. If the kernel's table cannot
+    /// be read, no change is detected.
     pub(crate) fn new(directory: &[u8]) -> Self {
         let state = File::open(TABLE).ok().and_then(|mut table| {
             let lines = below(&mut table, directory)?;
@@ -30,7 +30,7 @@ impl Mounts {
         Self { state: Mutex::new(state) }
     }
 
-    /// Returns true if the mounts below changed since the last call.
+    /// Returns true if the mounts below the directory changed since the last call.
     pub(crate) fn have_changed(&self, directory: &[u8]) -> bool {
         let mut state = lock(&self.state);
         let Some((table, lines)) = &mut *state else { return false };
@@ -62,13 +62,13 @@ fn below(table: &mut File, directory: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(lines.map(<[u8]>::to_vec).collect())
 }
 
-/// Returns a path with the escapes of the table.
+/// Returns a path with the escapes that the kernel's table uses.
 fn escaped(path: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for &byte in path {
         if b" \t\n\\#".contains(&byte) {
             let mut code = String::new();
-            // A write to memory cannot fail.
+            // Formatting into a string cannot fail, so the result is ignored.
             let _ = write!(code, "\\{byte:03o}");
             text.extend_from_slice(code.as_bytes());
         } else {

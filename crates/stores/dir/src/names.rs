@@ -17,10 +17,11 @@ use crate::object::{Descriptor, Object, Reach};
 use crate::sync::{Change, Extent};
 use crate::volume::{NAME, Volume};
 
-/// The number of attempts to look at a name that changes concurrently.
+/// The maximum number of attempts to read a name that changes concurrently.
 pub(crate) const LOOK_TRIES: u32 = 4;
 
-/// To free this many bytes of a file takes the kernel longer than a request should take.
+/// The size from which a file counts as large: the kernel needs longer to free its blocks than a
+/// request should take.
 pub(crate) const LARGE_BYTES: u64 = 64 << 20;
 
 /// A name in an open directory.
@@ -34,9 +35,10 @@ pub(crate) struct Spot<'a> {
 struct Doomed {
     id: Option<ObjectId>,
     object: Option<Arc<Object>>,
-    /// True if the object had no other name when it was examined.
+    /// True if the object had no other name when the store examined it.
     is_last: bool,
-    /// True if the object was large then, so that the release of its blocks takes long.
+    /// True if the object was large when the store examined it, so that the release of its blocks
+    /// takes long.
     is_large: bool,
 }
 
@@ -44,8 +46,8 @@ impl Volume {
     /// Returns the object of a name.
     pub(crate) fn lookup(&self, caller: &Caller, spot: Spot<'_>) -> Result<Found, FsError> {
         let descriptor = must_be_directory(spot.directory)?;
-        // The attributes predate the search: if a name changes in between, the client detects it
-        // later.
+        // Query the attributes of the directory before the search. If a name changes in between,
+        // the attributes are older, and the client detects the change at its next query.
         let directory = self.attributes_of(&*descriptor)?;
         self.acting.as_caller(caller)?;
         let name = spot.name.as_bytes();
@@ -62,7 +64,7 @@ impl Volume {
         Ok(Found { object, attributes, directory: Some(directory) })
     }
 
-    /// Returns the directory above.
+    /// Returns the parent directory.
     pub(crate) fn parent(
         &self,
         caller: &Caller,
@@ -79,13 +81,14 @@ impl Volume {
         self.acting.as_server()?;
         let object = self
             .keep(self.handles.of(&above).map_err(meaning)?, Descriptor::new(above, Reach::Name))?;
-        // Check at once, since the directory may have been moved out just now.
+        // Check without the result of an earlier period, because a local program may have moved the
+        // directory out of the export just now.
         self.climb(&object, Believed::Nobody)?;
         let above = self.attributes(&object)?;
         Ok(Found { object: object.id, attributes: above, directory: Some(attributes) })
     }
 
-    /// Returns the object of a name, by the cheapest method. Acts as the caller.
+    /// Returns the object of a name, by the cheapest method. Runs under the caller's identity.
     pub(crate) fn look(
         &self,
         directory: impl AsFd,
@@ -100,7 +103,8 @@ impl Volume {
             }
             let id = self.handles.at(&directory, name).map_err(meaning)?;
             match self.handles.number(&id) {
-                // Both calls saw the same object.
+                // The handle contains the inode number that the attributes have, so both calls saw
+                // the same object.
                 Some(same) if same == number => return Ok((id, attributes)),
                 Some(_) => {}
                 None => break,
@@ -147,9 +151,9 @@ impl Volume {
         change.settle(changed)
     }
 
-    /// Changes names in a directory, as the caller, within its critical section. Returns the
-    /// attributes from before only if the notifications match the trace and no other change
-    /// occurred.
+    /// Changes names in a directory under the caller's identity, within the directory's critical
+    /// section. Returns the attributes from before the change only if the notifications match the
+    /// trace and no other change occurred.
     pub(crate) fn change_names<T>(
         &self,
         caller: &Caller,
@@ -187,7 +191,8 @@ impl Volume {
         (Changed { result, wcc }, change)
     }
 
-    /// Watches a directory before a change of its names; returns true if this succeeded.
+    /// Watches a directory before a change of its names; returns true if the kernel accepts the
+    /// watch.
     fn watch(&self, directory: &Object, descriptor: &Descriptor, traces: &[Trace<'_>]) -> bool {
         self.witness.begin(&directory.id, traces)
             || self.acting.as_server().is_ok()
@@ -197,7 +202,8 @@ impl Volume {
     /// Returns true if no other program changed a watched directory.
     fn was_alone(&self, directory: &Object, descriptor: &Descriptor, name: Name<'_>) -> bool {
         let name = name.as_bytes();
-        // This rename does nothing, but takes the directory's lock.
+        // A rename of a name to itself changes nothing, but takes the kernel's lock of the
+        // directory. After it, all notifications of earlier changes have arrived.
         match renameat(descriptor, name, descriptor, name) {
             Ok(()) | Err(Errno::NOENT) => {
                 let alone = self.witness.was_alone(&directory.id);
@@ -210,8 +216,8 @@ impl Volume {
         }
     }
 
-    /// Returns a descriptor for changes of names in a directory; one for its sync, if syncs are on
-    /// and the directory is readable.
+    /// Returns a descriptor for changes of names in a directory. If syncs are on and the directory
+    /// is readable, the descriptor can also sync the directory.
     fn for_names(&self, directory: &Object) -> Result<Arc<Descriptor>, FsError> {
         let present = must_be_directory(directory)?;
         if !self.syncs.are_wanted() {
@@ -220,7 +226,7 @@ impl Volume {
         self.opened(directory, Reach::Read).or(Ok(present))
     }
 
-    /// Joins the sync of a directory after a change of its names.
+    /// Joins the next sync of a directory, after a change of its names.
     fn join_names(&self, directory: &Object, descriptor: &Arc<Descriptor>, change: &mut Change) {
         if descriptor.reach() == Reach::Name {
             self.join_all(change);
@@ -280,8 +286,9 @@ impl Volume {
             Wcc { before: before.filter(|_| alone).map(|before| before.before()), after }
         };
         let mut arrived = wcc(to, &target, before.1);
-        // Another object that took over the name since then has the same notification as our
-        // rename, and the kernel merges equal notifications.
+        // If another program renames its object to the same name just after this rename, the kernel
+        // merges the two equal notifications. So check that the name leads to the object that this
+        // operation moved; if not, the attributes from before are uncertain.
         let leads_to = |moved| self.handles.at(&*target, to.name.as_bytes()) == Ok(moved);
         if arrived.before.is_some() && !moved.is_none_or(leads_to) {
             arrived.before = None;
@@ -292,7 +299,7 @@ impl Volume {
         settled.map(move |Changed { result, .. }| Renamed { result, from: left, to: arrived })
     }
 
-    /// Renames, and returns the moved object.
+    /// Renames under the caller's identity, and returns the moved object.
     fn rename_as_caller(
         &self,
         (from, source): (Spot<'_>, &Descriptor),
@@ -313,8 +320,8 @@ impl Volume {
         Ok((moved, attributes.file_type))
     }
 
-    /// Joins the sync of a directory that has a new parent, if the parents' syncs do not include
-    /// it.
+    /// Joins the next sync of a directory that has a new parent, if the syncs of the two parents do
+    /// not include the directory.
     fn join_moved(&self, (id, file_type): (ObjectId, FileType), change: &mut Change) {
         if file_type != FileType::Directory || self.syncs_names || !self.syncs.are_wanted() {
             return;
@@ -340,7 +347,8 @@ impl Volume {
                 }
                 self.attributes(object)?;
                 let own = Self::own_name(&*object.descriptor());
-                // The path of our own descriptor needs no privilege to open by handle.
+                // Link by the path of the store's own descriptor, because a link by the descriptor
+                // itself needs a privilege.
                 linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
                     .map_err(meaning)?;
                 self.learn(&object.id, &spot.directory.id, name);
@@ -354,7 +362,7 @@ impl Volume {
         settled.map(move |Changed { result, wcc }| Linked { result, attributes, directory: wcc })
     }
 
-    /// Examines an object that is about to lose a name.
+    /// Examines an object before it loses a name.
     fn doom(&self, directory: &Descriptor, name: &[u8]) -> Result<Doomed, FsError> {
         let moment = self.descriptors.now();
         let attributes = self.attributes_at(directory, name)?;
@@ -381,7 +389,8 @@ impl Volume {
     fn bury(&self, doomed: Doomed) {
         let Doomed { id, object, is_last, is_large } = doomed;
         let is_gone = match (&object, &self.index) {
-            // If the object has got another name in the meantime, its handle opens it again.
+            // The object was examined as having no other name, and counts as removed. If it has got
+            // another name since, the kernel opens it by its handle again.
             (Some(_), None) if is_last => true,
             (Some(object), _) => self.attributes(object) == Err(FsError::Stale),
             (None, _) => true,
@@ -397,7 +406,8 @@ impl Volume {
         }
         if let Some(object) = object {
             self.descriptors.remove(&object);
-            // The last reference closes the object and frees its blocks, here or in the pool.
+            // The drop of the last reference closes the object and frees its blocks, here or in the
+            // thread pool.
             if is_large {
                 self.blocking.run(Box::new(move || drop(object)));
             }
@@ -405,8 +415,9 @@ impl Volume {
     }
 }
 
-/// Maps the error for an object that lost its last name during its look-up: the client sent the
-/// name, and would attribute a stale handle to the directory.
+/// Maps the error for an object that lost its last name during its look-up. The client sent the
+/// name and not the object's handle, so an error about a stale handle would make it drop the handle
+/// of the directory.
 fn gone_by_name(error: FsError) -> FsError {
     if error == FsError::Stale { FsError::NotFound } else { error }
 }

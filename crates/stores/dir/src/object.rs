@@ -10,27 +10,27 @@ use leasehold_fs::{FileType, ObjectId};
 use crate::descriptors::Moment;
 use crate::sync::Syncs;
 
-/// The access mode of a descriptor; each mode includes the earlier ones.
+/// The access mode of a descriptor; each mode includes the modes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// To name the object (`O_PATH`).
+    /// The descriptor only identifies the object (`O_PATH`).
     Name,
-    /// To read, to list, and to sync.
+    /// The descriptor can read, list and sync.
     Read,
-    /// To write.
+    /// The descriptor can also write.
     Write,
 }
 
 /// A descriptor of an object.
 ///
-/// The kernel reports lost data to every descriptor that was open. So the store syncs a descriptor
-/// with written data before it closes the descriptor, regardless of the reason.
+/// The kernel reports lost data to every descriptor that was open when the loss occurred. So before
+/// the store closes a descriptor with written data, for any reason, it syncs the descriptor.
 pub(crate) struct Descriptor {
-    /// Present until the descriptor is closed.
+    /// The kernel's descriptor; `None` while it is being closed.
     file: Option<OwnedFd>,
     reach: Reach,
     dirty: AtomicBool,
-    /// The number of bytes written since the kernel was last asked to start write-back.
+    /// The number of bytes written since the store last requested write-back from the kernel.
     behind: AtomicU64,
     used: AtomicBool,
     home: OnceLock<(Arc<Syncs>, ObjectId)>,
@@ -52,8 +52,8 @@ impl Descriptor {
         self.reach
     }
 
-    /// Records a write of data of `object`; called after the write, since a sync in between would
-    /// not include the data.
+    /// Records a write of data of `object`. The caller calls this function after the write, because
+    /// a sync that starts between this record and the write would not include the data.
     pub(crate) fn soil(&self, syncs: &Arc<Syncs>, object: &ObjectId) {
         self.home.get_or_init(|| (Arc::clone(syncs), *object));
         self.dirty.store(true, Ordering::SeqCst);
@@ -77,12 +77,12 @@ impl Descriptor {
         self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes
     }
 
-    /// Records that a request for write-back is about to be made.
+    /// Records that the store is about to request write-back.
     pub(crate) fn catch_up(&self) {
         self.behind.store(0, Ordering::Relaxed);
     }
 
-    /// Returns true if written data is not yet part of a sync.
+    /// Returns true if the descriptor has written data that no sync includes yet.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty.load(Ordering::SeqCst)
     }
@@ -109,7 +109,7 @@ pub(crate) struct Object {
     pub(crate) id: ObjectId,
     pub(crate) number: u64,
     pub(crate) file_type: FileType,
-    /// The point in time of its opening, set by the cache.
+    /// The point in time at which the object was opened; the table of open objects sets it.
     pub(crate) opened: Moment,
     descriptor: RwLock<Arc<Descriptor>>,
     used: AtomicBool,
@@ -158,17 +158,18 @@ impl Object {
         Arc::clone(&present)
     }
 
-    /// Replaces `idle` by a descriptor with a narrower access mode, unless it was written to or
-    /// replaced in between.
+    /// Replaces the descriptor `idle` by `name`, which has a narrower access mode, unless the
+    /// object was written to, or got another descriptor, in between.
     pub(crate) fn narrow(&self, idle: &Arc<Descriptor>, name: Descriptor) {
         let mut present = self.descriptor.write().unwrap_or_else(PoisonError::into_inner);
-        // A writer marks a descriptor as dirty while it holds a reference of its own.
+        // A writer holds a reference of its own until it has marked the descriptor as dirty. So
+        // with two references, one in the object and one of the caller, no write is in progress.
         if Arc::ptr_eq(&present, idle) && Arc::strong_count(idle) == 2 && !idle.is_dirty() {
             *present = Arc::new(name);
         }
     }
 
-    /// Records a use.
+    /// Records that an operation uses the object.
     pub(crate) fn touch(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
@@ -178,24 +179,24 @@ impl Object {
         self.used.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns true if the object has an access control list; `None` if this is unknown for this
-    /// change time.
+    /// Returns true if the object has an access control list; `None` if the store has not queried
+    /// the list since the change time `changed`.
     pub(crate) fn has_access_list(&self, changed: FileTime) -> Option<bool> {
         let noted = self.access_list.load(Ordering::Relaxed);
         (noted & !1 == moment(changed)).then_some(noted & 1 == 1)
     }
 
-    /// Records the presence or absence of an access control list.
+    /// Records if the object has an access control list, as of the change time `changed`.
     pub(crate) fn note_access_list(&self, changed: FileTime, there: bool) {
         self.access_list.store(moment(changed) | u64::from(there), Ordering::Relaxed);
     }
 
-    /// Returns true if the object was found below the root in this period, which is not 0.
+    /// Returns true if the directory was found below the root in this period, which is not 0.
     pub(crate) fn was_inside(&self, period: u32) -> bool {
         self.inside.load(Ordering::Relaxed) == period
     }
 
-    /// Records that the object was found below the root in this period.
+    /// Records that the directory was found below the root in this period.
     pub(crate) fn note_inside(&self, period: u32) {
         self.inside.store(period, Ordering::Relaxed);
     }
@@ -211,8 +212,8 @@ impl Object {
     }
 }
 
-/// Encodes a change time in 63 bits, above a flag bit; the top bit is set, so the result is never
-/// zero.
+/// Encodes a change time in 63 bits, above a flag bit. The top bit is always set, so the result is
+/// never zero.
 fn moment(time: FileTime) -> u64 {
     (time.seconds.cast_unsigned().wrapping_shl(31) ^ u64::from(time.nanoseconds) << 1) | 1 << 63
 }

@@ -1,4 +1,4 @@
-//! The identity of a directory, independent of its names.
+//! The origin of a directory: its identity, independent of its path.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,19 +9,19 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::sys;
 
-/// The marks that distinguish a directory from every other directory, across renames, restarts and
-/// other mount points.
+/// The UUID and the handle that distinguish a directory from every other directory. They stay equal
+/// across renames, restarts and other mount points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The UUID of the file system, if the kernel provides it (Linux 6.9 or later).
     pub volume: Option<[u8; 16]>,
-    /// The kernel's handle of the directory. Each file system has its own handles, so without the
-    /// UUID two directories may have the same handle.
+    /// The kernel's handle of the directory. Handles of different file systems may be equal, so
+    /// without the UUID two directories may have equal origins.
     pub object: ObjectId,
 }
 
 impl Origin {
-    /// Reads the marks of a directory.
+    /// Reads the origin of a directory.
     ///
     /// # Errors
     /// The directory cannot be opened, or its file system has no handles.
@@ -29,20 +29,22 @@ impl Origin {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(directory, flags, Mode::empty())?;
         let sys::Handle { id, .. } = sys::handle_at(root.as_fd(), c"", AtFlags::EMPTY_PATH)?;
-        // The query for the UUID needs more than an `O_PATH` descriptor.
+        // Open the directory for reading, because the query for the UUID is not possible with an
+        // `O_PATH` descriptor.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(directory, flags, Mode::empty())?;
         Ok(Self { volume: sys::file_system_uuid(opened.as_fd()).ok(), object: id })
     }
 
-    /// Returns true if both can be one directory: no mark that both have differs.
+    /// Returns true if both origins can belong to one directory: the handles are equal, and no
+    /// known UUID differs.
     #[must_use]
     pub fn may_be(&self, other: &Self) -> bool {
         let differ = self.volume.zip(other.volume).is_some_and(|(one, other)| one != other);
         self.object == other.object && !differ
     }
 
-    /// Returns true if both are certainly one directory.
+    /// Returns true if both origins certainly belong to one directory.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.volume.is_some() && self == other
@@ -66,7 +68,8 @@ mod tests {
         assert!(!before.may_be(&origin(&other)) && !before.is(&origin(&other)));
         fs::rename(&one, &moved).expect("there is room");
         assert_eq!(origin(&moved), before);
-        // A new directory of the same name has another origin, even with the same number.
+        // A new directory with the same name has another origin, even if it has the same inode
+        // number.
         fs::remove_dir(&moved).expect("it is empty");
         fs::create_dir(&one).expect("there is room");
         assert!(!before.may_be(&origin(&one)));

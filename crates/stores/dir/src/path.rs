@@ -1,4 +1,4 @@
-//! The path of an object, for reports to people.
+//! Finds the path of an object, for reports to people.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,7 +8,7 @@ use rustix::fs::readlinkat;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Returns a current path from the root to an object. The kernel knows the name with which the
+    /// Returns the current path of an object below the root. The kernel knows the name by which the
     /// object was opened, if it was opened by a name. May leave this thread acting as the server.
     pub(crate) fn path(&self, id: &ObjectId) -> Option<Vec<u8>> {
         if *id == self.root.id {
@@ -17,16 +17,17 @@ impl Volume {
         let object = self.object(id).ok()?;
         let path = self.kernels_path(&*object.descriptor())?;
         self.acting.as_server().ok()?;
-        // The path may belong to a name that was removed, or may be no path at all.
+        // The kernel may report the path of a removed name, or a text that is no path. So check
+        // that the path leads to the object.
         (self.handles.at(&*self.root.descriptor(), &path) == Ok(*id)).then_some(path)
     }
 
-    /// Returns the path from the root by which the kernel knows an open directory, even if another
+    /// Returns the path below the root by which the kernel knows an open directory, even if another
     /// file system is mounted on the path.
     pub(crate) fn kernels_path(&self, descriptor: impl AsFd) -> Option<Vec<u8>> {
         let root = self.root.descriptor();
         let (top, whole) = (self.link_of(&*root)?, self.link_of(descriptor)?);
-        // Only the path `/` ends with a slash.
+        // Only the path `/` ends with a slash; remove the slash so that the prefix below matches.
         let top = top.strip_suffix(b"/").unwrap_or(&top);
         Some(whole.strip_prefix(top)?.strip_prefix(b"/")?.to_vec())
     }

@@ -1,5 +1,5 @@
-//! Permission checks for operations that the kernel does not check itself: READ and WRITE use
-//! descriptors that the server opened.
+//! Permission checks for operations that the kernel does not check itself. READ and WRITE use
+//! descriptors that the server opened, and the kernel checks permissions only at the open.
 
 use std::os::fd::AsFd;
 
@@ -28,9 +28,9 @@ impl Volume {
         Ok((has.and(wanted), attributes))
     }
 
-    /// Checks that the caller may read a file. The owner always may: the client checked when the
-    /// file was opened. A caller with execute permission may also read, because a client executes a
-    /// file by reading it.
+    /// Checks that the caller may read a file. The owner always may, because the client has checked
+    /// the owner's permission when it opened the file. A caller with execute permission also may,
+    /// because a client executes a file by reading it.
     pub(crate) fn permit_read(
         &self,
         caller: &Caller,
@@ -44,7 +44,8 @@ impl Volume {
         if rights.read || rights.execute { Ok(()) } else { Err(FsError::Access) }
     }
 
-    /// Checks that the caller may write a file. The owner always may.
+    /// Checks that the caller may write a file. The owner always may, because the client has
+    /// checked the owner's permission when it opened the file.
     pub(crate) fn permit_write(
         &self,
         caller: &Caller,
@@ -59,7 +60,8 @@ impl Volume {
     }
 
     /// Returns true if no check is necessary: the caller owns the file or is the superuser, or the
-    /// kernel checked the server's user, which acts for all callers, when the file was opened.
+    /// server's user acts for all callers and the kernel checked its permission when the file was
+    /// opened.
     fn is_settled(&self, caller: &Caller, attributes: &Attributes) -> bool {
         self.acting == Acting::Server || [SUPERUSER, attributes.uid].contains(&caller.uid)
     }
@@ -72,7 +74,8 @@ impl Volume {
         object: &Object,
         attributes: &Attributes,
     ) -> Result<Rights, FsError> {
-        // The bits of the owner have the same meaning with and without an access control list.
+        // An access control list does not change the meaning of the owner's bits, so the mode bits
+        // are sufficient for the owner.
         let bits_tell_all = self.acting == Acting::Caller
             && ([SUPERUSER, attributes.uid].contains(&caller.uid)
                 || !has_access_list(object, attributes));
@@ -86,8 +89,8 @@ impl Volume {
     }
 }
 
-/// Returns true if an object has an access control list; queried again after a change of its change
-/// time.
+/// Returns true if an object has an access control list. Queries the list again after the object's
+/// change time has changed.
 fn has_access_list(object: &Object, attributes: &Attributes) -> bool {
     if attributes.file_type == FileType::Symlink {
         return false;
@@ -101,7 +104,7 @@ fn has_access_list(object: &Object, attributes: &Attributes) -> bool {
     } else {
         rustix::fs::fgetxattr_query(&*descriptor, ACCESS_LIST)
     };
-    // If the query fails, the kernel checks each access.
+    // If the query fails, assume that there is a list: the kernel then checks each access.
     let there = !matches!(size, Err(Errno::NODATA | Errno::OPNOTSUPP));
     object.note_access_list(attributes.changed, there);
     there

@@ -1,11 +1,12 @@
-//! Placeholders: the empty directories that the store shows at the start of other file systems that
-//! it does not enter, which are mount points and subvolumes of btrfs.
+//! Placeholders: the empty directories that the store shows in place of other file systems that
+//! clients cannot enter. Such a file system begins at a mount point, or is a subvolume of btrfs.
 //!
-//! A placeholder contains nothing of the other file system or of the covered directory: its
-//! attributes are synthetic, and no operation can change it. The id contains the directory and the
-//! number with which the directory lists the name, so a placeholder lasts across a restart, and
-//! ends when the directory has no such mount any more. `docs/design/0032-mounts-below-an-export.md`
-//! explains why clients see neither an error nor the covered directory.
+//! A placeholder shows nothing of the other file system or of the covered directory: its attributes
+//! are synthetic, and no operation can change it. The id of a placeholder contains the id of the
+//! parent directory and the inode number with which the directory lists the name. So the id stays
+//! valid across a restart, and becomes stale when no file system is mounted there any more.
+//! `docs/design/0032-mounts-below-an-export.md` explains why clients see neither an error nor the
+//! covered directory.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -26,26 +27,26 @@ use crate::names::must_be_directory;
 use crate::object::Object;
 use crate::volume::Volume;
 
-/// The maximum number of placeholders whose names the store remembers. For others, each call
-/// searches their directories.
+/// The maximum number of placeholders whose names the store remembers. For each call on another
+/// placeholder, the store searches the directory for the name.
 const REMEMBERED_MAX: usize = 1024;
 
-/// The bytes of a listing that the store reads from the kernel at a time.
+/// The number of bytes of a listing that the store reads from the kernel in one call.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// All users may list a placeholder, and no user may change it.
+/// The mode of a placeholder: all users may list it, and no user may change it.
 const MODE: Mode = Mode::from_bits(0o555);
 
-/// The names of known placeholders.
+/// The remembered names of placeholders.
 #[derive(Default)]
 pub(crate) struct Placeholders {
     names: Mutex<HashMap<ObjectId, Seen, Mixing>>,
 }
 
-/// The number with which a directory lists a name, and the name.
+/// The inode number with which a directory lists a name, and the name.
 type Seen = (u64, Box<[u8]>);
 
-/// A placeholder that exists now.
+/// A placeholder whose other file system exists now.
 pub(crate) struct Placeholder {
     pub(crate) id: ObjectId,
     pub(crate) directory: Arc<Object>,
@@ -72,8 +73,8 @@ impl Placeholders {
 }
 
 impl Volume {
-    /// Returns true if a name leads to another file system. Acts as the caller, which needs search
-    /// permission in the directory.
+    /// Returns true if a name leads to another file system. Runs under the caller's identity, so
+    /// the caller needs search permission in the directory.
     pub(crate) fn leads_elsewhere(&self, directory: &Object, name: &[u8]) -> bool {
         is_elsewhere(&*directory.descriptor(), name, self.mount)
     }
@@ -89,7 +90,7 @@ impl Volume {
         self.placeholder_listed(&directory.id, name, listed)
     }
 
-    /// Like `placeholder_of`, if the number in the directory's listing is known.
+    /// Like `placeholder_of`, for a caller that knows the inode number in the directory's listing.
     pub(crate) fn placeholder_listed(
         &self,
         directory: &ObjectId,
@@ -101,8 +102,8 @@ impl Volume {
         Ok((id, self.made_up(listed)))
     }
 
-    /// Returns the placeholder of an id, while the other file system exists; [`FsError::Stale`]
-    /// later.
+    /// Returns the placeholder with an id. Returns [`FsError::Stale`] if the other file system is
+    /// no longer mounted there.
     pub(crate) fn placeholder(
         &self,
         id: &ObjectId,
@@ -135,8 +136,8 @@ impl Volume {
         }
     }
 
-    /// Returns the first entry of a directory that `is_meant` accepts, and its number. Acts as the
-    /// server.
+    /// Returns the first entry of a directory that `is_meant` accepts, and the inode number in the
+    /// listing. Runs under the server's identity.
     fn listed(
         &self,
         directory: &Object,
@@ -180,14 +181,14 @@ impl Volume {
 }
 
 impl Placeholder {
-    /// Returns the directory that lists the placeholder.
+    /// Returns the directory that contains the placeholder.
     pub(crate) fn parent(&self, volume: &Volume) -> Result<Found, FsError> {
         let attributes = volume.attributes(&self.directory)?;
         let object = self.directory.id;
         Ok(Found { object, attributes, directory: Some(self.attributes) })
     }
 
-    /// Grants all users the rights to list and search a placeholder.
+    /// Returns the granted rights: every user may list and search a placeholder.
     pub(crate) fn access(&self, wanted: Access) -> (Access, Attributes) {
         let Access { read, lookup, .. } = wanted;
         let granted =
@@ -195,7 +196,7 @@ impl Placeholder {
         (granted, self.attributes)
     }
 
-    /// Lists the placeholder itself and the directory above.
+    /// Lists the entries `.` and `..` of the placeholder.
     pub(crate) fn readdir(
         &self,
         volume: &Volume,
@@ -228,7 +229,7 @@ impl Placeholder {
         Ok(Page { entries, end: true, attributes: self.attributes })
     }
 
-    /// Returns a path from the root, for reports to people.
+    /// Returns the path of the placeholder below the root, for reports to people.
     pub(crate) fn path(&self, volume: &Volume) -> Option<Vec<u8>> {
         let above = volume.path(&self.directory.id)?;
         let front = if above.is_empty() { above } else { [&above[..], b"/"].concat() };

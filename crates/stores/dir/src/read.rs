@@ -19,17 +19,18 @@ struct Reading {
     descriptor: Arc<Descriptor>,
     buffers: Arc<Buffers>,
     buffer: Vec<u8>,
-    /// The offset of the buffer's first byte in the file.
+    /// The offset in the file at which the data in the buffer begins.
     offset: u64,
-    /// The number of bytes that the buffer must hold in the end.
+    /// The number of bytes that the read returns, unless the file ends earlier.
     count: usize,
-    /// The attributes from before the read. A client that caches the data and these attributes
-    /// detects old data by a later GETATTR; with attributes from after the read it would not.
+    /// The attributes from before the read. If the file changes during the read, these attributes
+    /// are older than the data, so a client that caches both detects the change by a later GETATTR.
+    /// Attributes from after the read would hide the change.
     attributes: Attributes,
 }
 
 impl Volume {
-    /// Reads cached data immediately, and other data in the thread pool.
+    /// Reads data in the kernel's cache immediately, and other data on the thread pool.
     pub(crate) fn read(
         &self,
         caller: &Caller,
@@ -84,7 +85,7 @@ impl Volume {
 }
 
 impl Reading {
-    /// Reads until the buffer is full or the file ends.
+    /// Reads until the buffer has `count` bytes or the file ends.
     fn go_on(&mut self, cached_only: bool) -> Result<(), Errno> {
         while self.buffer.len() < self.count {
             let limit = self.count - self.buffer.len();
@@ -93,7 +94,8 @@ impl Reading {
             let buffer = &mut self.buffer;
             let count = retry_on_intr(|| sys::read_at(file, buffer, limit, offset, cached_only))?;
             if count == 0 {
-                // The file was cut in the meantime.
+                // A program truncated the file after the query of its attributes, so report the
+                // smaller size.
                 self.attributes.size = self.attributes.size.min(offset);
                 break;
             }

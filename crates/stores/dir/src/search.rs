@@ -1,12 +1,13 @@
-//! A search of the tree for objects whose recorded names are missing or wrong, for a server that
+//! Searches the tree for objects whose recorded names are missing or wrong, for a server that
 //! cannot open objects by the kernel's handles.
 //!
-//! One search runs at a time, for all objects that wait at its start, and records every name that
-//! it sees. An object that a search does not find counts as gone permanently: only a move into the
-//! export from outside makes it appear again, and then a listing records it. So a search must not
-//! miss an object that moves from an unsearched directory to a searched one. The store itself
-//! records its own moves, and for moves by local programs the search repeats until no directory
-//! changes.
+//! Only one search runs at a time. It searches for all objects that are requested before it starts,
+//! and records every name that it sees. If a search does not find an object, the object counts as
+//! removed permanently: it could only appear again by a move into the export from outside, and then
+//! a listing records it. So a search must not miss an object that moves from a directory that is
+//! not searched yet to a directory that is already searched. The store records moves by its own
+//! operations. Because of moves by local programs, the search repeats until no directory changes
+//! during a pass.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,20 +27,20 @@ use crate::volume::{DEPTH_MAX, Missing, NAME, TRIES_IN_POOL, Volume};
 /// The maximum number of objects that can wait for a search.
 const WAITING_MAX: usize = 1024;
 
-/// The number of searches for an object that moves again before it is reached.
+/// The maximum number of searches for an object that moves again before the store opens it.
 const SEARCH_TRIES: u32 = 3;
 
-/// The maximum number of unsuccessful passes while directories change: an object can only be missed
-/// if it moved in the wrong direction during each pass.
+/// The maximum number of unsuccessful passes while directories change. The search misses an object
+/// only if the object moves from an unsearched to a searched directory during each pass.
 const PASSES_MAX: u32 = 8;
 
-/// The maximum delay of the clock with which the kernel stamps changes.
+/// The maximum lag of the clock from which the kernel takes the change times of directories.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 
-/// The number of bytes to request from the kernel at a time.
+/// The number of bytes of a listing that the search requests from the kernel in one call.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// The objects to search for, and the tasks that wait for each.
+/// The objects to search for, and the tasks that wait for each object.
 #[derive(Default)]
 pub(crate) struct Searches {
     queue: Mutex<Queue>,
@@ -54,7 +55,7 @@ struct Queue {
 type Waiting = HashMap<ObjectId, Vec<oneshot::Sender<Result<(), FsError>>>, Mixing>;
 
 impl Volume {
-    /// Returns the open object of an id, at its current place in the tree.
+    /// Returns the open object with an id, after a search for its current name.
     pub(crate) async fn find(self: &Arc<Self>, id: ObjectId) -> Result<Arc<Object>, FsError> {
         for _ in 0..SEARCH_TRIES {
             match self.object(&id) {
@@ -75,7 +76,7 @@ impl Volume {
         Err(FsError::Delay)
     }
 
-    /// Joins the next search.
+    /// Adds an object to the next search.
     fn search_for(
         self: &Arc<Self>,
         id: ObjectId,
@@ -112,20 +113,21 @@ impl Volume {
     }
 }
 
-/// One search.
+/// A search in progress.
 struct Search<'a> {
     volume: &'a Volume,
     index: &'a Index,
     waiting: Waiting,
-    /// The inode numbers of the waiting objects; `None` if they are unknown.
+    /// The inode numbers of the objects to search for; `None` if the handles do not contain the
+    /// inode numbers.
     numbers: Option<HashSet<u64, Mixing>>,
-    /// The number of recorded names of files.
+    /// The number of names of files that this search has recorded.
     noted: usize,
-    /// The latest change of a directory seen in this pass.
+    /// The latest change time of the directories that this pass has read.
     changed: SystemTime,
 }
 
-/// A directory that is not searched yet: a name in an open directory.
+/// A directory that the search has not entered yet: a name in an open directory.
 struct Branch {
     above: Arc<Descriptor>,
     above_id: ObjectId,
@@ -139,8 +141,8 @@ impl<'a> Search<'a> {
         Self { volume, index, waiting, numbers, noted: 0, changed: SystemTime::UNIX_EPOCH }
     }
 
-    /// Searches the last known directories of the objects, then the whole tree; answers all waiting
-    /// tasks.
+    /// Searches the last known directories of the objects, then the whole tree; sends the results
+    /// to all waiting tasks.
     fn run(mut self) {
         let known = |id: &ObjectId| (*id, self.index.find(id));
         let before: HashMap<_, _> = self.waiting.keys().map(known).collect();
@@ -155,18 +157,19 @@ impl<'a> Search<'a> {
                     Err(FsError::Stale)
                 })
             } else {
-                // Another task found the object, and recorded its name.
+                // The index entry has changed, so another task found the object and recorded its
+                // name.
                 Ok(())
             };
             for waiter in waiters {
-                // The waiting task may have been dropped.
+                // The waiting task may have been dropped, so an error is ignored.
                 let _ = waiter.send(outcome);
             }
         }
     }
 
-    /// Searches the directories in which the objects were last seen: a renamed file is usually
-    /// still there.
+    /// Searches the directories in which the objects were last seen, because a renamed file is
+    /// usually still in the same directory.
     fn look_nearby(&mut self) {
         let mut places = Vec::new();
         for id in self.waiting.keys() {
@@ -178,14 +181,15 @@ impl<'a> Search<'a> {
         }
         for id in places {
             if let Ok(directory) = self.volume.object(&id) {
-                // The pass below meets a directory again that cannot be listed here.
+                // If this directory cannot be listed now, ignore the error: the pass over the whole
+                // tree tries the directory again.
                 let _ = self.scan(&directory.descriptor(), &id, 0);
             }
         }
     }
 
-    /// Searches the whole tree until all objects are found, or until a pass over unchanged
-    /// directories did not find them.
+    /// Searches the whole tree in passes. Ends when all objects are found, or after a pass that did
+    /// not find them although no directory changed since the previous pass began.
     fn look_everywhere(&mut self) -> Result<(), FsError> {
         let mut last_begun = None;
         for _ in 0..PASSES_MAX {
@@ -196,7 +200,8 @@ impl<'a> Search<'a> {
                 break;
             }
             last_begun = Some(begun);
-            // The index is full with the names from the first pass.
+            // The first pass has filled the index as far as permitted, so further passes record
+            // only the objects to search for.
             self.noted = OBJECTS_MAX;
         }
         Ok(())
@@ -211,8 +216,8 @@ impl<'a> Search<'a> {
         {
             match self.descend(&branch) {
                 Ok(more) => branches.extend(more),
-                // The directory was removed, is another type of object now, or cannot be searched
-                // by any caller: its contents cannot be served.
+                // The directory was removed, is now another type of object, or cannot be searched
+                // by any caller. In each case its contents cannot be served, so skip it.
                 Err(
                     FsError::Access
                     | FsError::Invalid
@@ -220,7 +225,8 @@ impl<'a> Search<'a> {
                     | FsError::NotFound
                     | FsError::Stale,
                 ) => {}
-                // The missing objects may be there, so they must not count as stale.
+                // The missing objects may be in this directory, so the search fails and they do not
+                // count as removed.
                 Err(error) => outcome = Err(error),
             }
         }
@@ -231,7 +237,7 @@ impl<'a> Search<'a> {
         let Branch { above, above_id, name, depth } = branch;
         let flags = NAME | OFlags::DIRECTORY;
         let opened = openat(&**above, &**name, flags, Mode::empty()).map_err(meaning)?;
-        // The search does not enter other file systems.
+        // Fails for a directory on another file system, which the search does not enter.
         self.volume.attributes_of(&opened)?;
         let id = self.volume.handles.of(&opened).map_err(meaning)?;
         self.note(&id, above_id, name);
@@ -241,7 +247,7 @@ impl<'a> Search<'a> {
         self.scan(&Arc::new(Descriptor::new(opened, Reach::Name)), &id, depth + 1)
     }
 
-    /// Records the names in a directory; returns its directories.
+    /// Records the names in a directory; returns the directories in it.
     fn scan(
         &mut self,
         directory: &Arc<Descriptor>,
@@ -261,14 +267,15 @@ impl<'a> Search<'a> {
             if name == b"." || name == b".." {
                 continue;
             }
-            // If the kernel does not report the type, the entry may be a directory or a file.
+            // If the kernel does not report the type of an entry, the entry may be a directory or a
+            // file: treat it as both.
             let kind = record.file_type();
             if matches!(kind, FileType::Directory | FileType::Unknown) {
                 let (above, name) = (Arc::clone(directory), name.into());
                 branches.push(Branch { above, above_id: *id, name, depth });
             }
-            // A directory is recorded when the search enters it. Beyond the capacity of the index,
-            // the search records only the waiting objects.
+            // The search records a directory when it enters the directory, so record only other
+            // entries here. When the index is half full, record only the objects to search for.
             let may_note = kind != FileType::Directory && self.noted < OBJECTS_MAX / 2;
             let is_wanted =
                 self.numbers.as_ref().is_none_or(|numbers| numbers.contains(&record.ino()));
@@ -282,11 +289,11 @@ impl<'a> Search<'a> {
         Ok(branches)
     }
 
-    /// Records a name, and answers the tasks that wait for its object.
+    /// Records a name, and sends a result to the tasks that wait for its object.
     fn note(&mut self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
         self.index.insert(id, directory, name);
         for waiter in self.waiting.remove(id).into_iter().flatten() {
-            // The waiting task may have been dropped.
+            // The waiting task may have been dropped, so an error is ignored.
             let _ = waiter.send(Ok(()));
         }
     }

@@ -19,7 +19,7 @@ use crate::sync::{Change, Extent};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Changes attributes, and syncs them; cuts a large part off a file in the thread pool.
+    /// Changes attributes, and syncs the changes. Truncates large files on the thread pool.
     pub(crate) fn setattr(
         self: &Arc<Self>,
         caller: &Caller,
@@ -70,7 +70,7 @@ impl Volume {
         change.settle(Changed { result, wcc })
     }
 
-    /// Opens the descriptor that the change needs.
+    /// Returns a descriptor with the access mode that the change needs.
     fn prepare(
         &self,
         object: &Object,
@@ -83,14 +83,15 @@ impl Volume {
         }
         let locks_out = changes.mode.is_some_and(|mode| mode.bits() & OWNER_WRITES == 0);
         if self.acting == Acting::Server && locks_out && object.file_type == FileType::Regular {
-            // The client may have the file open, and its owner may continue to write. If this open
-            // fails now, later ones would fail as well.
+            // This change removes the owner's write permission. The client may have the file open,
+            // and its owner may then continue to write. The server's user can open the file for
+            // writing only before the change, so open it now and keep the descriptor.
             return self.opened(object, Reach::Write).or_else(|_| Ok(object.descriptor()));
         }
         Ok(object.descriptor())
     }
 
-    /// Checks the permission for all changes before the first one, so that no partial change
+    /// Checks the permissions for all changes before the first change, so that no partial change
     /// occurs.
     fn check(
         &self,
@@ -120,7 +121,7 @@ impl Volume {
         if touches { self.permit_write(caller, object, before) } else { Ok(()) }
     }
 
-    /// Makes the changes; a change that can still fail comes first.
+    /// Makes the changes. Makes changes that can still fail before the others.
     pub(crate) fn apply(
         &self,
         caller: &Caller,
@@ -143,7 +144,7 @@ impl Volume {
             }
             return Err(error);
         }
-        // A symbolic link has no mode of its own.
+        // A symbolic link has no mode of its own, so a requested mode is ignored.
         if let Some(mode) = changes.mode
             && before.file_type != FileType::Symlink
         {
@@ -167,7 +168,7 @@ impl Volume {
     ) -> Result<(), FsError> {
         let SetAttributes { accessed, mut modified, .. } = *changes;
         if changes.size.is_some() && modified == SetTime::Now {
-            // The cut of a file has set this time already.
+            // The truncation has already set this time to the current time.
             modified = SetTime::Keep;
         }
         if accessed == SetTime::Keep && modified == SetTime::Keep {
@@ -175,8 +176,9 @@ impl Volume {
         }
         let is_now = [accessed, modified].iter().all(|time| !matches!(time, SetTime::To(_)));
         if is_now && caller.uid != before.uid && self.acting == Acting::Caller {
-            // The kernel lets a caller with write permission set both times to now, and only the
-            // owner set a single one. The caller's write permission was checked.
+            // For this request the kernel requires write permission if both times are set, but
+            // ownership if only one time is set. NFS requires write permission in both cases, which
+            // `check` has verified, so set the times as the server.
             self.acting.as_server()?;
         }
         let times =
@@ -185,7 +187,7 @@ impl Volume {
         rustix::fs::utimensat(descriptor, c"", &times, flags).map_err(meaning)
     }
 
-    /// Joins the sync of a new object, or of an object with changed attributes.
+    /// Joins the next sync of a new object, or of an object with changed attributes.
     pub(crate) fn join_object(&self, object: &Object, change: &mut Change) {
         let can_be_opened = matches!(object.file_type, FileType::Regular | FileType::Directory);
         if self.syncs.are_wanted() {
@@ -197,7 +199,7 @@ impl Volume {
         }
     }
 
-    /// Joins the sync of the whole file system.
+    /// Joins the next sync of the whole file system.
     pub(crate) fn join_all(&self, change: &mut Change) {
         change.join(&self.root.id, &self.root.descriptor(), Extent::FileSystem);
     }
@@ -209,7 +211,8 @@ fn change_owner(
     gid: Option<u32>,
 ) -> Result<(), FsError> {
     if [uid, gid].contains(&Some(NO_USER)) {
-        // For the kernel, this number means that the owner stays.
+        // For the kernel, this id means that the owner or group stays unchanged, so the request
+        // cannot be executed.
         return Err(FsError::Invalid);
     }
     let uid = uid.map(Uid::from_raw);

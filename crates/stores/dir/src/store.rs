@@ -1,4 +1,4 @@
-//! The store's operations on the open objects of ids.
+//! The operations of the store: each finds the open object of an id and runs on it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::placeholder::Placeholder;
 use crate::volume::Missing;
 
-/// The result of an operation whose object does not exist.
+/// A result type that can express the failure to find the operation's object.
 pub(crate) trait Failure {
     fn failed(error: FsError) -> Self;
 }
@@ -46,8 +46,8 @@ impl Failure for Linked {
 }
 
 impl DirStore {
-    /// Runs an operation on an object: immediately if the object is open, otherwise after a search.
-    /// An operation on a placeholder fails.
+    /// Runs an operation on an object: immediately if the object can be opened now, otherwise after
+    /// a search. An operation on a placeholder fails.
     fn on<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
@@ -109,15 +109,17 @@ impl Store for DirStore {
     }
 
     fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
-        // The kernel sends no notification of the end of a mount.
+        // A placeholder must not be cached, because the kernel does not notify the store when the
+        // mount ends. So refuse the guard.
         if self.volume.handles.placed(object).is_some() {
             return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Delay) };
         }
-        // An object that needs a search has no guard.
+        // If finding the object needs a search, the object gets no guard.
         match self.volume.object(object) {
             Ok(object) => self.volume.guard(&object, guard),
             Err(_) if guard == Guard::Nothing => {
-                // The object may be gone: its guard would keep the object open.
+                // The object may be removed, and its guard would keep it open: release the guard by
+                // the id.
                 self.volume.guard_no_more(object);
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! System calls that rustix does not have.
+//! System calls that the crate rustix does not provide.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -8,7 +8,7 @@ use leasehold_fs::ObjectId;
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::{Errno, Result};
 
-/// The kernel's `struct file_handle`, with room for the longest handle that fits an id.
+/// The kernel's `struct file_handle`, with space for the longest handle that fits in an id.
 #[repr(C)]
 struct FileHandle {
     handle_bytes: u32,
@@ -16,7 +16,7 @@ struct FileHandle {
     f_handle: [u8; ObjectId::BYTES_MAX],
 }
 
-/// A handle from the kernel.
+/// A handle that the kernel has returned.
 pub(crate) struct Handle {
     /// The file system's type of the handle.
     pub(crate) kind: i32,
@@ -36,7 +36,7 @@ struct FileSystemUuid {
     uuid: [u8; 16],
 }
 
-/// `FS_IOC_GETFSUUID`.
+/// The number of the kernel's request `FS_IOC_GETFSUUID`.
 const GET_FILE_SYSTEM_UUID: libc::Ioctl = libc::_IOR::<FileSystemUuid>(0x15, 0);
 
 /// Returns the UUID of an object's file system.
@@ -54,21 +54,22 @@ pub(crate) fn file_system_uuid(object: BorrowedFd<'_>) -> Result<[u8; 16]> {
 }
 
 /// Makes the kernel start write-back of a file's data up to `end`. Sleeps if the disk's queue is
-/// full, but not until the data is written; all open descriptors still receive errors of lost data.
+/// full, but does not wait until the data is written. If data is lost, each open descriptor still
+/// receives the error.
 pub(crate) fn begin_to_write(file: BorrowedFd<'_>, end: u64) -> Result<()> {
     let (file, end) = (file.as_raw_fd(), end.cast_signed());
-    // SAFETY: no memory of ours is involved.
+    // SAFETY: the call takes no pointers.
     let result = unsafe { libc::sync_file_range(file, 0, end, libc::SYNC_FILE_RANGE_WRITE) };
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Returns the error of the last call.
+/// Returns the error of the last system call.
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Returns the handle of a name in a directory, or of the directory's own descriptor with
-/// `AtFlags::EMPTY_PATH`. [`Errno::OVERFLOW`] if it is longer than an id.
+/// Returns the handle of a name in a directory, or of the directory itself with an empty name and
+/// `AtFlags::EMPTY_PATH`. Returns [`Errno::OVERFLOW`] if the handle is longer than an id.
 pub(crate) fn handle_at(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<Handle> {
     let mut handle = FileHandle {
         handle_bytes: byte_count(ObjectId::BYTES_MAX)?,
@@ -76,7 +77,7 @@ pub(crate) fn handle_at(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) 
         f_handle: [0; ObjectId::BYTES_MAX],
     };
     let mut mount = 0_i32;
-    // SAFETY: the name ends with a NUL, and `handle` has the room that it states.
+    // SAFETY: the name ends with a NUL, and `handle` has as much space as its length field states.
     let result = unsafe {
         libc::syscall(
             libc::SYS_name_to_handle_at,
@@ -98,7 +99,7 @@ pub(crate) fn handle_at(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) 
     Ok(Handle { kind: handle.handle_type, id })
 }
 
-/// Opens the object of a handle; `mount` is any descriptor on its mount.
+/// Opens the object of a handle; `mount` is any descriptor on the object's mount.
 pub(crate) fn open_by_handle(
     mount: BorrowedFd<'_>,
     kind: i32,
@@ -112,7 +113,7 @@ pub(crate) fn open_by_handle(
         f_handle: [0; ObjectId::BYTES_MAX],
     };
     handle.f_handle[..bytes.len()].copy_from_slice(bytes);
-    // SAFETY: `handle` has as many bytes as it states.
+    // SAFETY: `handle` has as many bytes as its length field states.
     let result = unsafe {
         libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), &raw mut handle, flags.bits())
     };
@@ -123,8 +124,8 @@ pub(crate) fn open_by_handle(
     }
 }
 
-/// Appends up to `limit` bytes of the file from `offset` on to the buffer, within its capacity;
-/// with `cached_only`, returns [`Errno::AGAIN`] if the read would wait for the disk.
+/// Appends up to `limit` bytes of the file, from `offset` on, to the buffer without growing it.
+/// With `cached_only`, returns [`Errno::AGAIN`] if the read would wait for the disk.
 pub(crate) fn read_at(
     file: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
@@ -144,7 +145,7 @@ pub(crate) fn read_at(
     Ok(count)
 }
 
-/// Checks that this thread, with its file system user and groups, has all the kinds of access in
+/// Checks that this thread, with its file-system user and groups, has all the kinds of access in
 /// `mode` (`R_OK`, `W_OK`, `X_OK`) to the object of a descriptor.
 pub(crate) fn access(object: BorrowedFd<'_>, mode: i32) -> Result<()> {
     // SAFETY: the path is a constant that ends with a NUL.
@@ -160,13 +161,14 @@ pub(crate) fn access(object: BorrowedFd<'_>, mode: i32) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// A number that is no user and no group: with it, the calls below only return the current value.
+/// An id that belongs to no user and no group. With this id, the calls below change nothing and
+/// return the current id.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
-/// Sets the file system user of this thread alone; returns false if the kernel refused.
+/// Sets the file-system user of this thread only; returns false if the kernel refused.
 pub(crate) fn set_file_system_user(uid: u32) -> bool {
-    // SAFETY: plain system calls without pointers; the C library does not spread them over
-    // threads as it does with setuid.
+    // SAFETY: plain system calls without pointers. Unlike for setuid, the C library does not apply
+    // them to all threads.
     let now = unsafe {
         libc::setfsuid(uid);
         libc::setfsuid(NOBODY_AT_ALL)
@@ -174,9 +176,9 @@ pub(crate) fn set_file_system_user(uid: u32) -> bool {
     uid != NOBODY_AT_ALL && now.cast_unsigned() == uid
 }
 
-/// Sets the file system group of this thread alone; returns false if the kernel refused.
+/// Sets the file-system group of this thread only; returns false if the kernel refused.
 pub(crate) fn set_file_system_group(gid: u32) -> bool {
-    // SAFETY: as above.
+    // SAFETY: plain system calls without pointers, as in `set_file_system_user`.
     let now = unsafe {
         libc::setfsgid(gid);
         libc::setfsgid(NOBODY_AT_ALL)
@@ -184,7 +186,7 @@ pub(crate) fn set_file_system_group(gid: u32) -> bool {
     gid != NOBODY_AT_ALL && now.cast_unsigned() == gid
 }
 
-/// Kinds of the kernel's leases on files.
+/// The kinds of the kernel's leases on files.
 pub(crate) const NO_LEASE: i32 = libc::F_UNLCK;
 pub(crate) const READ_LEASE: i32 = libc::F_RDLCK;
 pub(crate) const WRITE_LEASE: i32 = libc::F_WRLCK;
@@ -200,16 +202,18 @@ struct FileOwner {
     thread: libc::pid_t,
 }
 
-/// The signal for notifications of the kernel's leases: no other code uses it, so each notification
-/// is queued with its descriptor.
+/// The signal for notifications of the kernel's leases. It is a real-time signal that no other code
+/// uses, so the kernel queues each notification with its descriptor.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 5
 }
 
-/// Makes the kernel notify a thread when a program's open of the file waits for its lease.
+/// Makes the kernel notify a thread when the open of a file by a program waits for the lease on the
+/// file.
 pub(crate) fn tell_of_lease(file: BorrowedFd<'_>, thread: i32) -> Result<()> {
     let owner = FileOwner { kind: F_OWNER_TID, thread };
-    // SAFETY: the first takes a number, the second reads a `struct f_owner_ex`, which `owner` is.
+    // SAFETY: the first call takes a number; the second call reads a `struct f_owner_ex`, and
+    // `owner` has this layout.
     let failed = unsafe {
         libc::fcntl(file.as_raw_fd(), F_SETSIG, signal()) == -1
             || libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, &raw const owner) == -1
@@ -224,22 +228,23 @@ pub(crate) fn set_lease(file: BorrowedFd<'_>, kind: i32) -> Result<()> {
     if result == -1 { Err(last_error()) } else { Ok(()) }
 }
 
-/// Returns the kernel's lease on a file, or its target type when a program waits for it.
+/// Returns the kernel's lease on a file; if a program waits for the lease, returns the kind to
+/// which the lease must change.
 pub(crate) fn lease(file: BorrowedFd<'_>) -> Result<i32> {
-    // SAFETY: the command takes nothing.
+    // SAFETY: the command takes no argument.
     let kind = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) };
     if kind == -1 { Err(last_error()) } else { Ok(kind) }
 }
 
-/// Returns the calling thread's number, and the descriptor for its later lease notifications.
+/// Blocks the notification signals for the calling thread. Returns the thread's id, and a
+/// descriptor from which the thread reads later lease notifications.
 pub(crate) fn hear_of_leases() -> Result<(i32, OwnedFd)> {
-    // SAFETY: the set is initialised before it is used, and outlives the calls; the number of a
-    // thread is always available.
+    // SAFETY: `set` is initialised before its use, and outlives the calls. `gettid` cannot fail.
     unsafe {
         let mut set: libc::sigset_t = core::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal());
-        // The kernel sends this signal instead if too many are queued.
+        // The kernel sends SIGIO instead if too many signals are queued.
         libc::sigaddset(&raw mut set, libc::SIGIO);
         if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut()) != 0 {
             return Err(Errno::INVAL);
@@ -254,12 +259,12 @@ pub(crate) fn hear_of_leases() -> Result<(i32, OwnedFd)> {
 }
 
 /// Returns the descriptor of the calling thread's next notification; `None` if notifications were
-/// lost. [`Errno::AGAIN`] if there is none.
+/// lost. Returns [`Errno::AGAIN`] if no notification is queued.
 pub(crate) fn heard(signals: BorrowedFd<'_>) -> Result<Option<i32>> {
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: the structure consists of plain numbers, for which zero is a valid value.
     let mut told: libc::signalfd_siginfo = unsafe { core::mem::zeroed() };
     let length = size_of::<libc::signalfd_siginfo>();
-    // SAFETY: `told` has the room that the call states.
+    // SAFETY: `told` has the space that the call states.
     let count = unsafe { libc::read(signals.as_raw_fd(), (&raw mut told).cast(), length) };
     if count < 0 {
         return Err(last_error());

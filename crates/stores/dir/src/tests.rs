@@ -1,4 +1,4 @@
-//! The store over temporary directories.
+//! Tests of the store over temporary directories.
 
 mod basics;
 mod borders;

@@ -1,19 +1,23 @@
-//! Bytes that were written recently, on a file system that does not count them yet.
+//! Counts bytes that were written recently, for a file system that does not subtract them from its
+//! free space yet.
 //!
-//! Btrfs subtracts written data from the available bytes of statvfs only when a transaction has
-//! committed the data, some ten seconds after the write. Until then the server would promise the
-//! bytes twice.
+//! Btrfs subtracts written data from the available bytes of statvfs only after a transaction has
+//! committed the data, some ten seconds after the write. Until then the reported free space is too
+//! large: the server would offer the same free bytes to a second writer. So the store subtracts the
+//! bytes that were written recently.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::locks::lock;
 
-/// The longest time for which the file system may not count written data: the kernel writes dirty
-/// pages after 30 s and looks for them every 5 s, and btrfs commits every 30 s.
+/// The maximum time between a write and the moment at which the file system counts the data. The
+/// kernel writes dirty pages after 30 s, looks for such pages every 5 s, and btrfs commits every 30
+/// s.
 const SETTLES_IN: Duration = Duration::from_secs(70);
 
-/// Counts written bytes in spans of [`SETTLES_IN`]: the bytes of the current span and of the last.
+/// Counts written bytes in spans of [`SETTLES_IN`]: the bytes of the current span, and of the span
+/// before.
 #[derive(Default)]
 pub(crate) struct Unsettled {
     spans: Mutex<Spans>,
@@ -27,7 +31,7 @@ struct Spans {
 }
 
 impl Spans {
-    /// Starts another span when the current one is over.
+    /// Starts another span if the current span has ended.
     fn go_on(&mut self, now: Instant) {
         let began = *self.began.get_or_insert(now);
         let age = now.saturating_duration_since(began);
@@ -46,7 +50,7 @@ impl Unsettled {
         spans.now = spans.now.saturating_add(bytes);
     }
 
-    /// Returns the bytes that the file system may not count yet.
+    /// Returns the number of bytes that the file system may not count yet.
     pub(crate) fn bytes(&self, now: Instant) -> u64 {
         let mut spans = lock(&self.spans);
         spans.go_on(now);

@@ -1,5 +1,5 @@
-//! The state that all operations share: the exported tree, and the path from an id to an open
-//! object.
+//! The state that all operations share: the exported tree, and the functions that find the open
+//! object of an id.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -42,20 +42,21 @@ pub(crate) struct Volume {
     pub(crate) properties: Properties,
     /// The kind of the file system.
     pub(crate) kind: file_system::Kind,
-    /// Written bytes that btrfs may not count yet; none on other kinds.
+    /// The bytes that were written recently and that btrfs may not count yet; always 0 on other
+    /// kinds.
     pub(crate) unsettled: Unsettled,
     /// True if the sync of a directory includes the inodes of its new names.
     pub(crate) syncs_names: bool,
     pub(crate) acting: Acting,
     pub(crate) handles: Handles,
-    /// The locations of objects, if the kernel does not open objects by handle.
+    /// The index of object locations; `None` if the kernel opens objects by handle.
     pub(crate) index: Option<Index>,
     pub(crate) searches: Searches,
     pub(crate) placeholders: Placeholders,
     /// The mounts below the root.
     mounts: Mounts,
     pub(crate) descriptors: Descriptors,
-    /// The directory that contains the process's own descriptors as names.
+    /// The kernel's directory that lists the descriptors of this process.
     pub(crate) own_descriptors: OwnedFd,
     pub(crate) locks: Locks,
     pub(crate) syncs: Arc<Syncs>,
@@ -63,31 +64,32 @@ pub(crate) struct Volume {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) witness: ChangeDetector,
     pub(crate) guards: Guards,
-    /// The number of the period in which directories found below the root count as inside.
+    /// The number of the current period. A directory that was found below the root in this period
+    /// counts as inside.
     pub(crate) period: AtomicU32,
 }
 
-/// The reason why there is no object for an id.
+/// The reason why the store has no open object for an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The error is final.
     Failed(FsError),
-    /// The kernel is about to reuse the inode number; a retry shows if the object is gone.
+    /// The kernel is about to reuse the inode number. A retry shows if the object was removed.
     Busy,
-    /// The location of the object needs a search.
+    /// The location of the object is unknown, so the store must search for the object.
     Lost,
 }
 
-/// An object, and its name in the directory above.
+/// A step of a path: an object, and its name in the parent directory.
 type Step = (ObjectId, Box<[u8]>);
 
-/// The flags for an open that only names the object.
+/// The flags for an open that only identifies the object.
 pub(crate) const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The number of attempts to open a handle while the kernel reports a lack of memory. It also
-/// reports this while it assigns the number of a removed object to a new one, which takes
-/// microseconds unless that thread is preempted. A few attempts while other requests wait, and many
-/// in the pool.
+/// The maximum number of attempts to open an object by its handle while the kernel reports a lack
+/// of memory. The kernel also reports this error while it assigns the inode number of a removed
+/// object to a new object, which takes microseconds unless the kernel's thread is preempted. A
+/// thread that serves other requests makes only a few attempts; a thread of the pool makes many.
 const TRIES_AT_ONCE: u32 = 4;
 pub(crate) const TRIES_IN_POOL: u32 = 1000;
 
@@ -155,14 +157,15 @@ impl Volume {
         })
     }
 
-    /// Returns the open object of an id.
+    /// Returns the open object with an id, and opens the object if necessary.
     pub(crate) fn object(&self, id: &ObjectId) -> Result<Arc<Object>, Missing> {
         if let Some(object) = self.open_object(id) {
             self.must_be_inside(&object).map_err(Missing::Failed)?;
             return Ok(object);
         }
         if !self.handles.could_be(id) {
-            // An earlier server may have had the file system of the id below this export.
+            // The id has the form of an id below this export: an earlier server may have served
+            // that file system with `cross`. So the id is stale and not malformed.
             let error = if tag_of(id).is_some() { FsError::Stale } else { FsError::BadHandle };
             return Err(Missing::Failed(error));
         }
@@ -173,7 +176,8 @@ impl Volume {
                 let (base, steps) = self.way(index, id)?;
                 match self.must_be_inside(&base) {
                     Ok(()) => self.walk(base, steps),
-                    // The object may have another name.
+                    // The recorded directory lies outside the export, but the object may have
+                    // another name inside it: search for the object.
                     Err(FsError::Stale) => Err(Missing::Lost),
                     Err(error) => Err(Missing::Failed(error)),
                 }
@@ -181,7 +185,7 @@ impl Volume {
         }
     }
 
-    /// Returns the object of an id, if it is open already.
+    /// Returns the object with an id, if the object is already open.
     pub(crate) fn open_object(&self, id: &ObjectId) -> Option<Arc<Object>> {
         if *id == self.root.id {
             return Some(Arc::clone(&self.root));
@@ -189,8 +193,8 @@ impl Volume {
         self.descriptors.by_id(id)
     }
 
-    /// Returns the object of an inode number that was read after `moment`, if it has been open
-    /// since then.
+    /// Returns the object with an inode number that the caller read after `moment`, if the object
+    /// was open at `moment` and still is.
     pub(crate) fn open_number(&self, number: u64, moment: Moment) -> Option<Arc<Object>> {
         if number == self.root.number {
             return Some(Arc::clone(&self.root));
@@ -198,7 +202,7 @@ impl Volume {
         self.descriptors.by_number(number, moment)
     }
 
-    /// Opens an object by its handle, in up to `tries` attempts.
+    /// Opens an object by its handle, with at most `tries` attempts.
     pub(crate) fn open_by_handle(&self, id: &ObjectId, tries: u32) -> Result<Arc<Object>, Missing> {
         self.acting.as_server().map_err(Missing::Failed)?;
         let root = self.root.descriptor();
@@ -211,7 +215,7 @@ impl Volume {
                     return kept.and_then(inside).map_err(Missing::Failed);
                 }
                 Err(Errno::NOMEM) => thread::yield_now(),
-                // The kernel cannot interpret the handle.
+                // The kernel cannot interpret the handle, so the id is malformed.
                 Err(Errno::INVAL) => return Err(Missing::Failed(FsError::BadHandle)),
                 Err(errno) => return Err(Missing::Failed(meaning(errno))),
             }
@@ -219,8 +223,8 @@ impl Volume {
         Err(Missing::Busy)
     }
 
-    /// Returns the nearest open directory above an object, and the recorded names from there down
-    /// to the object, the last name first.
+    /// Returns the nearest open directory above an object, and the recorded names from this
+    /// directory down to the object. The last name comes first.
     fn way(&self, index: &Index, id: &ObjectId) -> Result<(Arc<Object>, Vec<Step>), Missing> {
         let mut steps = Vec::new();
         let mut next = *id;
@@ -242,7 +246,7 @@ impl Volume {
         }
     }
 
-    /// Walks down the recorded names.
+    /// Opens the recorded names one after the other; returns the object of the last name.
     fn walk(&self, mut base: Arc<Object>, steps: Vec<Step>) -> Result<Arc<Object>, Missing> {
         for (id, name) in steps.into_iter().rev() {
             let file =
@@ -260,7 +264,8 @@ impl Volume {
         Ok(base)
     }
 
-    /// Returns the directory and the recorded name of an object, inside or outside the export.
+    /// Returns the recorded directory of an object and its name there. The directory may lie inside
+    /// or outside the export.
     pub(crate) fn recorded_place(&self, id: &ObjectId) -> Option<(Arc<Descriptor>, Box<[u8]>)> {
         let index = self.index.as_ref()?;
         let Some(Known::At { directory, name }) = index.find(id) else { return None };
@@ -271,7 +276,7 @@ impl Volume {
         Some((above?.descriptor(), name))
     }
 
-    /// Keeps a descriptor as the descriptor of an object, unless the object is open already.
+    /// Keeps an object open by a descriptor, unless the object is already open.
     pub(crate) fn keep(
         &self,
         id: ObjectId,
@@ -281,7 +286,7 @@ impl Volume {
         Ok(self.keep_seen(id, descriptor, &attributes))
     }
 
-    /// Keeps an object open; `seen` are attributes read after the open.
+    /// Keeps an object open; `seen` contains attributes that were read after the open.
     pub(crate) fn keep_seen(
         &self,
         id: ObjectId,
@@ -295,15 +300,16 @@ impl Volume {
         self.descriptors.insert(object)
     }
 
-    /// Returns a descriptor of an object with at least the access mode `reach`; may leave this
-    /// thread acting as the server.
+    /// Returns a descriptor of an object whose access mode includes `reach`. May leave this thread
+    /// acting as the server.
     pub(crate) fn opened(&self, object: &Object, reach: Reach) -> Result<Arc<Descriptor>, FsError> {
         let present = object.descriptor();
         if present.reach() >= reach {
             return Ok(present);
         }
-        // An open by the store itself would wait for the kernel's lease, which the store itself
-        // holds.
+        // If the file is guarded, use the guard's descriptor. If the store opened the file again,
+        // it would wait for the kernel's lease, which it holds itself. If the access mode of the
+        // guard's descriptor is too narrow, release the lease first.
         if let Some(guarding) = self.guards.descriptor(&object.id) {
             if guarding.reach() >= reach {
                 return Ok(object.widen_to(guarding));
@@ -314,7 +320,7 @@ impl Volume {
         Ok(object.widen(Descriptor::new(file, reach)))
     }
 
-    /// Opens an object once more.
+    /// Opens an object again, with another access mode.
     pub(crate) fn reopen(
         &self,
         object: &Object,
@@ -323,12 +329,14 @@ impl Volume {
     ) -> Result<OwnedFd, FsError> {
         self.acting.as_server()?;
         let access = match reach {
-            // Not `NAME`: the path of our own descriptor is a link, which the open must follow.
+            // Do not use `NAME`: the path of the store's own descriptor is a symbolic link, which
+            // this open must follow.
             Reach::Name => OFlags::PATH,
             Reach::Read => OFlags::RDONLY,
             Reach::Write => OFlags::RDWR,
         };
-        // Never wait until another program releases a lease.
+        // NONBLOCK makes the open fail instead of waiting if another program holds a lease on the
+        // file.
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = if self.index.is_none() {
             let root = self.root.descriptor();
@@ -340,24 +348,25 @@ impl Volume {
         opened.map_err(meaning)
     }
 
-    /// Returns the name of a descriptor in the directory of the process's own descriptors.
+    /// Returns the name of a descriptor in the kernel's directory of this process's descriptors.
     pub(crate) fn own_name(descriptor: impl AsFd) -> DecInt {
         DecInt::new(descriptor.as_fd().as_raw_fd())
     }
 
-    /// Returns the path of that name, for calls that take no directory.
+    /// Returns the whole path of a descriptor in that directory, for calls that accept no directory
+    /// descriptor.
     pub(crate) fn own_path(descriptor: impl AsFd) -> String {
         format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
     }
 
-    /// Records the location of an object's name.
+    /// Records the location of an object: a directory and a name in it.
     pub(crate) fn learn(&self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
         if let Some(index) = &self.index {
             index.insert(id, directory, name);
         }
     }
 
-    /// Syncs all written data; returns the verifier that is valid for it if none of it was lost.
+    /// Syncs all written data; returns the write verifier for this data if no data was lost.
     pub(crate) fn settle(&self) -> Option<Verifier> {
         let open = self.descriptors.all().map(|object| object.descriptor());
         self.syncs.settle(open.filter(|descriptor| descriptor.is_dirty()).collect())
@@ -370,7 +379,8 @@ impl Volume {
         if known.f_flag.contains(StatVfsMountFlags::RDONLY) {
             return Err(FsError::ReadOnly);
         }
-        // ext4 reports an aborted journal by fsync also where syncfs succeeds.
+        // An aborted journal of ext4 is reported by fsync even if syncfs succeeds, so also sync the
+        // root with fsync.
         self.syncs.sync_object(root.as_fd())?;
         self.sync_all()
     }
@@ -383,9 +393,9 @@ impl Volume {
         self.syncs.sync_all(self.root.descriptor().as_fd())
     }
 
-    /// Closes idle descriptors for writing: while one is open, no program can execute the file.
-    /// Stops the watch of idle directories, and starts a new period of the checks that directories
-    /// are inside.
+    /// Closes idle descriptors for writing: while such a descriptor is open, no program can execute
+    /// the file. Removes the watches of idle directories, and starts a new period for the checks
+    /// that directories are inside the export.
     pub(crate) fn close_idle(&self) {
         self.witness.forget_idle();
         let path = link_of(&self.own_descriptors, &*self.root.descriptor());

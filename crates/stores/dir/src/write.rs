@@ -14,11 +14,11 @@ use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Extent;
 use crate::volume::Volume;
 
-/// The largest offset that the kernel accepts.
+/// The maximum offset that the kernel accepts.
 const OFFSET_MAX: u64 = i64::MAX.cast_unsigned();
 
 impl Volume {
-    /// Writes; waits only for the sync, if one is requested.
+    /// Writes data. Waits only for the sync, if the request needs one.
     pub(crate) fn write(
         &self,
         caller: &Caller,
@@ -78,15 +78,15 @@ impl Volume {
         if end > OFFSET_MAX {
             return Err(FsError::FileTooBig);
         }
-        // Acts as the caller, so that the kernel clears set-user-ID bits and charges the caller's
-        // quota.
+        // Write under the caller's identity, so that the kernel clears the set-user-ID and
+        // set-group-ID bits and charges the caller's quota.
         self.acting.as_caller(caller)?;
         let written = write_all(descriptor, offset, data);
         descriptor.soil(&self.syncs, &object.id);
         u32::try_from(written.map_err(meaning)?).map_err(|_| FsError::Invalid)
     }
 
-    /// Syncs the written data.
+    /// Syncs the written data of a file.
     pub(crate) fn commit(&self, object: &Object) -> MaybeReady<'static, Changed<Committed>> {
         let opened = must_be_file(object.file_type).and_then(|()| self.opened(object, Reach::Read));
         let wcc = self.unchanged(object);
@@ -101,7 +101,8 @@ impl Volume {
     }
 }
 
-/// Writes from `offset` on; writes fewer bytes than `data` only after an error.
+/// Writes all data from `offset` on. Returns a smaller number of bytes than `data` has only after
+/// an error.
 fn write_all(descriptor: &Descriptor, offset: u64, data: &[u8]) -> Result<usize, Errno> {
     let mut written = 0;
     while written < data.len() {
@@ -109,7 +110,7 @@ fn write_all(descriptor: &Descriptor, offset: u64, data: &[u8]) -> Result<usize,
         match retry_on_intr(|| pwrite(descriptor, rest, offset + written as u64)) {
             Ok(0) => break,
             Ok(count) => written += count,
-            // The next WRITE will get the error again.
+            // Report the bytes that were written. The next WRITE gets the same error again.
             Err(_) if written > 0 => break,
             Err(errno) => return Err(errno),
         }

@@ -1,4 +1,5 @@
-//! The operations, each on the store that an id belongs to.
+//! The operations of the store with the file systems below it: each runs on the store that contains
+//! its id.
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
@@ -12,7 +13,7 @@ use super::{Crossing, Side};
 use crate::handle::{is_placeholder, tag_of};
 use crate::store::Failure;
 
-/// Runs an operation on the store of an id.
+/// Runs an operation on the store that contains an id.
 macro_rules! on {
     ($crossing:expr, $id:expr, |$store:ident| $operation:expr) => {
         match tag_of(&$id) {
@@ -34,8 +35,9 @@ macro_rules! on {
 }
 
 impl Crossing {
-    /// Lists a part of a directory. Entries of mount points have no object, so a client looks them
-    /// up; `..` of a root leads up.
+    /// Lists a part of a directory. The entries of mount points contain no object, so that a client
+    /// looks them up; the entry `..` of a file system's root leads to the directory above the mount
+    /// point.
     async fn list(
         &self,
         caller: &Caller,
@@ -87,7 +89,8 @@ impl Store for Crossing {
         if tag_of(object).is_none() {
             return root.guard(object, guard);
         }
-        // No thread watches for programs on this file system.
+        // The thread that watches local programs does not cover this file system, so a guard would
+        // not work: refuse it, so that no client caches.
         let is_kept = guard != Guard::Nothing && root.volume.guards.is_told();
         if is_kept { Err(FsError::Delay) } else { Ok(()) }
     }

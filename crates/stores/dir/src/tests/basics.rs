@@ -1,4 +1,4 @@
-//! The operations one by one, by handle and by names.
+//! The operations one by one, with objects found by handle and by names.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -113,7 +113,8 @@ fn a_path_is_returned_while_it_leads_to_its_object() {
         assert_eq!(world.store.path(&b).as_deref(), Some(&b"a/b"[..]));
         assert_eq!(world.store.path(&file).as_deref(), Some(&b"a/b/file"[..]));
         fs::rename(world.path("a/b"), world.path("c")).expect("it can be renamed");
-        // The kernel has no path of an object that is not open.
+        // Without handles, the kernel knows no path of an object that is not open, so the path may
+        // be missing.
         let path = world.store.path(&file);
         assert!(path.as_deref().is_none_or(|path| path == b"c/file"), "{path:?}");
         let beside = tempfile::tempdir().expect("a temporary directory can be made");
@@ -174,7 +175,7 @@ fn a_file_is_found_under_its_new_name() {
         assert_eq!(renamed.result, Ok(()));
         assert_eq!(world.read(file), b"x");
         assert_eq!(world.lookup(d, "b"), Ok(file));
-        // Local programs rename files, too.
+        // Local programs rename the file, without the store.
         fs::rename(world.path("d/b"), world.path("c")).expect("it can be moved");
         assert_eq!(world.read(file), b"x");
         fs::rename(world.path("c"), world.path("e")).expect("it can be moved");
@@ -201,8 +202,8 @@ fn an_exclusive_create_can_be_repeated() {
     }
 }
 
-/// After a crash in between, the store would not recognise the file, and its client could never
-/// create it.
+/// If the file existed without its verifier, a crash at that point would leave a file that the
+/// store does not recognise at the client's retry: the client could never create it.
 #[test]
 fn an_exclusive_file_never_exists_without_its_verifier() {
     const SIGHTS: usize = 100;
@@ -240,8 +241,8 @@ fn identity() -> Vec<String> {
     status.lines().filter(of_identity).map(str::to_owned).collect()
 }
 
-/// Without this, the thread that opens a store loses its groups and a capability, and writes the
-/// server's own files without them.
+/// Regression test: the thread that opens a store must keep its groups and capabilities, because it
+/// writes the server's own files.
 #[test]
 fn opening_a_store_keeps_the_identity_of_the_thread() {
     let opened = std::thread::spawn(|| {
@@ -255,7 +256,8 @@ fn opening_a_store_keeps_the_identity_of_the_thread() {
 }
 
 /// A thread that runs a call of a store acts as callers from then on, and cannot write the server's
-/// own files. The shell recognises such a thread by the capability that the thread has given up.
+/// own files. The shell recognises such a thread because it lacks a capability that it has given
+/// up.
 #[test]
 fn a_thread_that_runs_a_call_gives_up_the_mark_of_own_work() {
     let is_marked = || {
@@ -263,7 +265,8 @@ fn a_thread_that_runs_a_call_gives_up_the_mark_of_own_work() {
         sets.effective.contains(CapabilitySet::SYS_CHROOT)
     };
     if !is_marked() {
-        // All threads of an ordinary user have one identity.
+        // A process of an ordinary user cannot act as callers, so all its threads have one identity
+        // and the test does not apply.
         assert!(!rustix::process::geteuid().is_root(), "root has the capability in containers");
         return;
     }

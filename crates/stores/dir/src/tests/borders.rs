@@ -1,4 +1,4 @@
-//! The borders of the export, and changes by local programs.
+//! Directories that leave the export, and changes by local programs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -28,7 +28,7 @@ fn a_directory_that_was_moved_out_does_not_lead_out() {
     }
 }
 
-/// Immediately if the directory is not open, otherwise at the next check.
+/// The directory becomes unreachable immediately if it is not open, otherwise at the next check.
 #[test]
 fn a_directory_that_was_moved_out_is_unreachable() {
     for world in World::all() {
@@ -44,7 +44,7 @@ fn a_directory_that_was_moved_out_is_unreachable() {
             for directory in [moved, below] {
                 wait(world.store.getattr(&directory)).expect("it is there");
             }
-            // Elsewhere in the export the directory keeps its identity.
+            // A directory that moved within the export keeps its id.
             fs::rename(world.path(path), world.path("elsewhere")).expect("it can be moved");
             world.store.close_idle();
             assert_eq!(world.lookup(moved, "below"), Ok(below));
@@ -75,7 +75,7 @@ fn a_directory_that_was_moved_out_is_unreachable() {
     }
 }
 
-/// Objects that local programs removed are gone, at any depth, and moved objects are found.
+/// Objects that local programs removed are stale, at any depth; objects that they moved are found.
 #[test]
 fn the_store_searches_for_objects_that_others_moved() {
     for descriptors_max in [1, 256] {
@@ -107,7 +107,8 @@ fn the_store_searches_for_objects_that_others_moved() {
     }
 }
 
-/// The object moves from an unsearched directory to a searched one.
+/// The object moves from a directory that is not searched yet to a directory that is already
+/// searched.
 #[test]
 fn an_object_that_moves_during_its_search_is_not_gone() {
     const FILES: usize = 1000;
@@ -136,7 +137,8 @@ fn an_object_that_moves_during_its_search_is_not_gone() {
             }
         });
         let ask = |_| {
-            // This has the same effect as many other opens.
+            // Remove the object from the table of open objects. The store then has to find it
+            // again, as after many other opens.
             let volume = &world.store.volume;
             if let Some(open) = volume.open_object(&it) {
                 volume.descriptors.remove(&open);
@@ -175,8 +177,8 @@ fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     list
 }
 
-/// The group bits of a file with an access control list contain its mask, and not the rights of the
-/// group.
+/// The group bits of a file with an access control list contain the mask of the list, and not the
+/// rights of the group. So the store must not use them.
 #[test]
 fn the_kernel_evaluates_access_control_lists() {
     const NOBODY: u32 = u32::MAX;
@@ -214,10 +216,12 @@ fn the_kernel_evaluates_access_control_lists() {
         let (granted, _) = wait(world.store.access(&caller, &file, all)).expect("it is there");
         assert_eq!((granted.read, granted.modify), (reads, writes), "user {uid}");
     }
-    // A member of the group: the mode bits alone would permit the write.
+    // The caller is a member of the group. The mode bits alone would permit the write, but the
+    // access control list denies it.
     let member = leasehold_fs::Caller { gid: 1000, ..user(4000) };
     assert_eq!(wait(world.store.read(&member, &file, 0, 1)), Err(FsError::Access));
-    // This thread acts as its last caller, here too.
+    // This test's thread acts as the last caller, too, so it needs a call as the superuser before
+    // it changes the file.
     assert_eq!(world.lookup(world.store.root(), "a"), Ok(file));
     rustix::fs::removexattr(world.path("a"), name).expect("it is there");
     wait(world.store.read(&user(3000), &file, 0, 1)).expect("the list is gone");
@@ -233,7 +237,8 @@ fn an_invalid_user_is_refused() {
         .expect("it is ours");
     world.file("a");
     let root = world.store.root();
-    // For the kernel this number means "no user", and the thread would keep its identity.
+    // For the kernel this id means "no user", and a thread that sets it would keep its identity. So
+    // the store must reject it.
     for caller in [user(u32::MAX), leasehold_fs::Caller { gid: u32::MAX, ..user(0) }] {
         let found = wait(world.store.lookup(&caller, &root, name("a")));
         assert_eq!(found, Err(FsError::Access));

@@ -1,5 +1,5 @@
-//! The attributes of an object from before an operation: absent if a local program changed it in
-//! between.
+//! The attributes of an object from before an operation must be absent if a local program changed
+//! the object in between.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,8 @@ impl World {
         removed.wcc
     }
 
-    /// Returns every operation that changes names in the root, with its attributes of the root.
+    /// Returns every operation that changes names in the root, with the attributes of the root that
+    /// the operation returned.
     fn changes_of_names(&self) -> Vec<(&'static str, Before, Wcc)> {
         let (root, caller) = (self.store.root(), superuser());
         let mut changes = Vec::new();
@@ -80,7 +81,8 @@ fn undisturbed_name_changes_return_attributes_from_before() {
             let after = wcc.after.expect("it is still there").before();
             assert_ne!(after, before, "{name}");
         }
-        // The watch of an idle directory ends, and starts again at its next change.
+        // The second call removes the watch of the idle directory. The watch must start again at
+        // the next change.
         world.store.close_idle();
         world.store.close_idle();
         for _ in 0..2 {
@@ -99,7 +101,9 @@ fn changes_by_a_local_program_are_detected() {
             fs::write(world.path(&format!("local {at}")), "").expect("it can be written");
             let second = world.remove("fifo");
             let known = first.after.map(|after| after.before());
-            // A client with the attributes after the first change must not find equal ones.
+            // The attributes before the second change must differ from the attributes that the
+            // client cached after the first change: otherwise the client would not detect the
+            // change in between.
             assert_ne!(second.before, known);
             assert!(second.after.is_some());
         }
@@ -148,8 +152,10 @@ fn an_unchanged_object_has_equal_attributes_before_and_after() {
     }
 }
 
-/// Returns a world in the file system in memory, and the growth of a directory there by one name.
-/// So the size reveals any other change of names between before and after.
+/// Returns a world in a file system in memory, and the number of bytes by which a directory there
+/// grows with each name. There the size of a directory shows how many names it has. So a test can
+/// compare the sizes before and after an operation, and detect a change by another program in
+/// between.
 fn counted_world() -> (World, u64) {
     const MEMORY: &str = "/dev/shm";
     let directory = tempfile::tempdir_in(MEMORY).expect("there is a file system in memory");
@@ -162,8 +168,8 @@ fn counted_world() -> (World, u64) {
     (World { directory, store }, name_bytes)
 }
 
-/// The changes form a chain: the attributes before each change equal the attributes after exactly
-/// one other change.
+/// The changes form a chain: the attributes from before each change equal the attributes from after
+/// exactly one other change.
 #[test]
 fn changes_of_one_directory_do_not_overlap() {
     const THREADS: usize = 4;
@@ -209,7 +215,7 @@ fn no_change_of_a_local_program_is_hidden() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let path = world.path("local");
-            // Pauses create moments without changes by the other program.
+            // Pauses between the changes create moments without changes by the other program.
             while !done.load(Ordering::Relaxed) {
                 for _ in 0..50 {
                     fs::create_dir(&path).expect("nobody else makes it");
@@ -239,7 +245,7 @@ fn no_change_of_a_local_program_is_hidden() {
     assert!(told >= 1_000 && untold >= 20, "told {told} times, {untold} times not");
 }
 
-/// Returns true if every change gets its own change time after a query.
+/// Returns true if every change after a query gets a change time of its own.
 fn each_change_has_its_time(world: &World) -> bool {
     let root = world.store.root();
     let change = |at: u32| {
@@ -251,7 +257,8 @@ fn each_change_has_its_time(world: &World) -> bool {
     (0..1000).all(change)
 }
 
-/// The kernel merges two equal consecutive notifications.
+/// The other program's rename has the same notification as the store's rename, and the kernel
+/// merges two equal consecutive notifications.
 #[test]
 fn a_name_that_a_local_program_took_over_is_not_hidden() {
     const ROUNDS: u32 = 20_000;
@@ -270,8 +277,8 @@ fn a_name_that_a_local_program_took_over_is_not_hidden() {
                 let path = other.join("theirs");
                 fs::write(&path, "").expect("it can be written");
                 start.wait();
-                // The second rename comes a little earlier in some rounds, and a little later in
-                // others.
+                // In some rounds the second rename happens a little earlier than the first one, and
+                // in other rounds a little later.
                 (0..round % 500).for_each(|_| std::hint::spin_loop());
                 fs::rename(path, world.path("to")).expect("they are on one file system");
                 end.wait();

@@ -1,5 +1,6 @@
-//! The conformance suite of stores on local directories: with and without the privileges
-//! of the superuser, by the kernel's handles and by names, with many descriptors and with few.
+//! The conformance suite of stores, run on local directories: with and without the privileges of
+//! the superuser, with objects found by handle and by names, and with many and with few
+//! descriptors.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -23,10 +24,10 @@ use crate::{DirStore, Durability, HandleSource, Options};
 /// A user other than the superuser.
 const ORDINARY: u32 = 1000;
 
-/// A number of descriptors with which the store never closes one.
+/// A number of descriptors that is large enough that the store never closes an object.
 const MANY: usize = 4096;
 
-/// Syncs nothing: the suite crashes the server, and not the machine.
+/// A syncer that syncs nothing: the suite only crashes the server, and not the machine.
 struct Lazy;
 
 impl Syncer for Lazy {
@@ -39,7 +40,7 @@ impl Syncer for Lazy {
     }
 }
 
-/// The parameters of a store.
+/// The parameters of the store under test.
 #[derive(Clone, Copy)]
 struct How {
     handles: HandleSource,
@@ -60,7 +61,7 @@ fn open(path: &Path, how: How) -> DirStore {
     DirStore::with_syncer(path, options, Box::new(Lazy)).expect("the directory can be served")
 }
 
-/// Waits until a change gets a different time from a change now.
+/// Waits until a change would get a change time that differs from the time of a change now.
 fn pass_time(probe: &Path) {
     let touch = || {
         fs::write(probe, b"x").expect("it can be written");
@@ -80,7 +81,8 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
     let store = open(&path, how);
     let acts_as_caller = store.acts_as_callers();
     if acts_as_caller {
-        // The thread acts as the last caller of the previous store.
+        // This thread still acts as the last caller of the previous store, so make it act as the
+        // server.
         store.volume.acting.as_server().expect("the superuser may");
         chown(&path, Some(owner.uid), Some(owner.gid)).expect("the superuser may");
         let all = fs::Permissions::from_mode(0o777);
@@ -109,7 +111,8 @@ fn with_subjects<T>(owner: &Caller, how: How, work: impl FnOnce(&dyn Fn() -> Sub
     rustix::process::umask(rustix::fs::Mode::empty());
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let done = work(&|| subject(&directory, owner.clone(), how));
-    // The thread acts as its last caller, which may not remove the directory.
+    // This thread still acts as its last caller, and that caller must not remove the directory. So
+    // make the thread act as the server.
     let _ = Acting::probe().map(Acting::as_server);
     done
 }
@@ -123,7 +126,7 @@ fn ordinary() -> Caller {
     Caller { uid: ORDINARY, gid: ORDINARY, groups }
 }
 
-/// This needs a process of the superuser, because callers act as themselves.
+/// The process must run as the superuser, because each call runs under its caller's identity.
 #[track_caller]
 fn run_as_callers(handles: HandleSource, durability: Durability, descriptors_max: usize) {
     if is_superuser() {
@@ -152,7 +155,8 @@ fn a_directory_conforms_with_one_descriptor_by_names() {
     run_as_callers(HandleSource::Names, Durability::Disk, 1);
 }
 
-/// Random operations have the same results as on a model, regardless of closed descriptors.
+/// Random operations on the store have the same results as on a model, even if the store closes
+/// descriptors at any time.
 #[test]
 fn a_directory_conforms_to_the_model() {
     const SEEDS: u64 = 8;
@@ -176,8 +180,9 @@ fn a_directory_conforms_to_the_model() {
             run(&ordinary(), How { handles, durability, descriptors_max }, true);
         }
     } else {
-        // After a restart, an ordinary user's server cannot search directories that their owner,
-        // its own user, cannot list, nor open files that its user cannot read.
+        // After a restart, a server of an ordinary user cannot search a directory that its own user
+        // cannot list, and cannot open a file that its user cannot read. So only the smaller suite
+        // applies.
         let how = How { handles: HandleSource::Names, durability, descriptors_max: MANY };
         run(&own_user(), how, false);
     }
@@ -188,7 +193,8 @@ pub(super) fn own_user() -> Caller {
     Caller { uid: uid.as_raw(), gid: gid.as_raw(), ..Caller::nobody() }
 }
 
-/// Runs work on a thread of an ordinary user, which is equivalent to a process of that user.
+/// Runs work on a thread with the identity of an ordinary user, which is equivalent to a process of
+/// that user.
 pub(super) fn as_ordinary_user<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = thread::spawn(|| {
         if is_superuser() {

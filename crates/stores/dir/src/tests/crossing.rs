@@ -1,4 +1,4 @@
-//! A directory with the file systems that are mounted below it.
+//! Tests of a directory with the file systems that are mounted below it.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,8 @@ use super::harness::{Make, Pool, World, name, superuser, wait};
 use super::mounts::{ALL, with_own_mounts};
 use crate::{Below, Crossing, DirStore, Durability, HandleSource, Numbers, Origin};
 
-/// Numbers in memory, which several stores share as successive servers share a state directory.
+/// A table of file-system numbers in memory. Several stores share the table, as successive servers
+/// share a state directory.
 #[derive(Default)]
 struct Noted(Mutex<Vec<(Vec<u8>, Origin)>>);
 
@@ -62,7 +63,7 @@ impl Crossed {
         Self { top: top.into(), store: Crossing::new(root, below), numbers }
     }
 
-    /// Reopens the store, as after a restart.
+    /// Opens the store again, as after a restart of the server.
     fn again(&self) -> Self {
         Self::over(&self.top, &self.numbers, HandleSource::Probe)
     }
@@ -102,7 +103,7 @@ impl Crossed {
     }
 
     fn close(&self) {
-        // The first call keeps a recently used file system open.
+        // The first call keeps a file system that was used since the call before, so call it twice.
         self.store.close_idle();
         self.store.close_idle();
     }
@@ -120,7 +121,8 @@ fn file_systems_below_are_entered() {
             let path = |below: &str| top.path().join(below);
             fs::create_dir_all(path("a/one")).expect("there is room");
             let world = Crossed::over(top.path(), &Arc::default(), handles);
-            // The file system is mounted while the store is in use.
+            // The look-up uses the store before the mount, so that the mount happens while the
+            // store is in use.
             world.id("a/one");
             tmpfs(&path("a/one"));
             fs::create_dir_all(path("a/one/b/two")).expect("there is room");
@@ -130,7 +132,8 @@ fn file_systems_below_are_entered() {
             let of_root = wait(world.store.getattr(&world.store.root())).expect("it is there");
             let systems = [of_root, of_one, of_two].map(|attributes| attributes.file_system);
             assert!(systems[0] != systems[1] && systems[1] != systems[2], "{systems:?}");
-            // `..` leads back, and the listing agrees.
+            // `..` leads back to the directory above the mount point, and the listing shows the
+            // same object.
             for (object, above) in [(one, world.id("a")), (two, world.id("a/one/b"))] {
                 assert_eq!(world.parent(&object), above);
                 let page = wait(world.store.readdir(
@@ -147,7 +150,8 @@ fn file_systems_below_are_entered() {
                 let of_above = wait(world.store.getattr(&above)).expect("it is there");
                 assert_eq!(up.file_id, of_above.file_id);
             }
-            // The listing has the name, and leaves its object to a look-up.
+            // The listing contains the name without an object, so that the client looks the name
+            // up.
             let a = world.id("a");
             let page =
                 wait(world.store.readdir(&superuser(), &a, Cookie(0), ALL, Wanted::Everything));
@@ -159,7 +163,7 @@ fn file_systems_below_are_entered() {
             assert_eq!(fs::read(path("a/one/file")).expect("it is there"), b"one");
             assert_eq!(fs::read(path("a/one/b/two/file")).expect("it is there"), b"two");
             assert_eq!(world.store.path(&in_two), Some(b"a/one/b/two/file".to_vec()));
-            // A rename or link across file systems fails.
+            // A rename or link from one file system to another fails.
             for directory in [a, two] {
                 let (from, to) = (
                     Place { directory: one, name: name("file") },
@@ -194,7 +198,8 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
         let world = Crossed::over(top.path(), &Arc::default(), HandleSource::Probe);
         let one = world.id("one");
         let file = world.write(one, "text");
-        // The store closes an idle file system, so it can be unmounted.
+        // The file system cannot be unmounted while the store has it open. The store closes it when
+        // it is idle.
         let open = unmount(path("one"), UnmountFlags::empty());
         assert!(open.is_err(), "it is in use");
         world.close();
@@ -208,14 +213,15 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
         for world in [&world, &restarted] {
             assert_eq!(world.read(&file), Err(FsError::Stale));
         }
-        // Another file system in the same place gets none of its handles.
+        // A new file system at the same mount point must not get any handle of the old one.
         tmpfs(&path("one"));
         let new = world.id("one");
         assert_ne!(new, one);
         assert_eq!(world.read(&file), Err(FsError::Stale));
         world.close();
         unmount(path("one"), UnmountFlags::empty()).expect("nothing holds it");
-        // The same file system again, in its place and in another.
+        // Mount the first file system again, at its old path and at another path: its ids stay
+        // valid.
         for place in ["one", "other"] {
             mount_bind(path("source"), path(place)).expect("it can be mounted");
             assert_eq!(world.id(place), one);
@@ -223,7 +229,7 @@ fn handles_last_over_restarts_and_end_with_the_mount() {
             world.close();
             unmount(path(place), UnmountFlags::empty()).expect("nothing holds it");
         }
-        // The store closes a file system that was unmounted while open.
+        // The store must close a file system that was unmounted while the store had it open.
         tmpfs(&path("one"));
         let there = world.write(world.id("one"), "text");
         unmount(path("one"), UnmountFlags::DETACH).expect("it is mounted");
@@ -251,7 +257,7 @@ fn excluded_file_systems_are_placeholders() {
             assert_eq!(wait(world.store.getattr(&id)), Ok(shown));
             unmount(path(place), UnmountFlags::DETACH).expect("it is mounted");
         }
-        // An id that the store never returned is stale.
+        // An id that the store has never returned is stale.
         for number in [0, 1, 7, u16::MAX] {
             let root = world.store.root();
             let bytes = [&number.to_be_bytes()[..], root.as_bytes()].concat();
@@ -261,7 +267,8 @@ fn excluded_file_systems_are_placeholders() {
     });
 }
 
-/// Subvolumes are no mounts. The test does nothing without btrfs, for example without loop devices.
+/// Subvolumes of btrfs are not mounts. The test does nothing if btrfs is unavailable, for example
+/// without loop devices.
 #[test]
 fn subvolumes_are_entered() {
     with_own_mounts(|| {
@@ -295,7 +302,7 @@ fn subvolumes_are_entered() {
         assert_eq!(restarted.read(&in_sub), Ok(b"sub".to_vec()));
         assert_eq!(fs::read(at.join("sub/inner/file")).expect("it is there"), b"inner");
         drop(restarted);
-        // Without `cross` they are placeholders.
+        // A store without `cross` shows the subvolumes as placeholders.
         let plain: DirStore = World::open(&at, Make::default());
         let found = wait(plain.lookup(&superuser(), &plain.root(), name("sub")));
         assert_eq!(found.expect("it is shown").attributes.mode.bits(), 0o555);

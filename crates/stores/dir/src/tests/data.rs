@@ -17,12 +17,12 @@ use crate::{Durability, HandleSource};
 
 const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
-/// Returns a MiB in which all pages differ.
+/// Returns a MiB of data in which all pages differ.
 fn pattern() -> Vec<u8> {
     (0..1_u32 << 18).flat_map(u32::to_le_bytes).collect()
 }
 
-/// The thread pool reads data that the kernel must fetch from the disk.
+/// A thread of the pool reads data that the kernel must fetch from the disk.
 #[test]
 fn uncached_data_is_read_without_blocking() {
     let world = World::new();
@@ -33,7 +33,8 @@ fn uncached_data_is_read_without_blocking() {
     assert_eq!(wait(written).result.expect("it can be written").count, 1 << 20);
     let local = fs::File::open(world.path("a")).expect("it is there");
     let mut read = world.store.read(&caller, &file, 4096, 500_000);
-    // The kernel decides when it drops cached pages.
+    // The kernel may keep cached pages for a while, so try several times until a read is not
+    // cached.
     for _ in 0..1000 {
         if matches!(read, MaybeReady::Later(_)) || cannot_forget(&world) {
             break;
@@ -51,7 +52,7 @@ fn uncached_data_is_read_without_blocking() {
     assert!(read.end);
 }
 
-/// Returns true if files exist in memory only.
+/// Returns true if the file system exists in memory only, so that data is always cached.
 fn cannot_forget(world: &World) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     let kind = rustix::fs::statfs(world.directory.path()).expect("it is there").f_type;
@@ -116,8 +117,8 @@ fn listings_do_not_disturb_each_other() {
     });
 }
 
-/// Names change in two directories during look-ups and listings: the attributes of a result always
-/// belong to its object.
+/// Names in two directories change during look-ups and listings. The attributes in each result must
+/// belong to the object in the same result.
 #[test]
 fn ids_and_attributes_belong_together() {
     const ROUNDS: u64 = 1500;
@@ -153,7 +154,7 @@ fn ids_and_attributes_belong_together() {
             }
         };
         let check = |found: ObjectId, attributes: Attributes| {
-            // The object may be gone now, but must never be a different one.
+            // The object may be removed now, but its id must never lead to another object.
             if let Ok(now) = wait(world.store.getattr(&found)) {
                 assert_eq!(now.file_id, attributes.file_id);
             }
@@ -182,8 +183,8 @@ fn ids_and_attributes_belong_together() {
     }
 }
 
-/// The kernel takes long to free a large range, and the thread of a request has other requests to
-/// serve.
+/// The kernel takes long to free a large range. The thread of a request must serve other requests
+/// in this time, so the pool truncates the file.
 #[test]
 fn large_cuts_run_in_the_thread_pool() {
     const SIZE: u64 = 1 << 30;

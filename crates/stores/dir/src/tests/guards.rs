@@ -1,4 +1,4 @@
-//! Programs of this machine, and clients that hold leases.
+//! Guards against programs of this machine, for clients that hold leases.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Told = (ObjectId, Disturbance);
 
-/// Watches a world while `act` runs in it.
+/// Runs `act` while a thread watches the programs in a world.
 fn watched(act: impl FnOnce(&World, &Receiver<Told>)) {
     watched_in(&World::new(), act);
 }
@@ -27,7 +27,7 @@ fn watched_in(world: &World, act: impl FnOnce(&World, &Receiver<Told>)) {
     thread::scope(|threads| {
         let store = &world.store;
         let tell = move |object, disturbance| {
-            // The receiver may have been dropped.
+            // The receiver may have been dropped, so an error is ignored.
             let _ = sender.send((object, disturbance));
         };
         threads.spawn(move || store.watch(&tell).expect("the kernel tells"));
@@ -51,7 +51,7 @@ fn file(world: &World) -> (ObjectId, PathBuf) {
     (world.lookup(world.store.root(), "file").expect("it is there"), path)
 }
 
-/// Runs work on a thread of its own, and sends a message at its end.
+/// Runs work on a thread of its own; the thread sends a message when the work ends.
 fn program(act: impl FnOnce() + Send + 'static) -> Receiver<()> {
     let (done, is_done): (Sender<()>, _) = channel();
     thread::spawn(move || {
@@ -82,7 +82,7 @@ fn an_open_waits_while_a_client_holds_a_write_lease() {
     watched(|world, told| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Everything).expect("nobody has it open");
-        // The server's own operations do not wait.
+        // The server's own operations must not wait for the guard.
         let data = bytes::Bytes::from_static(b"more");
         let written = wait(world.store.write(&superuser(), &id, 4, data, Stability::FileSync));
         assert!(written.result.is_ok());
@@ -116,7 +116,8 @@ fn a_file_that_a_program_has_open_for_writing_is_not_guarded() {
         assert!(world.store.guard(&id, Guard::Everything).is_err());
         world.store.guard(&id, Guard::Changes).expect("readers go together");
         drop(reader);
-        // A write by the server releases the guard, and waits for no program.
+        // A write by the server needs another kind of lease: it releases the guard, and does not
+        // wait for a program.
         let data = bytes::Bytes::from_static(b"x");
         let written = wait(world.store.write(&superuser(), &id, 0, data, Stability::FileSync));
         assert!(written.result.is_ok());
@@ -139,7 +140,8 @@ fn name_changes_by_others_are_reported_and_our_own_are_not() {
         world.store.guard(&directory, Guard::Nothing).expect("it cannot fail");
         while told.try_recv().is_ok() {}
         fs::remove_file(&theirs).expect("it can be removed");
-        // The report of a later event shows that no earlier report is missing.
+        // Wait for the report of a later event: if an earlier event had caused a report, it would
+        // have arrived before.
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Changes).expect("nobody has it open");
         let writer = program(move || drop(File::options().append(true).open(&path)));
@@ -166,8 +168,8 @@ fn open_and_removed(world: &World) -> usize {
     names.filter(|name| name.starts_with(&folder) && name.ends_with("(deleted)")).count()
 }
 
-/// Without this, files that lease holders wrote stay open after their removal or replacement, and
-/// their blocks stay in use.
+/// Regression test: files that lease holders had written stayed open after their removal or
+/// replacement, so their blocks stayed in use.
 #[test]
 fn a_guarded_file_that_is_removed_or_replaced_is_closed() {
     watched(|world, _| {
@@ -203,7 +205,8 @@ fn a_removed_guarded_directory_is_no_longer_watched() {
     });
 }
 
-/// A program of the server's machine removes a file; the lease on it may last for a term.
+/// A local program removes the file while a client holds a lease on it, which may last for a whole
+/// term.
 #[test]
 fn a_guarded_file_that_a_program_removes_is_closed_at_the_next_check() {
     watched(|world, _| {
@@ -214,7 +217,7 @@ fn a_guarded_file_that_a_program_removes_is_closed_at_the_next_check() {
         world.store.volume.let_go_of_gone();
         assert_eq!((open_and_removed(world), world.store.volume.guards.all().len()), (0, 0));
     });
-    // The check that looks for unneeded guards has the same effect.
+    // The periodic check for unneeded guards must also close the file.
     watched(|world, _| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Everything).expect("nobody has it open");
@@ -225,7 +228,8 @@ fn a_guarded_file_that_a_program_removes_is_closed_at_the_next_check() {
     });
 }
 
-/// A lease without a guard would be stale as soon as a program of the server's machine writes.
+/// If the server granted a lease without a guard, the client's cache would be stale as soon as a
+/// local program writes to the file.
 #[test]
 fn a_guard_without_a_free_entry_is_refused_and_counted() {
     let world = World::make(Make { descriptors_max: 8, ..Make::default() });
@@ -245,8 +249,8 @@ fn a_guard_without_a_free_entry_is_refused_and_counted() {
     });
 }
 
-/// While guards are refused, the thread looks for unneeded guards each second, and not only twice a
-/// minute.
+/// While the store refuses guards, the thread looks for unneeded guards each second instead of
+/// twice a minute.
 #[test]
 fn a_refused_guard_triggers_a_check_of_the_other_guards() {
     let world = World::make(Make { descriptors_max: 4, ..Make::default() });

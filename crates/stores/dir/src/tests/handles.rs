@@ -1,4 +1,4 @@
-//! Handles while names change, on a file system that reuses inode numbers immediately.
+//! Tests of handles while names change, on a file system that reuses inode numbers immediately.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -22,19 +22,19 @@ const DIRECTORIES: [&str; 2] = ["one", "two"];
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const ROUNDS: usize = 3000;
 
-/// Files that each contain a number of their own, and their handles.
+/// Files that each contain their own test number, and the handles of the files.
 struct Storm<'a> {
     world: &'a World,
     caller: Caller,
     directories: [ObjectId; 2],
     next: AtomicU64,
     handles: Mutex<Vec<(ObjectId, u64)>>,
-    /// The distinct inode numbers, and the number of created files.
+    /// The distinct inode numbers of the created files, and the number of created files.
     inodes: Mutex<(BTreeSet<u64>, usize)>,
 }
 
 impl Storm<'_> {
-    /// Creates and removes files like a client, and reads old handles.
+    /// Creates and removes files as a client does, and reads by old handles.
     fn client(&self, seed: u64) {
         let mut random = Random::from_seed(seed);
         for _ in 0..ROUNDS {
@@ -69,7 +69,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Changes names like local programs.
+    /// Changes names as a local program does.
     fn local(&self, done: &AtomicBool) {
         let mut random = Random::from_seed(0);
         while !done.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ impl Storm<'_> {
                 let name = NAMES[below(&mut random, NAMES.len())];
                 self.world.path(directory).join(name)
             });
-            // Each of the names may or may not exist.
+            // Each of the names may or may not exist, so an error is ignored.
             let _ = match random.below(3) {
                 0 => fs::remove_file(one),
                 1 => fs::rename(one, other),
@@ -87,7 +87,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Writes a file's own number; returns true if the file exists.
+    /// Writes a file's test number into the file; returns true if the file exists.
     fn write(&self, handle: &ObjectId, number: u64) -> bool {
         let data = Bytes::copy_from_slice(&number.to_be_bytes());
         let write = self.world.store.write(&self.caller, handle, 0, data, Stability::Unstable);
@@ -96,7 +96,7 @@ impl Storm<'_> {
         written.is_ok()
     }
 
-    /// Reads a file's own number by its handle; returns false if the file is gone.
+    /// Reads the file's test number by its handle; returns false if the file was removed.
     fn read(&self, handle: &ObjectId, number: u64) -> bool {
         match wait(self.world.store.read(&self.caller, handle, 0, 100)) {
             Ok(read) => assert_eq!(read.data[..], number.to_be_bytes()),
@@ -107,8 +107,8 @@ impl Storm<'_> {
     }
 }
 
-/// Returns true for a stale handle, but not for "no such name", and for a retry status, which
-/// occurs if an object moves repeatedly during its search.
+/// Returns true for a stale handle. Also returns true for a retry status, which occurs if an object
+/// moves repeatedly during its search. Returns false for "no such name".
 fn is_gone(error: Option<&FsError>) -> bool {
     matches!(error, Some(FsError::Stale | FsError::Delay))
 }
@@ -181,8 +181,8 @@ fn no_handle_ever_reaches_another_file() {
     });
 }
 
-/// Clients keep handles across an upgrade, and across a start as another user, so an id is the
-/// kernel's handle regardless of the method by which the store finds objects.
+/// Clients keep handles across an upgrade, and across a restart of the server as another user. So
+/// an id must contain the kernel's handle, whether the store finds objects by handle or by names.
 #[test]
 fn the_bytes_of_an_id_are_the_kernels_handle() {
     for world in World::all() {
@@ -193,9 +193,9 @@ fn the_bytes_of_an_id_are_the_kernels_handle() {
         assert_eq!(file.as_bytes(), kernels.id.as_bytes());
         let number = fs::metadata(world.path("file")).expect("it is there").ino().to_ne_bytes();
         match Kind::of(&*world.store.volume.root.descriptor()).expect("it is told") {
-            // The number and the generation.
+            // An ext4 handle consists of the inode number and the generation.
             Kind::Ext => assert_eq!((&file.as_bytes()[..4], kernels.kind), (&number[..4], 1)),
-            // The generation and the number.
+            // A tmpfs handle consists of the generation and the inode number.
             Kind::Tmpfs => assert_eq!(file.as_bytes()[4..], number),
             Kind::Btrfs | Kind::Exfat | Kind::F2fs | Kind::Fat | Kind::Xfs | Kind::Other => {}
         }

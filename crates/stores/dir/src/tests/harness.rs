@@ -1,4 +1,5 @@
-//! A store over a directory of its own, a thread pool, and a function to wait.
+//! The harness of the tests: a store over its own directory, a thread pool, and a function that
+//! waits for a result.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -16,7 +17,8 @@ use tempfile::TempDir;
 use crate::sync::{Kernel, Syncer};
 use crate::{DirStore, Durability, HandleSource, Options};
 
-/// A few threads that take jobs from a queue, and end with the last clone of the sender.
+/// A few threads that take jobs from a queue. The threads end when the last clone of the sender is
+/// dropped.
 pub(crate) struct Pool(Mutex<Sender<Job>>);
 
 impl Pool {
@@ -51,7 +53,8 @@ pub(crate) struct World {
 }
 
 impl Drop for World {
-    /// The thread acts as its last caller, which may not remove the directory.
+    /// This thread still acts as its last caller, and that caller must not remove the directory. So
+    /// make the thread act as the server.
     fn drop(&mut self) {
         let _ = self.store.volume.acting.as_server();
     }
@@ -99,8 +102,8 @@ impl World {
         DirStore::with_syncer(path, options, syncer).expect("the directory can be served")
     }
 
-    /// Returns the configurations in which every behaviour must be the same: objects by handle and
-    /// by names, with many descriptors and with one.
+    /// Returns the configurations in which the store must behave in the same manner: with objects
+    /// found by handle and by names, and with many descriptors and with one.
     pub(crate) fn all() -> Vec<Self> {
         [(HandleSource::Probe, 256), (HandleSource::Names, 256), (HandleSource::Names, 1)]
             .map(|(handles, descriptors_max)| {

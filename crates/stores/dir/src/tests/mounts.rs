@@ -1,4 +1,4 @@
-//! File systems that are mounted below the export.
+//! Tests with file systems that are mounted below the export.
 
 use std::fs;
 use std::thread;
@@ -19,10 +19,11 @@ use crate::{DirStore, HandleSource};
 
 pub(super) const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
-/// Runs a test with mounts of its own, on a thread of its own; skips it if this user may not mount.
+/// Runs a test in a mount namespace of its own, on a thread of its own. Skips the test if this user
+/// must not mount.
 pub(super) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     let test = thread::spawn(|| {
-        // The call is unsafe for a private table of descriptors; this table stays shared.
+        // This call would be unsafe for a private table of descriptors, but the table stays shared.
         #[expect(deprecated)]
         let unshared = rustix::thread::unshare(UnshareFlags::NEWNS);
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -56,7 +57,7 @@ fn a_mount_point_is_an_empty_read_only_directory() {
                 fs::create_dir(world.path(directory)).expect("it can be made");
             }
             fs::write(world.path("other/covered"), b"x").expect("it can be made");
-            // The covered directory is open already.
+            // The store has the covered directory open before the mount.
             for directory in ["other", "same"] {
                 let covered = world.lookup(root, directory).expect("it is there");
                 wait(store.getattr(&covered)).expect("it is there");
@@ -83,8 +84,8 @@ fn a_mount_point_is_an_empty_read_only_directory() {
                 let above = wait(store.getattr(&root)).expect("it is there");
                 assert_eq!(shown.file_system, above.file_system);
                 assert!(numbers.contains(&(directory.as_bytes().to_vec(), shown.file_id)));
-                // The placeholder contains neither files of the mount nor files of the covered
-                // directory.
+                // The placeholder shows neither the files of the mounted file system nor the files
+                // of the covered directory.
                 for inside in ["file", "covered"] {
                     assert_eq!(world.lookup(id, inside), Err(FsError::NotFound));
                 }
@@ -119,7 +120,8 @@ fn a_mount_point_is_an_empty_read_only_directory() {
     });
 }
 
-/// Checks that a listing with attributes has the same numbers as one without.
+/// Checks that a listing with attributes contains the same inode numbers as a listing without
+/// attributes.
 fn the_listings_agree(store: &DirStore, numbers: &[(Vec<u8>, FileId)]) {
     let page = list(store, &store.root(), Wanted::Everything);
     for entry in page.entries.iter().filter(|entry| entry.name != b"..") {
@@ -144,7 +146,7 @@ fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
     assert_eq!(written.result.err(), Some(FsError::IsDirectory));
     let renamed = wait(store.rename(&root, world.at("below"), inside));
     assert_eq!(renamed.result, Err(FsError::ReadOnly));
-    // The name cannot be changed, either.
+    // The name of the placeholder cannot be changed, either.
     let removed = wait(store.rmdir(&root, world.at(directory)));
     assert_eq!(removed.result, Err(FsError::Access));
     let renamed = wait(store.rename(&root, world.at(directory), world.at("elsewhere")));
@@ -155,8 +157,8 @@ fn nothing_changes_it(world: &World, id: ObjectId, directory: &str) {
     }
 }
 
-/// A client with the id of a directory looks the name up again when a file system is mounted on the
-/// directory, or on a directory above, and when the mount ends.
+/// When a file system is mounted on a directory, or on a directory above it, or unmounted from it,
+/// the ids there become stale. A client then looks the name up again.
 #[test]
 fn a_covered_directory_is_stale() {
     with_own_mounts(|| {
@@ -192,7 +194,7 @@ fn a_covered_directory_is_stale() {
     });
 }
 
-/// The id lasts across a restart, and no longer than the mount.
+/// The id of a placeholder stays valid across a restart, and becomes stale when the mount ends.
 #[test]
 fn a_placeholder_ends_with_the_mount() {
     with_own_mounts(|| {
@@ -213,7 +215,7 @@ fn a_placeholder_ends_with_the_mount() {
             let covered = world.lookup(a, "b").expect("it is there");
             assert_ne!(covered, b);
             assert!(wait(world.store.getattr(&covered)).is_ok());
-            // A forged id of a directory without a mount is stale.
+            // A forged id of a placeholder, for a directory without a mount, is stale.
             let forged = world.store.volume.handles.placeholder(&root, 7).expect("it is short");
             assert_eq!(wait(world.store.getattr(&forged)), Err(FsError::Stale));
             let forged = world.store.volume.handles.placeholder(&covered, 0).expect("it is short");

@@ -1,4 +1,4 @@
-//! A replacement for the system calls that sync.
+//! A replacement for the system calls that sync, for tests.
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::harness::{Make, World};
 use crate::sync::{Extent, Syncer};
 
-/// Records its syncs, and behaves as the test requests.
+/// A syncer that records its syncs, and succeeds, fails or waits as the test requests.
 #[derive(Clone, Default)]
 pub(super) struct Script(Arc<(Mutex<State>, Condvar)>);
 
@@ -23,9 +23,9 @@ pub(super) struct State {
     /// The first flag delays the requests for write-back; the second makes them fail.
     pub(super) telling_is_held: bool,
     pub(super) telling_fails: bool,
-    /// The file whose syncs do not end.
+    /// The file whose syncs wait until the test releases them.
     pub(super) held: Option<&'static str>,
-    /// The time for which a sync waits for the clients of the last one.
+    /// The time for which a sync waits for the clients of the last sync.
     pub(super) patience: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Script {
         self.0.1.notify_all();
     }
 
-    /// Returns the syncs since the last call.
+    /// Returns the syncs since the last call of this function.
     pub(super) fn take(&self) -> Vec<(Extent, String)> {
         let mut synced = Vec::new();
         self.change(|state| synced = core::mem::take(&mut state.synced));
@@ -43,7 +43,7 @@ impl Script {
         synced
     }
 
-    /// Waits for the start of this number of syncs.
+    /// Waits until this number of syncs has started.
     pub(super) fn wait_for(&self, count: usize) {
         let state = self.0.0.lock().expect("no test panics with it");
         drop(self.0.1.wait_while(state, |state| state.synced.len() < count));
@@ -54,7 +54,7 @@ impl Script {
         self.0.0.lock().expect("no test panics with it").told
     }
 
-    /// Waits for this number of requests for write-back.
+    /// Waits until the store has made this number of requests for write-back.
     pub(super) fn wait_until_told(&self, times: usize) {
         let state = self.0.0.lock().expect("no test panics with it");
         drop(self.0.1.wait_while(state, |state| state.told < times));

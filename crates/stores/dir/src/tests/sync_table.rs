@@ -14,8 +14,8 @@ use super::harness::{World, name, superuser, wait};
 use super::script::Script;
 use crate::sync::Extent;
 
-/// The directory of the operations: different from the root, to distinguish its syncs from syncs of
-/// the whole file system.
+/// The directory of the operations. It differs from the root, so that its syncs differ from syncs
+/// of the whole file system.
 const DIRECTORY: &str = "directory";
 const OTHER: &str = "other";
 
@@ -28,7 +28,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench in which syncs of directories include the inodes of new names, or do not.
+    /// Creates a test setup. `syncs_names` is true if the syncs of a directory include the inodes
+    /// of its new names.
     fn new(syncs_names: bool) -> Self {
         let script = Script::default();
         let mut world = script.world();
@@ -46,7 +47,7 @@ impl Bench {
         Place { directory: self.directory, name: name(path) }
     }
 
-    /// Returns a text about the syncs of an operation.
+    /// Runs an operation, and returns its syncs as text.
     fn synced(&self, operation: impl FnOnce()) -> String {
         self.script.take();
         operation();

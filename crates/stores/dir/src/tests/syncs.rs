@@ -1,4 +1,4 @@
-//! The times of syncs, and the effects of a failed sync.
+//! Tests of the times at which syncs run, and of the effects of a failed sync.
 
 use std::sync::Arc;
 use std::thread;
@@ -49,8 +49,8 @@ fn a_store_in_memory_syncs_nothing() {
     assert_eq!(script.take(), []);
 }
 
-/// Write gathering: all changes that arrive during a sync share the next one, which has the
-/// greatest requested extent.
+/// Write gathering: all changes that arrive during a sync share the next sync, which has the
+/// largest extent that any of them requests.
 #[test]
 fn all_waiting_changes_share_a_sync() {
     let script = Script::default();
@@ -80,8 +80,9 @@ fn all_waiting_changes_share_a_sync() {
     assert_eq!(script.take(), [of_file(Extent::Data), of_file(Extent::Object)]);
 }
 
-/// Write gathering of clients that write again after each reply: the changes that arrived during a
-/// sync and the next changes of its clients do not alternate, but share the next sync.
+/// Write gathering with clients that write again after each reply. The changes that arrived during
+/// a sync, and the next changes of the clients of that sync, do not alternate: they share the next
+/// sync.
 #[test]
 fn returning_clients_share_a_sync_with_waiting_changes() {
     let script = Script::default();
@@ -105,7 +106,7 @@ fn returning_clients_share_a_sync_with_waiting_changes() {
     assert_eq!(script.take().len(), 2);
 }
 
-/// A sync does not wait long for clients that have finished.
+/// A sync does not wait long for clients that send no further change.
 #[test]
 fn the_wait_for_clients_that_do_not_return_is_short() {
     let script = Script::default();
@@ -126,7 +127,8 @@ fn the_wait_for_clients_that_do_not_return_is_short() {
     assert_eq!(script.take().len(), 2);
 }
 
-/// Write gathering of all requests in one socket: the sync starts after all of them.
+/// Write gathering of all requests in one read of a socket: the sync starts after all these
+/// changes.
 #[test]
 fn changes_that_arrive_together_share_a_sync() {
     let script = Script::default();
@@ -142,8 +144,8 @@ fn changes_that_arrive_together_share_a_sync() {
     assert_eq!(script.take(), [(Extent::Object, "a".to_owned())]);
 }
 
-/// The data of a failed sync is gone, and the kernel would report success for the next sync: no
-/// earlier data may count as saved.
+/// The data of a failed sync is lost, but the kernel would report success for the next sync. So no
+/// data from before the failure may count as saved.
 #[test]
 fn a_failed_sync_changes_the_verifier() {
     let script = Script::default();
@@ -165,7 +167,7 @@ fn a_failed_sync_changes_the_verifier() {
     assert!(third != committed && third != first.verifier);
 }
 
-/// The data of a WRITE during a failed sync may be lost as well.
+/// The data of a WRITE that arrives during a failed sync may also be lost.
 #[test]
 fn a_failed_sync_fails_all_joined_changes() {
     let script = Script::default();
@@ -186,8 +188,8 @@ fn a_failed_sync_fails_all_joined_changes() {
     assert_eq!(script.take().len(), 1, "a second sync would have lied");
 }
 
-/// A file system that gave up reports the error once, to the first sync, and success to later
-/// syncs: a change that began before must not rely on this success.
+/// A failed file system reports the error only to the first sync, and success to later syncs. A
+/// change that began before the failure must not rely on this success.
 #[test]
 fn a_failed_sync_fails_a_concurrent_successful_one() {
     let script = Script::default();
@@ -217,7 +219,7 @@ fn a_failed_sync_of_a_directory_fails_its_changes() {
     assert!(made.wcc.before.is_some() && made.wcc.after.is_some());
 }
 
-/// As a result, a COMMIT finds little to write.
+/// Write-back starts early, so that a COMMIT finds little data to write.
 #[test]
 fn much_written_data_starts_write_back() {
     let script = Script::default();
@@ -237,13 +239,15 @@ fn much_written_data_starts_write_back() {
     write_kib(&world, other, 1024);
     assert_eq!(script.told(), 1, "one at a time");
     script.change(|state| state.telling_is_held = false);
-    // Writes that were skipped during the request count again.
+    // A write during the request does not start another request, but its bytes count for the next
+    // one. So write until the next request starts.
     while script.told() == 1 {
         write_kib(&world, other, 1);
     }
 }
 
-/// Memory needs no write-back, and below a write-ahead log the store would not learn of its losses.
+/// In memory mode no data needs write-back. Below a write-ahead log the store would not learn of a
+/// loss during write-back.
 #[test]
 fn only_a_synced_disk_gets_requests_for_write_back() {
     for (durability, told) in [(Durability::Memory, 0), (Durability::Log, 0), (Durability::Disk, 1)]
@@ -257,7 +261,7 @@ fn only_a_synced_disk_gets_requests_for_write_back() {
     }
 }
 
-/// This occurs on a full disk, for example. The kernel does not report the error again.
+/// Write-back fails on a full disk, for example, and the kernel does not report the error again.
 #[test]
 fn a_loss_during_write_back_changes_the_verifier() {
     let script = Script::default();
@@ -270,7 +274,8 @@ fn a_loss_during_write_back_changes_the_verifier() {
     thread::scope(|scope| {
         let committed = scope.spawn(|| commit(&world, file));
         script.wait_for(1);
-        // The sync has ended, and only the reply is missing.
+        // Wait until the sync itself has ended, so that only the reply of the COMMIT waits for the
+        // write-back request.
         thread::sleep(Duration::from_millis(20));
         script.change(|state| state.telling_is_held = false);
         assert_eq!(committed.join().expect("it does not panic"), Err(FsError::Io));
@@ -279,7 +284,8 @@ fn a_loss_during_write_back_changes_the_verifier() {
     assert_ne!(verifier, written.verifier);
 }
 
-/// The object is closed during the request, and the store gives no verifier before the sync.
+/// The object is closed during a write-back request. The store must not return a verifier before
+/// the sync at the close.
 #[test]
 fn data_in_write_back_is_synced_at_its_close() {
     let script = Script::default();
@@ -302,8 +308,8 @@ fn data_in_write_back_is_synced_at_its_close() {
     assert_ne!(settled, VERIFIER, "it was lost");
 }
 
-/// The kernel reports lost data to every descriptor that was open, so the descriptor stays open
-/// until its sync.
+/// The kernel reports lost data to every descriptor that was open when the loss occurred. So a
+/// descriptor with unsynced data must stay open until its sync.
 #[test]
 fn no_descriptor_with_unsynced_data_is_closed() {
     let script = Script::default();
@@ -339,7 +345,8 @@ fn settle_syncs_written_data() {
     script.change(|state| state.is_failing = true);
     assert_eq!(world.store.settle(), None);
     script.change(|state| state.is_failing = false);
-    // The kernel considers the data clean now.
+    // The kernel considers the lost data clean, so a further sync would succeed. The verifier must
+    // differ nevertheless.
     let settled = world.store.settle().expect("nothing is to be synced");
     assert_ne!(settled, VERIFIER);
     assert_eq!(commit(&world, file), Ok(settled));
@@ -353,7 +360,7 @@ fn settle_returns_no_verifier_during_a_sync() {
     write(&world, file, Stability::Unstable).result.expect("it can be written");
     script.take();
     script.change(|state| (state.is_closed, state.is_failing) = (true, true));
-    // The client is gone, and does not wait for the sync.
+    // Dropping the call means that the client has disconnected, and does not wait for the sync.
     drop(world.store.commit(&superuser(), &file, 0, 0));
     script.wait_for(1);
     assert_eq!(world.store.settle(), None);
@@ -364,7 +371,7 @@ fn settle_returns_no_verifier_during_a_sync() {
     assert_ne!(world.store.settle(), Some(VERIFIER));
 }
 
-/// A file without a name needs no sync, and a synced file needs no second one.
+/// A file without a name needs no sync at its close, and a synced file needs no second sync.
 #[test]
 fn synced_or_removed_files_close_without_a_sync() {
     let script = Script::default();
@@ -410,14 +417,15 @@ fn idle_file_is_closed(world: &World) {
     write(world, file, Stability::FileSync).result.expect("it can be written");
     world.store.close_idle();
     assert_eq!(reach(), Reach::Write, "it was in use");
-    // The thread of its sync may hold it a little longer.
+    // The thread that ran the sync may hold the descriptor a little longer, so try several times.
     while reach() == Reach::Write {
         world.store.close_idle();
     }
     assert_eq!(reach(), Reach::Name);
 }
 
-/// A start trusts records of unsynced changes of the previous server only if these syncs succeed.
+/// At its start, a server trusts the records of the previous server's unsynced changes only if
+/// these syncs succeed.
 #[test]
 fn earlier_changes_are_stable_only_if_each_sync_succeeds() {
     let script = Script::default();
@@ -446,7 +454,7 @@ fn no_wait_is_handed_over_after_a_loss() {
     assert_eq!(done, Ok(Stability::FileSync), "the owner of the call waits");
     assert_eq!(script.take(), [], "no sync has begun");
     assert_eq!(wait(MaybeReady::Later(waits.remove(0))), Err(FsError::Io));
-    // The store waits itself from the first loss on.
+    // From the first loss on, the store waits itself and hands over no wait.
     let (done, waits) = stable_write();
     assert_eq!((done, waits.len()), (Err(FsError::Io), 0));
     script.change(|state| state.is_failing = false);
