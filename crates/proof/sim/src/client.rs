@@ -1,4 +1,4 @@
-//! A client host: the call table, and programs that call.
+//! A simulated client host: the call table, and the programs that make calls.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::history::{History, OpId};
 use crate::op::{Op, Outcome};
 use crate::program::Program;
 
-/// The programs of one client.
+/// The number of programs of one client.
 pub(crate) const PROGRAM_COUNT: u8 = 2;
 
-/// A request of a client to the network.
+/// A request of a client to the simulated network.
 #[derive(Debug)]
 pub(crate) enum Wish {
     Connect,
@@ -33,15 +33,15 @@ pub(crate) struct Client {
     programs: Vec<(Program, Doing)>,
 }
 
-/// A call in progress.
+/// A call in progress: the message that the client sends, and sends again.
 struct Message {
     program: usize,
-    /// The xid, after the first transmission.
+    /// The xid of the call; `None` before the first transmission.
     xid: Option<Xid>,
     bytes: Vec<u8>,
 }
 
-/// The state of a program, by the client's clock.
+/// The state of a program; times are by the client's clock.
 enum Doing {
     Thinking {
         until: Time,
@@ -50,7 +50,7 @@ enum Doing {
         id: OpId,
         op: Op,
     },
-    /// The server returned JUKEBOX: the program repeats the operation as a new call.
+    /// The server returned NFS3ERR_JUKEBOX. The program will repeat the operation as a new call.
     Again {
         id: OpId,
         op: Op,
@@ -60,7 +60,7 @@ enum Doing {
 }
 
 impl Client {
-    /// Creates the host; its programs are numbered from `first_program`.
+    /// Creates the host; the numbers of its programs begin with `first_program`.
     pub(crate) fn new(carrier: Carrier, first_program: u8, random: &mut Random) -> Self {
         let in_flight_max = 1 + usize::from(random.one_in(2));
         let options =
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Lets all programs finish.
+    /// Lets all programs finish their operations, and read everything once more.
     pub(crate) fn end(&mut self) {
         self.programs.iter_mut().for_each(|(program, _)| program.end());
     }
@@ -87,7 +87,7 @@ impl Client {
         self.programs.iter().all(|(_, doing)| matches!(doing, Doing::Nothing))
     }
 
-    /// The true time of the next timer of the host.
+    /// Returns the true time of the next timer of the host.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let programs = self.programs.iter().filter_map(|(_, doing)| match doing {
             Doing::Thinking { until } | Doing::Again { until, .. } => Some(*until),
@@ -96,7 +96,7 @@ impl Client {
         programs.chain(self.calls.next_wake()).min().map(|local| self.clock.moment(local))
     }
 
-    /// Lets programs continue and retransmits calls whose timers have expired.
+    /// Lets programs continue, and retransmits calls whose timers have expired.
     pub(crate) fn wake(&mut self, now: Time, history: &mut History) -> Vec<Wish> {
         let local = self.clock.local(now);
         let mut wishes = self.step(local, Event::Tick);
@@ -132,13 +132,14 @@ impl Client {
         self.step(local, Event::Begin { call, weight: op.weight() })
     }
 
-    /// Reports the result of the last connection attempt.
+    /// Receives the result of the last connection attempt; `there` is true if the connection was
+    /// made.
     pub(crate) fn connection(&mut self, now: Time, there: bool) -> Vec<Wish> {
         let event = if there { Event::Connected } else { Event::Disconnected };
         self.step(self.clock.local(now), event)
     }
 
-    /// Takes a reply.
+    /// Receives a reply.
     pub(crate) fn receive(&mut self, now: Time, bytes: &Bytes, history: &mut History) -> Vec<Wish> {
         let local = self.clock.local(now);
         let mut reader = Reader::new(bytes);
@@ -182,7 +183,7 @@ impl Client {
         self.wishes(&effects)
     }
 
-    /// Returns the operation of a call in progress by the call's xid.
+    /// Returns the operation of the call in progress with an xid.
     pub(crate) fn op_of(&self, xid: Xid) -> Option<OpId> {
         let message = self.messages.values().find(|message| message.xid == Some(xid))?;
         match self.programs[message.program].1 {
@@ -201,7 +202,7 @@ impl Client {
         effects.iter().filter_map(wish).collect()
     }
 
-    /// Returns a copy of a call under the given xid.
+    /// Returns a copy of a call's message, with the given xid.
     fn copy(&mut self, call: CallId, xid: Xid) -> Bytes {
         let message = self.messages.get_mut(&call).expect("a call that is sent is in progress");
         message.xid = Some(xid);

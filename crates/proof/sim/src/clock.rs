@@ -1,4 +1,4 @@
-//! The clock of a host: it starts at a random time and runs slightly fast or slow.
+//! The simulated clock of a host: it starts at a random time, and runs slightly fast or slow.
 
 use core::time::Duration;
 
@@ -7,13 +7,13 @@ use leasehold_base::units::Time;
 
 const MILLION: u128 = 1_000_000;
 
-/// The largest drift of a clock, in millionths: far worse than any quartz.
+/// The maximum drift of a clock, in millionths: far more than the drift of any quartz clock.
 const DRIFT_PPM_MAX: u64 = 1000;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     offset: u64,
-    /// Nanoseconds of this clock in a true millisecond.
+    /// The number of nanoseconds that this clock advances in a true millisecond.
     rate: u128,
 }
 

@@ -1,14 +1,16 @@
-//! Worlds of metaservers whose clients hold leases. Each metaserver has the real machine of
-//! delegable leases (covers), the real lease table for the objects that have their home there, and
-//! a client that caches under its leases.
+//! Worlds of metaservers whose clients hold leases. A world is one simulated run. Each metaserver
+//! consists of the real state machine of delegable leases (covers), the real lease table for the
+//! objects that have their home there, and a client that caches under its leases.
 //!
-//! Messages between metaservers are lost, duplicated, late and reordered, links are cut in one
-//! direction or both, metaservers crash, clients sleep past their leases, and all clocks run
-//! differently. There are few files. Then the world heals, and each client must read every file.
+//! Messages between metaservers are lost, duplicated, delayed and reordered; links are cut in one
+//! direction or in both; metaservers crash; clients sleep until their leases have expired; and all
+//! clocks run differently. There are few files. Then the world heals, which means that the faults
+//! end, and each client must read every file.
 //!
-//! The checks are two. The value of a read, also from a client's cache, was current at some moment
-//! since the read began; a value that a client has written under a lease is current from then on,
-//! wherever the data is. And no client writes an object that another client may cache.
+//! The simulator makes two checks. First, the value of a read, also from a client's cache, was
+//! current at some moment since the read began. A value that a client has written under a lease is
+//! current from the time of the write, wherever the data is stored. Second, no client writes an
+//! object that another client may cache.
 
 mod message;
 mod node;
@@ -26,40 +28,41 @@ use crate::{Broken, Report};
 pub struct CoverOptions {
     /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A planted fault that a checker must find.
+    /// A planted fault, which a check must find.
     pub mutant: Option<CoverMutant>,
     /// True if the world records a trace.
     pub trace: bool,
 }
 
-/// A deliberate fault of all metaservers.
+/// A fault that is planted in all metaservers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoverMutant {
-    /// A metaserver gives a cover back while clients still hold leases that were delegated under
-    /// it.
+    /// A metaserver releases a cover while its clients still hold leases that were delegated under
+    /// the cover.
     GivesWhatIsLent,
-    /// A metaserver uses a grant that was recalled before it arrived.
+    /// A metaserver uses a grant of a cover that was recalled before the grant arrived.
     UsesVoid,
-    /// A delegated lease outlasts its cover.
+    /// A delegated lease is valid for longer than its cover.
     LendsTooLong,
-    /// A metaserver that restarts does not wait for the leases that its clients hold.
+    /// A restarted metaserver does not wait until the leases that its clients may hold have
+    /// expired.
     RecoversNothing,
 }
 
 impl CoverMutant {
-    /// Every mutant.
+    /// All mutants.
     pub const ALL: &[Self] =
         &[Self::GivesWhatIsLent, Self::UsesVoid, Self::LendsTooLong, Self::RecoversNothing];
 
-    /// The promises of which the mutant breaks at least one.
+    /// Returns the promises of which the mutant breaks at least one.
     #[must_use]
     pub const fn promises(self) -> &'static [&'static str] {
         &["one-writer", "stale-read"]
     }
 }
 
-/// Runs one world to its end and reports each broken promise at the time of the fault.
+/// Runs one world to its end, and reports each broken promise at the time at which it is broken.
 #[must_use]
 pub fn run_covers(options: CoverOptions) -> (Report, Vec<Broken>) {
     let ended = catch_unwind(AssertUnwindSafe(|| world::World::new(options).run()));

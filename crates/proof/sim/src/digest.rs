@@ -1,6 +1,6 @@
-//! A checksum of all events.
+//! A checksum of all events of a run.
 
-/// FNV-1a: it needs no dependency and distinguishes any two different runs.
+/// The FNV-1a hash. It needs no dependency, and different runs have different hashes in practice.
 #[derive(Clone, Debug)]
 pub(crate) struct Digest(u64);
 

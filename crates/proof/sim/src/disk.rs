@@ -1,5 +1,5 @@
-//! The store of a server. Time passes between an operation and its effect and reply; there are
-//! crash points and mutants.
+//! The simulated store of a server. Time passes before an operation has its effect, and again
+//! before it replies. The store also contains crash points and planted faults (mutants).
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -19,7 +19,7 @@ use leasehold_store_mem::MemStore;
 use crate::faults::{Faults, in_thousand, upto};
 use crate::mutant::Mutant;
 
-/// A store in memory that behaves like one on a disk.
+/// A store in memory that behaves like a store on a disk: a crash loses unstable data.
 pub(crate) struct Disk {
     pub(crate) store: Arc<MemStore>,
     mutant: Option<Mutant>,
@@ -29,17 +29,17 @@ pub(crate) struct Disk {
 struct State {
     random: Random,
     faults: Faults,
-    /// The server's clock.
+    /// The time on the server's clock.
     now: Time,
-    /// The times at which waiting operations continue.
+    /// The times at which the waiting operations continue.
     wakes: BTreeSet<Time>,
-    /// The crash point that was chosen.
+    /// The name of the crash point at which the server must crash now.
     crash: Option<String>,
-    /// For the mutant that reads stale data: the results of earlier reads.
+    /// The results of earlier reads, for the mutant that returns stale data.
     read_before: BTreeMap<(ObjectId, u64), ReadDone>,
 }
 
-/// The place in an operation at which something may happen.
+/// A point of an operation at which the server may wait or crash.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Before,
@@ -54,7 +54,7 @@ impl Disk {
         Self { store, mutant, state }
     }
 
-    /// Sets the time, and the possible faults.
+    /// Sets the time, and the faults that may occur.
     pub(crate) fn set(&self, now: Time, wall: FileTime, faults: &Faults) {
         self.store.set_now(wall);
         let mut state = self.state();
@@ -67,19 +67,19 @@ impl Disk {
         self.state().wakes.first().copied()
     }
 
-    /// Takes the point at which the server must crash now.
+    /// Returns the name of the point at which the server must crash now, and clears it.
     pub(crate) fn take_crash(&self) -> Option<String> {
         self.state().crash.take()
     }
 
-    /// Drops all operations.
+    /// Drops all operations in progress.
     pub(crate) fn kill(&self) {
         let mut state = self.state();
         state.wakes.clear();
         state.crash = None;
     }
 
-    /// Drops all unstable data, and all operations.
+    /// Drops all unstable data, and all operations in progress.
     pub(crate) fn crash(&self) {
         self.store.crash();
         self.kill();
@@ -89,7 +89,7 @@ impl Disk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a point of an operation: at once, later or never.
+    /// Passes a point of an operation: at once, after a wait, or never if the server crashes there.
     async fn pass(&self, operation: &str, step: Step) {
         let until = {
             let mut state = self.state();
@@ -114,7 +114,7 @@ impl Disk {
         .await;
     }
 
-    /// Applies the effect of an operation, and passes the point after it.
+    /// Applies the effect of an operation, and then passes the point after the effect.
     async fn around<T>(&self, operation: &str, effect: MaybeReady<'_, T>) -> T {
         let result = effect.await;
         self.pass(operation, Step::After).await;
@@ -130,7 +130,7 @@ impl Disk {
     }
 }
 
-/// An operation of the store, with crash points before and after the effect.
+/// Defines an operation of the store that passes a crash point before and after its effect.
 macro_rules! pass_through {
     ($self:ident, $operation:ident($($argument:expr),*)) => {
         MaybeReady::later(async move {
@@ -320,7 +320,7 @@ impl Store for Disk {
             }
             self.pass("commit", Step::Before).await;
             let mut changed = if self.is(Mutant::LiesAboutCommits) {
-                // Nothing is written, so the reply contains only the verifier.
+                // Write no data: the reply then contains the verifier without a commit.
                 let nothing = Bytes::new();
                 let effect = self.store.write(caller, object, offset, nothing, Stability::Unstable);
                 let Changed { result, wcc } = effect.await;

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use leasehold_base::random::Random;
 
-/// The longest transit time of a datagram, copies included.
+/// The maximum transit time of a datagram and of its copies.
 pub(crate) const DATAGRAM_LIFE_MAX: Duration = Duration::from_millis(900);
 
-/// The shortest and the longest time that a server is down.
+/// The minimum and the maximum time for which a server is down.
 pub(crate) const DOWN_MIN: Duration = Duration::from_secs(1);
 pub(crate) const DOWN_MAX: Duration = Duration::from_secs(6);
 
@@ -20,15 +20,15 @@ pub(crate) struct Faults {
     pub(crate) loss: u64,
     /// The chance that a datagram is duplicated.
     pub(crate) double: u64,
-    /// The chance that many other datagrams overtake a datagram.
+    /// The chance that a datagram is delayed so much that many later datagrams overtake it.
     pub(crate) late: u64,
-    /// The least transit time, and the largest random addition.
+    /// The minimum transit time, and the maximum random addition.
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
-    /// The mean time between cuts of a link, and the longest duration of a cut.
+    /// The mean time between cuts of a link, and the maximum duration of a cut.
     pub(crate) cuts: Option<Duration>,
     pub(crate) cut: Duration,
-    /// The mean time between broken connections.
+    /// The mean time between failures of a connection.
     pub(crate) resets: Option<Duration>,
     /// The mean time between crashes.
     pub(crate) crashes: Option<Duration>,
@@ -36,13 +36,13 @@ pub(crate) struct Faults {
     pub(crate) kills: Option<Duration>,
     /// The chance that the server crashes at a point of an operation, in millionths.
     pub(crate) crash_points: u64,
-    /// The chance that an operation waits before or after its effect, and the longest wait.
+    /// The chance that an operation waits before or after its effect, and the maximum wait.
     pub(crate) waits: u64,
     pub(crate) wait: Duration,
 }
 
 impl Faults {
-    /// A world without faults.
+    /// The faults of a world without faults.
     pub(crate) const NONE: Self = Self {
         loss: 0,
         double: 0,
@@ -59,8 +59,8 @@ impl Faults {
         wait: Duration::ZERO,
     };
 
-    /// Draws the faults. Each fault is absent from one world in three, so that the others also
-    /// occur alone.
+    /// Draws the faults at random. Each kind of fault is absent from one world in three, so that
+    /// each other kind also occurs without it.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let mut chance = |most: u64| if random.one_in(3) { 0 } else { random.below(most) };
         let (loss, double, late) = (chance(200), chance(200), chance(100));
@@ -89,12 +89,12 @@ impl Faults {
     }
 }
 
-/// Draws a time with the average `mean`, sometimes much longer or shorter.
+/// Draws a random time with the average `mean`; the time is sometimes much longer or shorter.
 pub(crate) fn about(random: &mut Random, mean: Duration) -> Duration {
     upto(random, mean) + upto(random, mean)
 }
 
-/// Draws a time below `most`.
+/// Draws a random time below `most`.
 pub(crate) fn upto(random: &mut Random, most: Duration) -> Duration {
     let nanoseconds = u64::try_from(most.as_nanos()).expect("faults are short");
     Duration::from_nanos(random.below(nanoseconds))

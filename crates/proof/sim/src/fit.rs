@@ -1,13 +1,16 @@
-//! Checks that a history fits a sequential model: that there is an order of all operations, each at
-//! one moment between its beginning and its end, in which every outcome is correct.
+//! Checks that a history fits a sequential model. A history fits if all its operations can be put
+//! into an order in which every outcome is correct, with each operation at one moment between its
+//! beginning and its end.
 //!
-//! The check follows all orders at once, from record to record. An operation must be placed only
-//! when one ends, so the number of possibilities is bounded by the number of concurrent operations,
-//! not by the length of the history.
+//! The check reads the history once, and keeps the set of all orders that are still possible at the
+//! current record. An operation must have its position in the order only when the history records
+//! its end. So the number of possibilities depends on the number of concurrent operations, and not
+//! on the length of the history.
 //!
-//! A crash loses replies and the duplicate request cache; the end of the process loses those of
-//! calls in progress and of WRITE. So an operation that outlives one may have had its effect before
-//! it, with its outcome unseen, and has the effect again afterwards.
+//! A crash loses replies and the duplicate request cache. The end of the process loses the replies
+//! to calls in progress, and the cache entries of WRITE. So if an operation began before such a
+//! failure and ended after it, the operation may have had its effect twice: once before the
+//! failure, with a reply that was lost, and again afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -15,7 +18,7 @@ use std::fmt::Debug;
 use crate::history::{History, OpId, Record};
 use crate::op::{Op, Outcome};
 
-/// The sequential behaviour of an object.
+/// The sequential behaviour of an object, such as a folder or a block.
 pub(crate) trait Model {
     type State: Clone + Debug + Ord;
 
@@ -24,8 +27,9 @@ pub(crate) trait Model {
     /// Returns true if an operation concerns this object.
     fn concerns(&self, op: &Op) -> bool;
 
-    /// Returns the state after an operation, or `None` if the operation cannot have this outcome.
-    /// Without an outcome, returns the state that the operation leaves with any outcome.
+    /// Returns the state after an operation, or `None` if the operation cannot have this outcome in
+    /// this state. With `outcome` absent, the outcome is unknown: returns the state after the
+    /// operation with its correct outcome.
     fn after(
         &self,
         state: &Self::State,
@@ -34,20 +38,21 @@ pub(crate) trait Model {
         outcome: Option<&Outcome>,
     ) -> Option<Self::State>;
 
-    /// The states that are possible after a crash.
+    /// Returns the states that are possible after a crash.
     fn crash(&self, state: &Self::State) -> Vec<Self::State>;
 }
 
-/// The progress of an operation that has not ended.
+/// The progress of an operation that has a position in the order, but has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Had {
-    /// The operation has had its effect, and its outcome is fixed.
+    /// The operation has had its effect, and its outcome agrees with the model.
     Outcome,
-    /// The operation has had its effect, and the server lost its reply when it next went down.
+    /// The operation has had its effect, but the server lost its reply when it next went down.
     Effect,
 }
 
-/// One of the orders so far: the state, and the operations in progress that the order contains.
+/// One possible order up to the current record: the state of the object, and the operations in
+/// progress that have a position in the order.
 type Possibility<S> = (S, BTreeMap<OpId, Had>);
 
 struct Fit<'a, M: Model> {
@@ -55,11 +60,11 @@ struct Fit<'a, M: Model> {
     history: &'a History,
     going_on: BTreeSet<OpId>,
     possible: BTreeSet<Possibility<M::State>>,
-    /// The place in the records at which the server next goes down.
+    /// The index of the record at which the server next goes down.
     next_down: Option<usize>,
 }
 
-/// Finds an order, or reports an operation that cannot have had its outcome.
+/// Searches for an order. Reports an operation that cannot have had its outcome.
 pub(crate) fn fit<M: Model>(model: &M, history: &History) -> Result<(), String> {
     let possible = BTreeSet::from([(model.start(), BTreeMap::new())]);
     let mut fit = Fit { model, history, going_on: BTreeSet::new(), possible, next_down: None };
@@ -119,7 +124,8 @@ impl<M: Model> Fit<'_, M> {
         }
     }
 
-    /// Adds all possibilities in which operations in progress have been placed.
+    /// Adds further possibilities: for each known possibility, all possibilities in which more
+    /// operations in progress have had their effect.
     fn place_more(&mut self) {
         let mut fresh: Vec<Possibility<M::State>> = self.possible.iter().cloned().collect();
         while let Some((state, had)) = fresh.pop() {

@@ -1,52 +1,56 @@
-//! Seeds of worlds that found faults.
+//! The seeds of worlds that found faults, as recorded in `seeds.toml`.
 
 use serde::Deserialize;
 
-/// A seed that found a fault.
+/// A seed whose world found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
     /// The seed.
     pub seed: u64,
-    /// The fault.
+    /// A description of the fault.
     pub found: String,
-    /// The mutant that plants the fault again, so that the seed must find it.
+    /// The mutant that plants the fault in the corrected code, so that a test can check that the
+    /// seed still finds it.
     pub mutant: Option<crate::Mutant>,
 }
 
-/// A seed of a world of leases that found a fault.
+/// A seed whose world of leases found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoundLease {
     /// The seed.
     pub seed: u64,
-    /// The fault.
+    /// A description of the fault.
     pub found: String,
-    /// The mutant that plants the fault again, so that the seed must find it.
+    /// The mutant that plants the fault in the corrected code, so that a test can check that the
+    /// seed still finds it.
     pub mutant: Option<crate::LeaseMutant>,
 }
 
-/// A seed of a world of metaservers that found a fault.
+/// A seed whose world of metaservers found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoundReplica {
     /// The seed.
     pub seed: u64,
-    /// The fault.
+    /// A description of the fault.
     pub found: String,
-    /// The mutant that plants the fault again, so that the seed must find it.
+    /// The mutant that plants the fault in the corrected code, so that a test can check that the
+    /// seed still finds it.
     pub mutant: Option<crate::ReplicaMutant>,
 }
 
-/// A seed of a world of delegable leases (covers) that found a fault.
+/// A seed whose world of delegable leases (covers) found a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoundCover {
     /// The seed.
     pub seed: u64,
-    /// The fault.
+    /// A description of the fault.
     pub found: String,
-    /// The mutant that plants the fault again, so that the seed must find it.
+    /// The mutant that plants the fault in the corrected code, so that a test can check that the
+    /// seed still finds it.
     pub mutant: Option<crate::CoverMutant>,
 }
 
@@ -63,7 +67,7 @@ fn seeds() -> Seeds {
     toml::from_str(include_str!("../seeds.toml")).expect("the file is well-formed")
 }
 
-/// Every seed in `seeds.toml`.
+/// Returns every seed in `seeds.toml` for a world of one server.
 ///
 /// # Panics
 /// Panics if the file is malformed.
@@ -72,7 +76,7 @@ pub fn found() -> Vec<Found> {
     seeds().world
 }
 
-/// Every seed of a world of leases in `seeds.toml`.
+/// Returns every seed in `seeds.toml` for a world of leases.
 ///
 /// # Panics
 /// Panics if the file is malformed.
@@ -81,7 +85,7 @@ pub fn found_leases() -> Vec<FoundLease> {
     seeds().leases
 }
 
-/// Every seed of a world of metaservers in `seeds.toml`.
+/// Returns every seed in `seeds.toml` for a world of metaservers.
 ///
 /// # Panics
 /// Panics if the file is malformed.
@@ -90,7 +94,7 @@ pub fn found_replica() -> Vec<FoundReplica> {
     seeds().replica
 }
 
-/// Every seed of a world of delegable leases (covers) in `seeds.toml`.
+/// Returns every seed in `seeds.toml` for a world of delegable leases (covers).
 ///
 /// # Panics
 /// Panics if the file is malformed.

@@ -6,31 +6,31 @@ use leasehold_base::units::Time;
 
 use crate::op::{Op, Outcome};
 
-/// Names an operation of a world.
+/// The number of an operation in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OpId(usize);
 
 /// An operation of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Doing {
-    /// The program, which does one operation at a time.
+    /// The program that runs the operation; a program runs one operation at a time.
     pub(crate) program: u8,
     pub(crate) op: Op,
-    /// The outcome, after the operation has ended.
+    /// The outcome that the program received; `None` while the operation is in progress.
     pub(crate) outcome: Option<Outcome>,
-    /// The places in the records at which it began and ended.
+    /// The indexes of the records at which the operation began and ended.
     begun: usize,
     ended: Option<usize>,
 }
 
-/// One event, in the order of time.
+/// An event of the history; events are recorded in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
     Begun(OpId),
     Ended(OpId),
     /// The server lost all unstable data, including replies.
     Crashed,
-    /// The server's process ended without further loss.
+    /// The server's process ended; the machine lost no data.
     Killed,
 }
 
@@ -38,16 +38,17 @@ pub(crate) enum Record {
 pub(crate) struct History {
     doings: Vec<Doing>,
     records: Vec<(Time, Record)>,
-    /// For each place in the records at which the server went down, the lost replies.
+    /// For each record at which the server went down, the operations whose replies it lost.
     downs: BTreeMap<usize, Lost>,
 }
 
-/// The operations, besides WRITE, whose replies the server lost when it went down.
+/// The operations whose replies the server lost when it went down. A reply to a WRITE is always
+/// lost.
 #[derive(Clone, Debug)]
 enum Lost {
-    /// Any operation.
+    /// Any operation may have lost its reply.
     Any,
-    /// The operations in progress.
+    /// The operations that were in progress lost their replies.
     These(BTreeSet<OpId>),
 }
 
@@ -77,7 +78,7 @@ impl History {
         self.records.push((now, Record::Crashed));
     }
 
-    /// Records that the process ended amid some operations, before their replies existed.
+    /// Records that the process ended while some operations were in progress and had no reply yet.
     pub(crate) fn kill(&mut self, now: Time, cut_short: BTreeSet<OpId>) {
         self.downs.insert(self.records.len(), Lost::These(cut_short));
         self.records.push((now, Record::Killed));
@@ -95,7 +96,7 @@ impl History {
         &self.doings
     }
 
-    /// The events, with their places in the order.
+    /// Returns the events in order, each with its index.
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, Record)> {
         self.records.iter().map(|(_, record)| *record).enumerate()
     }
@@ -108,18 +109,19 @@ impl History {
         self.downs.values().filter(|lost| matches!(lost, Lost::These(_))).count()
     }
 
-    /// Returns true if an operation began before the server went down, at `down`, and ended later.
+    /// Returns true if an operation began before the server went down at the record `down`, and
+    /// ended later.
     pub(crate) fn outlives(&self, id: OpId, down: usize) -> bool {
         let doing = &self.doings[id.0];
         doing.begun < down && doing.ended.is_none_or(|ended| ended > down)
     }
 
-    /// Returns true if an operation may have run before the server went down, at `down`, and may
-    /// run again after that or a later failure.
+    /// Returns true if an operation may have run before the server went down at the record `down`,
+    /// and may run again after this failure or a later failure.
     pub(crate) fn may_repeat(&self, id: OpId, down: usize) -> bool {
         let later = self.downs.range(down..).take_while(|(down, _)| self.outlives(id, **down));
         later.map(|(_, lost)| lost).any(|lost| match lost {
-            // A crash may lose any journal entry.
+            // A crash may lose any entry of the reply journal, so any operation may run again.
             Lost::Any => true,
             Lost::These(ids) => ids.contains(&id) || matches!(self.doing(id).op, Op::Write { .. }),
         })

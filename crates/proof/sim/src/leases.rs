@@ -1,23 +1,27 @@
-//! Worlds of leases: a server and some clients, each with the real machines of `core::leases`, over
-//! messages that are lost, duplicated, late and reordered.
+//! Worlds of leases: simulated runs with a server and some clients. Each host has the real state
+//! machines of `core::leases`. Messages between the hosts are lost, duplicated, delayed and
+//! reordered.
 //!
-//! The server has a store of a few small files and directories; a crash loses each change that was
-//! not committed. Clients cache its objects as far as their leases permit: they read, write and
-//! look up in their caches, write back, and create names by calls. In some worlds one client is
-//! plain and has no leases. Links are cut in one direction or both; clocks drift as far as the
-//! terms allow; hosts pause, and process waiting messages when they continue; clients and the
-//! server crash, the server also at points in the middle of an operation.
+//! The server has a store with a few small files and directories. A crash loses each change that no
+//! COMMIT has made durable. Clients cache objects as far as their leases permit: they read, write
+//! and look up names in their caches, write changed data back, and create names by calls. In some
+//! worlds one client is plain, which means that it has no leases. Links are cut in one direction or
+//! in both; clocks drift as far as the terms of leases allow; hosts pause, and process the waiting
+//! messages when they continue; clients and the server crash, the server also in the middle of an
+//! operation.
 //!
-//! In some worlds another server of the same files changes names after all leases on the directory
-//! are returned, and this server examines a directory some time before and some time after it
-//! changes a name, as metaservers do. After such a change no client shows the removed name from its
-//! cache.
+//! In some worlds another server serves the same files. It changes a name after all leases on the
+//! directory are returned. This server then examines a directory some time before and some time
+//! after it changes a name, as metaservers do. After a change by the other server, no client may
+//! show the removed name from its cache.
 //!
-//! Each check runs at its event, against an oracle (the truth) that the world knows: the changes of
-//! the holder of a write lease, and otherwise the server's data.
+//! The simulator makes each check at the event that it concerns. It compares the values that hosts
+//! see with the true state (the oracle): the changes of the holder of a write lease, and otherwise
+//! the server's data.
 //!
-//! [`silent`] is a separate world that runs before each of these worlds: its clients never return
-//! leases, or return them late, or change their names all the time, and its owner has no leases.
+//! [`silent`] is a separate world that runs before each of these worlds. Its clients never return
+//! leases, return them late, or change their names all the time. In that world the owner of the
+//! files, a caller without leases, waits for them.
 
 mod client;
 mod message;
@@ -40,18 +44,18 @@ use crate::{Broken, Report};
 pub struct LeaseOptions {
     /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A planted fault that a checker must find.
+    /// A planted fault, which a check must find.
     pub mutant: Option<LeaseMutant>,
     /// True if the world records a trace.
     pub trace: bool,
 }
 
-/// A deliberate fault of the server or of all clients.
+/// A fault that is planted in the server or in all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseMutant {
-    /// A sole reader that requests to write gets the lease and stays counted as a reader, as in
-    /// 4.4BSD.
+    /// A sole reader that requests to write gets the write lease, and still counts as a reader, as
+    /// in 4.4BSD.
     KeepsReaders,
     /// A writing call causes no recall.
     ChecksNoWrites,
@@ -61,51 +65,53 @@ pub enum LeaseMutant {
     SkipsRecovery,
     /// The server accepts calls of any epoch.
     IgnoresEpochs,
-    /// The server allows for no drift of clocks.
+    /// The server makes no allowance for the drift of clocks.
     AllowsNoDrift,
     /// The server grants a lease while a call of another client changes the object.
     ForgetsRunning,
-    /// A client keeps its leases in another epoch.
+    /// A client keeps its leases when the server begins another epoch.
     KeepsEpochs,
-    /// A client accepts a grant that its eviction overtook.
+    /// A client accepts a grant although the recall of the same lease arrived before the grant.
     TakesOvertaken,
-    /// A client writes late data back like other data.
+    /// A client writes late data back in the same manner as other data.
     PushesLate,
-    /// A client counts terms from the reply.
+    /// A client counts the term of a lease from the reply, and not from the request.
     CountsFromAnswer,
-    /// A client uses its cache while its own change is in progress.
+    /// A client uses its cache while a change by its own call is in progress.
     UsesWhileChanging,
-    /// A client keeps data that it cached under an earlier lease, with any modrev.
+    /// A client keeps data that it cached under an earlier lease, although the modrev has changed.
     KeepsOld,
-    /// A client that reclaims its changed data keeps its other data, though a crash of the server
-    /// undid it.
+    /// A client that reclaims a lease for its changed data also keeps its other cached data,
+    /// although a crash of the server undid that data.
     KeepsLost,
-    /// A client vacates before its changes are written back.
+    /// A client returns a lease before its changes are written back.
     VacatesDirty,
-    /// An evicted client never vacates, and the server waits without limit for requests made before
-    /// the eviction.
+    /// A client never returns a recalled lease, and the server waits without limit for requests
+    /// that it made before the recall.
     NeverEnds,
-    /// The server reports data in memory as committed.
+    /// The server reports data in its memory as committed.
     LiesAboutCommits,
-    /// A call loses its place in the queue when its caller gives the call up.
+    /// When a caller gives a call up and repeats it, the call loses its position in the queue.
     KeepsNoPlace,
-    /// The table grants leases that conflict with plain calls which wait.
+    /// The table grants leases that conflict with plain calls that are waiting.
     YieldsToNobody,
-    /// The table grants a client leases however long the client delays other callers.
+    /// The table grants leases to a client, no matter how long the client has delayed other
+    /// callers.
     BarsNobody,
-    /// A holder that does not report keeps its lease.
+    /// A lease holder that does not report keeps its lease.
     AwaitsReports,
-    /// The server treats each change of a name as the client's own change, under any lease.
+    /// The server treats each change of a name as the client's own change, under any lease of the
+    /// client.
     OwnsAllChanges,
     /// A client caches a name that its own call has changed, under a lease that the server granted
-    /// later.
+    /// only after the call.
     KeepsOwn,
-    /// A client caches the answers to overlapping changes in the order of their arrival.
+    /// A client caches the replies to overlapping changes in the order of their arrival.
     KeepsDisordered,
 }
 
 impl LeaseMutant {
-    /// Every mutant.
+    /// All mutants.
     pub const ALL: &[Self] = &[
         Self::KeepsReaders,
         Self::ChecksNoWrites,
@@ -133,7 +139,7 @@ impl LeaseMutant {
         Self::KeepsDisordered,
     ];
 
-    /// The promises of which the mutant breaks at least one.
+    /// Returns the promises of which the mutant breaks at least one.
     #[must_use]
     pub const fn promises(self) -> &'static [&'static str] {
         match self {
@@ -217,7 +223,7 @@ impl LeaseMutant {
         }
     }
 
-    /// True if only worlds of silent clients can find the mutant.
+    /// Returns true if only worlds of silent clients can find the mutant.
     const fn is_of_silent_clients(self) -> bool {
         matches!(
             self,
@@ -226,7 +232,7 @@ impl LeaseMutant {
     }
 }
 
-/// Runs one world of leases to its end, and one world of silent clients, and returns the promises
+/// Runs one world of leases and one world of silent clients to their ends. Returns the promises
 /// that the worlds broke.
 #[must_use]
 pub fn run_leases(options: LeaseOptions) -> (Report, Vec<Broken>) {

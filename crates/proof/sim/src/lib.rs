@@ -1,24 +1,27 @@
-//! The seeded simulator: a whole world of hosts, links, clocks and crashes on one thread; one
-//! number, the seed, fixes everything.
+//! The seeded simulator: a whole world of hosts, links, clocks and crashes on one thread. One
+//! number, the seed, determines everything that happens in the world.
 //!
-//! A world has one server, the real [`Service`](leasehold_serve::Service) over the store in memory,
-//! and some clients, each with the real call table and programs that work on their own files and on
-//! shared files. The seed determines the faults: datagrams are lost, duplicated and reordered;
-//! links are cut in one direction or both; connections break; operations take time; the server
-//! crashes, at any moment or at a named point of an operation, and loses all unstable data; its
-//! process is killed and loses its memory; clocks start and run differently.
+//! A world has one server and some clients. The server is the real
+//! [`Service`](leasehold_serve::Service) over the store in memory. Each client has the real call
+//! table, and programs that work on their own files and on shared files. The seed determines the
+//! faults: datagrams are lost, duplicated and reordered; links are cut in one direction or in both;
+//! connections break; operations take time; the server crashes, at any moment or at a named point
+//! of an operation, and loses all unstable data; its process is killed and loses its memory; clocks
+//! start at different times and run at different rates.
 //!
-//! A world has two phases. First there are faults. Then the world heals: the programs finish their
-//! operations, read everything once more and must end within a bound.
+//! A world has two phases. In the first phase the faults occur. Then the world heals: the faults
+//! end, and the programs finish their operations, read everything once more and must end within a
+//! bound.
 //!
-//! Afterwards the simulator checks each promise, from nothing but the clients' replies and the
-//! times of the server's crashes; each promise is a file in `promises`. Each has a [`Mutant`], a
-//! deliberate fault of the server, that its checker must find. `seeds.toml` keeps each seed that
-//! found a fault.
+//! Afterwards the simulator checks each promise: a guarantee of SEMANTICS.md. The checks use only
+//! the replies that clients received and the times of the server's crashes. Each promise has a
+//! checker in a file in `promises`, and a [`Mutant`]: a deliberate fault of the server that the
+//! checker must find. `seeds.toml` keeps each seed whose world found a fault.
 //!
-//! Worlds are *legal*: they contain no fault that no server could handle. The lifetime of a
-//! datagram is shorter than a restart, because not every reply outlives the server; and the close
-//! of a connection reaches the server before data that the client sends from another port.
+//! Worlds are *legal*: they contain no fault that no server could handle. For example, the maximum
+//! lifetime of a datagram is shorter than a restart, because not every recorded reply survives a
+//! restart. And the close of a connection reaches the server before data that the client sends from
+//! another port.
 
 mod client;
 mod clock;
@@ -58,14 +61,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct Options {
     /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A planted fault of the server that a checker must find.
+    /// A planted fault of the server, which a checker must find.
     pub mutant: Option<Mutant>,
     /// True if the world records a trace.
     pub trace: bool,
 }
 
 impl Options {
-    /// A world without mutant.
+    /// Returns the options of a world without a mutant.
     #[must_use]
     pub const fn of_seed(seed: u64) -> Self {
         Self { seed, mutant: None, trace: false }
@@ -77,21 +80,21 @@ impl Options {
 pub struct Report {
     /// A checksum of all events, in order: equal for equal seeds.
     pub digest: u64,
-    /// The operations of programs.
+    /// The number of operations of programs.
     pub operations: usize,
-    /// Crashes of the server.
+    /// The number of crashes of the server.
     pub crashes: usize,
-    /// Kills of the server's process.
+    /// The number of kills of the server's process.
     pub kills: usize,
-    /// Restores of a machine from an old backup.
+    /// The number of times that a crashed metaserver was restored from an old backup of its disk.
     pub backups: usize,
-    /// Replacements of an object by an object of another home.
+    /// The number of replacements of an object by an object of another home.
     pub replaced: usize,
     /// The events, line by line, if a trace was requested.
     pub trace: Vec<String>,
 }
 
-/// A promise that was broken.
+/// A promise that the world broke.
 #[derive(Clone, Debug)]
 pub struct Broken {
     /// The promise's name, which is the name of its checker's file.
@@ -114,7 +117,7 @@ pub fn run(options: Options) -> (Report, Vec<Broken>) {
     ended.unwrap_or_else(|panic| (Report::default(), vec![panicked(&*panic)]))
 }
 
-/// A panic as a broken promise.
+/// Describes a panic as a broken promise.
 fn panicked(panic: &(dyn Any + Send)) -> Broken {
     let text = panic.downcast_ref::<String>().cloned();
     let how = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));

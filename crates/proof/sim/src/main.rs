@@ -1,4 +1,4 @@
-//! Runs worlds: one seed to examine, or as many as fit a time.
+//! Runs worlds: the world of one seed, to examine it, or as many worlds as fit in a time.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -11,51 +11,52 @@ use leasehold_sim::{
     run_leases, run_replica,
 };
 
-/// The interval of progress lines in a long run.
+/// The interval between progress lines in a long run.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Simulates worlds with lost messages, wrong clocks, crashes and kills, and checks every promise.
 #[derive(Parser)]
 struct Arguments {
-    /// Simulates only the world of this seed.
+    /// Simulates only the world of this seed
     #[arg(long)]
     seed: Option<u64>,
-    /// Simulates the worlds that found faults before, then new ones, for this number of minutes.
+    /// Simulates first the worlds that found faults before, then new worlds, for this number of
+    /// minutes
     #[arg(long, default_value_t = 1.0, conflicts_with = "seed")]
     minutes: f64,
-    /// Simulates only new worlds, from this seed on [default: the time in ms].
+    /// Simulates only new worlds, from this seed on [default: the time in ms]
     #[arg(long, value_name = "SEED", conflicts_with = "seed")]
     first: Option<u64>,
-    /// Plants this fault in the server.
+    /// Plants this fault in the server
     #[arg(long)]
     mutant: Option<Mutant>,
-    /// Simulates worlds of leases, of servers and clients that cache.
+    /// Simulates worlds of leases, in which clients cache under leases
     #[arg(long)]
     leases: bool,
-    /// Plants this fault in a world of leases.
+    /// Plants this fault in a world of leases
     #[arg(long, requires = "leases", conflicts_with = "mutant")]
     lease_mutant: Option<LeaseMutant>,
-    /// Simulates worlds of metaservers of one file system.
+    /// Simulates worlds of several metaservers of one file system
     #[arg(long, conflicts_with_all = ["leases", "mutant"])]
     replica: bool,
-    /// Simulates metaservers with leases, which show no old data.
+    /// Simulates metaservers that cache under leases, and so show no old data
     #[arg(long, requires = "replica")]
     strict: bool,
-    /// Plants this fault in a world of metaservers.
+    /// Plants this fault in all metaservers of a world
     #[arg(long, requires = "replica")]
     replica_mutant: Option<ReplicaMutant>,
-    /// Simulates metaservers whose clients hold leases.
+    /// Simulates metaservers whose clients hold leases
     #[arg(long, conflicts_with_all = ["leases", "mutant", "replica"])]
     covers: bool,
-    /// Plants this fault in a world of metaservers whose clients hold leases.
+    /// Plants this fault in all metaservers of a world whose clients hold leases
     #[arg(long, requires = "covers")]
     cover_mutant: Option<CoverMutant>,
-    /// Prints all events of the world.
+    /// Prints all events of the world
     #[arg(long, requires = "seed")]
     trace: bool,
 }
 
-/// The kind of the worlds, and the fault that is planted in each.
+/// The kind of the simulated worlds, and the fault to plant in each.
 #[derive(Clone, Copy)]
 enum Kind {
     Files(Option<Mutant>),
@@ -76,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// Seeds that found faults before.
+    /// Returns the seeds whose worlds of this kind found faults before.
     fn found(self) -> Vec<u64> {
         match self {
             Self::Files(_) => found().iter().map(|world| world.seed).collect(),
@@ -86,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// The options that select this kind.
+    /// Returns the command-line options that select this kind.
     fn words(self) -> String {
         match self {
             Self::Files(mutant) => named(" --mutant", mutant),
@@ -121,7 +122,7 @@ fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one world and prints its result; returns true if it kept every promise.
+/// Runs one world and prints its result; returns true if the world kept every promise.
 fn show(kind: Kind, seed: u64, trace: bool) -> bool {
     let (report, broken) = kind.run(seed, trace);
     report.trace.iter().for_each(|line| println!("{line}"));
@@ -139,8 +140,8 @@ fn show(kind: Kind, seed: u64, trace: bool) -> bool {
     broken.is_empty()
 }
 
-/// Runs worlds until one breaks a promise or the time is over: the worlds that found faults and new
-/// ones, or the worlds from the seed `asked` on.
+/// Runs worlds until one breaks a promise or the time is over. If `asked` is given, runs the worlds
+/// from this seed on; otherwise runs the worlds that found faults before, and then new worlds.
 fn many(kind: Kind, asked: Option<u64>, time: Duration) -> bool {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = asked.unwrap_or_else(|| u64::try_from(since.as_millis()).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Deliberate faults of the server; the checker of one promise must find each.
+//! The mutants: deliberate faults of the server. The checker of one promise must find each mutant.
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -7,33 +7,33 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mutant {
-    /// The duplicate request cache recognises no call: every copy runs.
+    /// The duplicate request cache recognises no call, so every copy of a call runs.
     ForgetsReplies,
     /// The duplicate request cache recognises no WRITE on a stream.
     ForgetsWrites,
-    /// A restarted server forgets all earlier calls.
+    /// A restarted server does not load the recorded replies.
     ForgetsNotes,
-    /// The server records a reply in the journal some time after it sent the reply.
+    /// The server records a reply in the journal only some time after it has sent the reply.
     NotesLate,
-    /// The server cancels a call when its connection closes, though the call may have had its
-    /// effect.
+    /// When a connection closes, the server cancels the calls of the connection, although they may
+    /// have had their effects.
     DropsCalls,
     /// The server reports unstable data as stable.
     LiesAboutWrites,
-    /// A COMMIT does nothing.
+    /// A COMMIT syncs nothing.
     LiesAboutCommits,
     /// A COMMIT gets no reply.
     HangsInCommits,
-    /// The verifier is always the same.
+    /// The write verifier is the same after each start.
     KeepsVerifier,
-    /// A READ returns the result of the previous READ.
+    /// A READ returns the result of an earlier READ.
     ReadsStale,
     /// A REMOVE of a missing name succeeds.
     RemovesNothing,
 }
 
 impl Mutant {
-    /// Every mutant.
+    /// All mutants.
     pub const ALL: &[Self] = &[
         Self::ForgetsReplies,
         Self::ForgetsWrites,
@@ -48,7 +48,7 @@ impl Mutant {
         Self::RemovesNothing,
     ];
 
-    /// The promise that the mutant breaks.
+    /// Returns the promise that the mutant breaks.
     #[must_use]
     pub const fn promise(self) -> &'static str {
         match self {

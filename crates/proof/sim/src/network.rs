@@ -1,4 +1,4 @@
-//! The effects of links on messages.
+//! The simulated links: they determine when each message arrives, and if it arrives.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold_base::units::Time;
 
 use crate::faults::{DATAGRAM_LIFE_MAX, Faults, in_thousand, upto};
 
-/// The least time before TCP retransmits a lost segment.
+/// The minimum time before TCP retransmits a lost segment.
 const SEGMENT_PATIENCE: Duration = Duration::from_millis(200);
 
 /// The direction of a message: from a client to the server, or back.
@@ -25,7 +25,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Cuts the link for a while, in one direction or both.
+    /// Cuts the link for a time below `most`, in one direction or in both.
     pub(crate) fn cut(&mut self, random: &mut Random, now: Time, most: Duration) {
         let until = now + upto(random, most);
         let which = random.below(3);
@@ -48,7 +48,7 @@ impl Link {
         }
     }
 
-    /// Returns the arrival times of the copies of a datagram: none, one or two.
+    /// Returns the arrival times of the copies of a datagram: no copy, one or two.
     pub(crate) fn datagram(
         &self,
         random: &mut Random,
@@ -68,7 +68,7 @@ impl Link {
         arrivals.collect()
     }
 
-    /// Returns the arrival time of a part of a stream: never before that of an earlier part.
+    /// Returns the arrival time of a part of a stream. A part never arrives before an earlier part.
     pub(crate) fn segment(
         &self,
         random: &mut Random,

@@ -1,5 +1,5 @@
-//! The server's reply journal in the kernel's memory: a kill loses nothing, and a crash loses a
-//! random part.
+//! The server's reply journal, simulated in the memory of the kernel: a kill of the process loses
+//! nothing, and a crash of the machine loses a random part.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use leasehold_serve::{Noted, ReplyJournal};
 #[derive(Default)]
 pub(crate) struct Notes(Mutex<BTreeMap<u32, Slot>>);
 
-/// The present content of a slot, and its content at the last crash of the machine.
+/// A slot of the journal: its current content, and its content at the last crash of the machine.
 #[derive(Clone, Default)]
 struct Slot {
     now: Option<Written>,
@@ -22,7 +22,7 @@ struct Slot {
 type Written = (Time, Vec<u8>);
 
 impl Notes {
-    /// The entries that a start finds.
+    /// Returns the entries that the next start of the server finds.
     pub(crate) fn found(&self) -> Vec<Noted> {
         let slots = self.slots();
         let noted = slots.iter().filter_map(|(slot, Slot { now, .. })| {
@@ -32,7 +32,7 @@ impl Notes {
         noted.collect()
     }
 
-    /// Loses the writes to a random selection of slots.
+    /// Loses the writes to a random selection of slots, as a crash of the machine does.
     pub(crate) fn crash(&self, random: &mut Random) {
         for slot in self.slots().values_mut() {
             let left = if random.one_in(2) { slot.before.take() } else { slot.now.take() };
@@ -40,7 +40,7 @@ impl Notes {
         }
     }
 
-    /// Loses all writes since a moment.
+    /// Loses all writes since the time `since`.
     pub(crate) fn forget_since(&self, since: Time) {
         for slot in self.slots().values_mut() {
             slot.now.take_if(|(given, _)| *given >= since);

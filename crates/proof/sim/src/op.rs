@@ -1,4 +1,4 @@
-//! The operations of programs, as calls and replies of version 3.
+//! The operations of programs, converted to calls and from replies of NFS version 3.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +16,23 @@ use leasehold_wire::outcome;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, flavor};
 use leasehold_wire::{mount, nfs3::write::Stability};
 
-/// The export of all programs.
+/// The name of the export that all programs use.
 pub(crate) const EXPORT: &str = "sim";
 
-/// The user that all programs run as.
+/// The user id under which all programs run.
 pub(crate) const USER: u32 = 1000;
 
 /// The number of bytes in one read or write.
 const BLOCK_BYTES: u32 = 512;
 
-/// The user of a folder or a file.
+/// The program that uses a folder or a file, or all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Shared,
     Program(u8),
 }
 
-/// An object that exists before programs start.
+/// An object that exists before the programs start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Root,
@@ -41,7 +41,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Its name in the root.
+    /// Returns the name of the object in the root.
     pub(crate) fn name(self) -> String {
         let (kind, owner) = match self {
             Self::Root => return String::new(),
@@ -81,14 +81,14 @@ pub(crate) enum Op {
     Commit { file: Owner },
 }
 
-/// The outcome that a program saw.
+/// The outcome of an operation, as its program received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
     Object(Handle),
     Names(BTreeSet<u8>),
     Data(u64),
-    /// A block with a content that no program wrote.
+    /// A block whose content no program wrote: it mixes several writes.
     Torn,
     Written {
         stability: Stability,
@@ -100,11 +100,11 @@ pub(crate) enum Outcome {
     Failed(Status),
 }
 
-/// Handles that a program has.
+/// The handles that a program has received.
 pub(crate) type Handles = BTreeMap<Place, Handle>;
 
 impl Op {
-    /// The load of the operation.
+    /// Returns the number of units with which the call counts in the client's call table.
     pub(crate) const fn weight(&self) -> Weight {
         match self {
             Self::Read { .. } | Self::Write { .. } | Self::Commit { .. } => Weight::Heavy,
@@ -121,7 +121,7 @@ impl Op {
         }
     }
 
-    /// The object whose handle the operation gets.
+    /// Returns the object whose handle the operation requests.
     pub(crate) const fn opens(&self) -> Option<Place> {
         match *self {
             Self::Mount => Some(Place::Root),
@@ -140,7 +140,8 @@ impl Op {
         }
     }
 
-    /// The file of the operation's data, and the block in it; for a COMMIT every block.
+    /// Returns the file that the operation reads or writes, and the block in it; no block for a
+    /// COMMIT, which concerns every block.
     pub(crate) const fn data(&self) -> Option<(Owner, Option<u8>)> {
         match *self {
             Self::Read { file, block } | Self::Write { file, block, .. } => {
@@ -160,7 +161,7 @@ impl Op {
         }
     }
 
-    /// The folder of the operation's names.
+    /// Returns the folder whose names the operation uses.
     pub(crate) const fn folder(&self) -> Option<Owner> {
         match *self {
             Self::Lookup { folder, .. }
@@ -179,7 +180,7 @@ impl Op {
         }
     }
 
-    /// Encodes the call, with an xid of zero. `verifier` is the verifier of an exclusive CREATE.
+    /// Encodes the call, with the xid zero. `verifier` is the verifier of an exclusive CREATE.
     pub(crate) fn call(&self, handles: &Handles, verifier: u64) -> Vec<u8> {
         let place = |folder: Owner, name: &'static [u8]| DirectoryArgs {
             directory: handles[&Place::Folder(folder)],
@@ -253,7 +254,7 @@ impl Op {
             Self::Mount => {
                 Ok(match decode_all(reader)? {
                     mount::mnt::Reply::Done(done) => Outcome::Object(done.directory),
-                    // In a world no mount fails.
+                    // No mount fails in these worlds, so report a failure as a fault of the server.
                     outcome::Outcome::Failed(_) => Outcome::Failed(Status::ServerFault),
                 })
             }
@@ -288,7 +289,8 @@ impl Op {
     }
 }
 
-/// Reads results whose failure contains attributes of an object before and after, or after.
+/// Decodes a reply whose failure contains attributes, from before and after the operation or only
+/// from after it. The attributes are ignored.
 fn outcome<'a, Done, F>(reader: &mut Reader<'a>, told: F) -> Result<Outcome, Error>
 where
     Done: Decode<'a>,
@@ -303,7 +305,7 @@ where
     })
 }
 
-/// Reads results with the same form in success and in failure.
+/// Decodes a reply whose results have the same form in success and in failure.
 fn failing_alike<'a, Done: Decode<'a>>(reader: &mut Reader<'a>) -> Result<Outcome, Error> {
     Ok(match decode_all::<Reply<Done, Done>>(reader)? {
         Reply::Done(_) => Outcome::Done,
@@ -311,7 +313,7 @@ fn failing_alike<'a, Done: Decode<'a>>(reader: &mut Reader<'a>) -> Result<Outcom
     })
 }
 
-/// Attributes in a failure: ignored.
+/// The attributes in a failed reply, which are ignored.
 struct Rest;
 
 impl<'a> Decode<'a> for Rest {
@@ -320,7 +322,8 @@ impl<'a> Decode<'a> for Rest {
     }
 }
 
-/// The value of a block; zero after the end of the file.
+/// Returns the value of a block, which is zero beyond the end of the file; [`Outcome::Torn`] if the
+/// parts of the block differ.
 fn block(data: &[u8]) -> Outcome {
     let mut words = data.chunks(8).map(|word| word.iter().fold(0, |v, b| v << 8 | u64::from(*b)));
     let first = words.next().unwrap_or(0);
@@ -332,7 +335,7 @@ struct Names(&'static [&'static [u8]]);
 
 const NAMES: Names = Names(&[b"ant", b"bee", b"cat", b"dog"]);
 
-/// The number of names in each folder, and of blocks in each file.
+/// The number of names in each folder, and the number of blocks in each file.
 pub(crate) const NAME_COUNT: u8 = 4;
 pub(crate) const BLOCK_COUNT: u8 = 3;
 

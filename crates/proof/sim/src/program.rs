@@ -1,4 +1,4 @@
-//! A program: random operations on a folder and a file of its own, and on shared ones.
+//! A simulated program: it runs random operations on its own folder and file, and on shared ones.
 
 use core::time::Duration;
 
@@ -8,18 +8,20 @@ use leasehold_wire::nfs3::write::Stability;
 use crate::faults::upto;
 use crate::op::{BLOCK_COUNT, Handles, How, NAME_COUNT, Op, Outcome, Owner, Place};
 
-/// The longest pause of a program between two operations.
+/// The maximum pause of a program between two operations.
 const THINKING_MAX: Duration = Duration::from_millis(300);
 
-/// A program, which does one operation at a time.
+/// A program, which runs one operation at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) id: u8,
     pub(crate) handles: Handles,
     random: Random,
-    /// The last number written. Each value is written once, and later values are greater.
+    /// The last number that the program wrote. It writes each number once, and later numbers are
+    /// greater.
     written: u64,
-    /// The remaining reads, after the program received the request to end.
+    /// The reads that the program must still do before it ends; `None` until the program has
+    /// received the request to end.
     ending: Option<Vec<Op>>,
 }
 
@@ -28,7 +30,7 @@ impl Program {
         Self { id, handles: Handles::new(), random, written: 0, ending: None }
     }
 
-    /// Lets the program read everything once more and then stop.
+    /// Makes the program read everything once more and then end.
     pub(crate) fn end(&mut self) {
         let mut last = Vec::new();
         for owner in [Owner::Shared, Owner::Program(self.id)] {
@@ -65,12 +67,12 @@ impl Program {
         }
     }
 
-    /// The pause of the program before its next operation.
+    /// Draws the pause of the program before its next operation.
     pub(crate) fn thinking(&mut self) -> Duration {
         upto(&mut self.random, THINKING_MAX)
     }
 
-    /// The verifier of an exclusive CREATE.
+    /// Draws the verifier of an exclusive CREATE.
     pub(crate) fn verifier(&mut self) -> u64 {
         self.random.next_u64()
     }
@@ -98,8 +100,8 @@ impl Program {
         }
     }
 
-    /// In the shared file all writes are stable: a program cannot judge unstable writes of other
-    /// programs.
+    /// Draws an operation on the data of a file. All writes to the shared file are stable, because
+    /// a program cannot know which unstable writes of other programs a crash has lost.
     fn on_data(&mut self, file: Owner) -> Op {
         let block = u8::try_from(self.random.below(BLOCK_COUNT.into())).unwrap_or(0);
         match self.random.below(8) {

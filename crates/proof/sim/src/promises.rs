@@ -1,4 +1,4 @@
-//! The promises, with one checker each.
+//! The checkers of the promises, one for each promise.
 
 mod committed;
 mod once;
@@ -14,7 +14,7 @@ use crate::op::{Op, Outcome, Owner};
 
 type Checker = fn(&History) -> Result<(), String>;
 
-/// Every promise by its name.
+/// Every promise, by its name, with its checker.
 const PROMISES: [(&str, Checker); 5] = [
     ("once", once::check),
     ("stable", stable::check),
@@ -23,7 +23,7 @@ const PROMISES: [(&str, Checker); 5] = [
     ("sequential", sequential::check),
 ];
 
-/// The promises that a history breaks.
+/// Returns the promises that a history breaks.
 pub(crate) fn check(history: &History) -> Vec<Broken> {
     let broken = PROMISES
         .iter()
@@ -31,14 +31,14 @@ pub(crate) fn check(history: &History) -> Vec<Broken> {
     broken.collect()
 }
 
-/// All owners of a folder and a file.
+/// Returns all owners of a folder and a file.
 fn owners(history: &History) -> BTreeSet<Owner> {
     let programs = history.doings().iter().map(|doing| Owner::Program(doing.program));
     programs.chain([Owner::Shared]).collect()
 }
 
-/// The operations of programs on their own files with their outcomes, in order: each program runs
-/// one operation at a time, so each file has one history.
+/// Returns the operations of programs on the data of their own files, with the outcomes, in order.
+/// A program runs one operation at a time, so each such file has one sequential history.
 fn own_data(history: &History) -> impl Iterator<Item = (OpId, Owner, &Op, &Outcome)> {
     history.records().filter_map(|(_, record)| {
         let Record::Ended(id) = record else { return None };

@@ -1,10 +1,10 @@
-//! The pending events, in the order of time.
+//! The pending events of a world, in the order of time.
 
 use std::collections::BTreeMap;
 
 use leasehold_base::units::Time;
 
-/// Events of one time occur in the order in which they were scheduled.
+/// The pending events. Events with the same time occur in the order in which they were scheduled.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<T> {
     events: BTreeMap<(Time, u64), T>,

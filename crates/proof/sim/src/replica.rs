@@ -1,17 +1,21 @@
-//! Worlds of metaservers: several of them, each with the real machines of `core::replica`, and with
-//! a client that creates, renames, replaces, removes, looks up, writes, sets and uses objects, over
-//! messages that are lost, duplicated, late and reordered.
+//! Worlds of several metaservers of one file system. A world is one simulated run. Each metaserver
+//! consists of the real state machines of `core::replica`, with a client that creates, renames,
+//! replaces, removes, looks up, reads and writes objects. The messages between metaservers are
+//! lost, duplicated, delayed and reordered.
 //!
-//! Links are cut in one direction or both; metaservers crash, also right after a write to their
-//! disk, and restart, some with an old backup; clocks run differently. There are few names, so that
-//! clients conflict. Then the world heals, and each client must find every name.
+//! Links are cut in one direction or in both; metaservers crash, also right after a write to their
+//! disk, and restart, some from an old backup; clocks run at different rates. There are few names,
+//! so that clients conflict. Then the world heals: the faults end, and each client must find every
+//! name.
 //!
-//! Each check runs at its event, against an oracle (the truth) that the world knows: the contents
-//! of the homes' disks. They form a tree at every moment, and no object disappears without a
-//! request. An object that replaces another has its old name or the new one, and the new name
-//! always has an object, except for directories of two homes, where one is removed before the other
-//! is renamed. An object that a metaserver shows was current at most a window ago; in strict
-//! worlds, where metaservers cache under leases, it was current after the client's request.
+//! The simulator makes each check at the event that it concerns. It compares the states that
+//! metaservers show with the true state (the oracle), which consists of the contents of the homes'
+//! disks. The objects form a tree at every moment, and no object disappears without a request. An
+//! object that replaces another object has its old name or the new name, and the new name always
+//! has an object. The exception are directories of two homes: one is removed before the other is
+//! renamed. An object that a metaserver shows was current at most a staleness bound (window) ago.
+//! In strict worlds, where metaservers cache under leases, it was current at some time after the
+//! client's request.
 
 mod effects;
 mod leasing;
@@ -36,80 +40,89 @@ use crate::{Broken, Report};
 pub struct ReplicaOptions {
     /// The seed, which fixes the whole world.
     pub seed: u64,
-    /// A planted fault that a checker must find.
+    /// A planted fault, which a check must find.
     pub mutant: Option<ReplicaMutant>,
-    /// True if metaservers cache under leases: then they show no old data.
+    /// True if metaservers cache under leases, so that they show no old data.
     pub strict: bool,
     /// True if the world records a trace.
     pub trace: bool,
 }
 
-/// A deliberate fault of all metaservers.
+/// A fault that is planted in all metaservers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplicaMutant {
     /// A metaserver accepts calls of any epoch.
     IgnoresEpochs,
-    /// A metaserver serves metadata that is older than the version that it showed to others.
+    /// A metaserver serves metadata that is older than a version that it has already shown to its
+    /// peers.
     ServesOlder,
-    /// A copy is valid for a window from the reply.
+    /// A metaserver counts the validity of a copy from the reply, and not from the request.
     CountsFromAnswer,
-    /// A change notice drops the copy, and its stamp is forgotten.
+    /// On a change notice a metaserver drops its copy, but does not remember the version in the
+    /// notice.
     ForgetsAnnouncements,
-    /// A metaserver uses a copy when its home does not answer.
+    /// A metaserver uses an expired copy if the object's home does not reply.
     UsesOld,
-    /// A copy is valid without limit.
+    /// A metaserver uses a copy without a time limit.
     NeverAsks,
-    /// COMMIT is answered before the changes are sent to the home.
+    /// A metaserver replies to a COMMIT before it sends the changes to the home.
     CommitsEarly,
-    /// A metaserver takes a name that another has claimed.
+    /// A metaserver assigns a name that another object has claimed.
     TakesNames,
-    /// A metaserver takes a name whose object has yielded it to a change that failed.
+    /// A metaserver assigns a name whose object was prepared to be replaced, although that change
+    /// has failed.
     TakesYielded,
-    /// A metaserver closes a directory without asking the others.
+    /// A metaserver closes a directory for its removal without asking its peers if the directory
+    /// has names.
     ClosesFull,
-    /// A directory that others ask about stays open.
+    /// A directory stays open for new names after a peer has asked if it is empty.
     LeavesOpen,
-    /// Names are not claimed.
+    /// Metaservers do not claim names.
     ClaimsNothing,
-    /// A directory gets another parent without permission.
+    /// A directory gets another parent without the permission of the root's home.
     TakesLeave,
-    /// A metaserver hides pending claims.
+    /// A metaserver does not report pending claims of a name.
     HidesClaims,
-    /// An object gets a name that was refused.
+    /// An object gets a name although the claim of the name was refused.
     TakesRefused,
-    /// A directory that is replaced may have entries.
+    /// A directory that is replaced may contain entries.
     ReplacesFull,
-    /// An object that does not get another name loses its present one.
+    /// If an object does not get a new name, it loses its current name.
     LosesRefused,
-    /// A replacement first removes the old object, and then renames the new one.
+    /// A replacement first removes the old object, and then renames the new object.
     ReplacesInTwoSteps,
-    /// A metaserver shows an object that has yielded its name.
+    /// A metaserver shows an object that is prepared to be replaced.
     ShowsYielded,
-    /// An object that has just lost its name to an object of another home is not found.
+    /// A metaserver reports "not found" for a name that its object has just lost to an object of
+    /// another home.
     ForgetsLost,
-    /// A start leaves a recorded replacement of an object of another home unfinished.
+    /// A restarted metaserver does not complete a recorded replacement of an object of another
+    /// home.
     ForgetsReplaced,
-    /// A metaserver drops the record of a name though its object has that name.
+    /// A metaserver drops the record of a name although its object still has the name.
     DropsStanding,
-    /// Every request gets permission.
+    /// The root's home permits every move of a directory to another parent, without checking the
+    /// ancestors of the new parent.
     LooksNowhere,
-    /// A metaserver that does not answer counts as one that lacks the name.
+    /// A search treats a metaserver that does not reply as a metaserver that does not have the
+    /// name.
     GivesUp,
-    /// An object that appeared at home during a query of others is not found.
+    /// A search does not find an object that got the name at the metaserver itself while it queried
+    /// the peers.
     MissesHome,
-    /// A metaserver keeps a lease that was recalled.
+    /// A metaserver keeps a lease that the home has recalled.
     IgnoresEvictions,
-    /// A metaserver keeps copies from before the last epoch of a home.
+    /// A metaserver keeps copies from before the home began its current epoch.
     IgnoresRestarts,
-    /// A home changes an object without recalling the leases of others.
+    /// A home changes an object without recalling the leases of other metaservers.
     EvictsNobody,
-    /// A home grants a lease on an object during its change.
+    /// A home grants a lease on an object while the object is being changed.
     GrantsMeanwhile,
 }
 
 impl ReplicaMutant {
-    /// Every mutant.
+    /// All mutants.
     pub const ALL: &[Self] = &[
         Self::IgnoresEpochs,
         Self::ServesOlder,
@@ -142,7 +155,7 @@ impl ReplicaMutant {
         Self::GrantsMeanwhile,
     ];
 
-    /// Returns true if the mutant is a fault of leases, so that its worlds are strict.
+    /// Returns true if the mutant is a fault of leases, which only strict worlds can find.
     #[must_use]
     pub const fn is_strict(self) -> bool {
         matches!(
@@ -155,7 +168,7 @@ impl ReplicaMutant {
         )
     }
 
-    /// The promises of which the mutant breaks at least one.
+    /// Returns the promises of which the mutant breaks at least one.
     #[must_use]
     pub const fn promises(self) -> &'static [&'static str] {
         match self {
@@ -187,8 +200,8 @@ impl ReplicaMutant {
     }
 }
 
-/// Runs one world of metaservers to its end and reports each broken promise at the time of the
-/// fault.
+/// Runs one world of metaservers to its end, and reports each broken promise at the time at which
+/// it is broken.
 #[must_use]
 pub fn run_replica(options: ReplicaOptions) -> (Report, Vec<Broken>) {
     let ended = catch_unwind(AssertUnwindSafe(|| world::World::new(options).run()));

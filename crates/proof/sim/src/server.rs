@@ -1,4 +1,4 @@
-//! The server host: the real service, over a disk that crashes.
+//! The simulated server host: the real service, over a disk that crashes.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::pin::Pin;
@@ -27,10 +27,10 @@ use crate::mutant::Mutant;
 use crate::notes::Notes;
 use crate::op::{EXPORT, Place, USER};
 
-/// The server's address; no result depends on it.
+/// The server's address; no result depends on its value.
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// The transport of a call and its reply.
+/// The transport by which a call arrived and its reply leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Datagram { client: usize },
@@ -39,29 +39,30 @@ pub(crate) enum Way {
 
 pub(crate) struct Server {
     clock: Clock,
-    /// The time of day at the start of the server's clock; set wrongly at each start.
+    /// The time of day at which the server's clock starts; it is wrong by a random amount at each
+    /// start.
     day: i64,
     disk: Arc<Disk>,
     notes: Arc<Notes>,
     service: Option<Arc<Service>>,
-    /// The time of the service's next timer, on the server's clock.
+    /// The time of the service's next timer, by the server's clock.
     wake: Option<Time>,
     running: BTreeMap<u64, Running>,
     received: u64,
     mutant: Option<Mutant>,
 }
 
-/// A call without a reply so far.
+/// A call without a reply.
 struct Running {
     way: Way,
     xid: Xid,
     response: Response,
 }
 
-/// The delay of the mutant that records replies late, in nanoseconds.
+/// The delay with which the mutant records replies, in nanoseconds.
 const NOTED_AFTER: u64 = 1_000_000_000;
 
-/// A day in the nineties, when the protocol was made.
+/// The time of day in the worlds: a day in 1995, when NFS version 3 was published.
 const DAY: i64 = 800_000_000;
 
 impl Server {
@@ -105,7 +106,8 @@ impl Server {
         self.service = Some(Arc::new(service));
     }
 
-    /// Loses all unstable data, and a random part of the journal since the last crash.
+    /// Crashes the machine: loses all unstable data, and a random part of the journal entries since
+    /// the last crash.
     pub(crate) fn crash(&mut self, random: &mut Random) {
         self.running.clear();
         self.service = None;
@@ -114,7 +116,7 @@ impl Server {
         self.notes.crash(random);
     }
 
-    /// Loses the memory of the process; returns the calls without a reply.
+    /// Kills the process: loses its memory; returns the calls that had no reply.
     pub(crate) fn kill(&mut self, now: Time) -> Vec<(Way, Xid)> {
         self.service = None;
         self.disk.kill();
@@ -126,19 +128,19 @@ impl Server {
         running.into_values().map(|running| (running.way, running.xid)).collect()
     }
 
-    /// Takes the point of an operation at which the server must crash now.
+    /// Returns the name of the point at which the server must crash now, and clears it.
     pub(crate) fn take_crash(&self) -> Option<String> {
         self.disk.take_crash()
     }
 
-    /// The true time at which an operation continues.
+    /// Returns the true time at which an operation continues.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let service = self.wake.filter(|_| self.is_up());
         let local = self.disk.next_wake().into_iter().chain(service).min();
         local.map(|local| self.clock.moment(local))
     }
 
-    /// Begins to answer a call.
+    /// Begins to execute a call.
     pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, way: Way, bytes: &Bytes) {
         let Some(service) = &self.service else { return };
         self.received += 1;
@@ -175,7 +177,7 @@ impl Server {
         });
     }
 
-    /// Continues all calls as far as possible; returns the replies, in order.
+    /// Continues all calls as far as possible; returns the replies in order.
     pub(crate) fn run(&mut self, now: Time, faults: &Faults) -> Vec<(Way, Bytes)> {
         let local = self.clock.local(now);
         let since = local.since(Time::ZERO);
@@ -192,7 +194,8 @@ impl Server {
                     false
                 }
             });
-            // Another call may have waited for a call that ended.
+            // A call may have waited for another call that has ended now, so repeat until no call
+            // ends.
             if replies.len() == before {
                 break;
             }
@@ -212,19 +215,19 @@ fn is_write(call: &Bytes) -> bool {
     call.is_ok_and(|call| (call.program, call.procedure) == (nfs3::PROGRAM, write::NUMBER))
 }
 
-/// The id of a connection of the only loop.
+/// Returns the id of a connection; the simulated server has one loop.
 fn connection_id(number: u64) -> ConnectionId {
     let slot = u32::try_from(number).expect("worlds are short");
     ConnectionId { event_loop: 0, slot, generation: 0 }
 }
 
-/// An unused address.
+/// Returns an address that no client uses.
 fn stranger(number: u64) -> SocketAddr {
     let [.., a, b, c] = number.to_be_bytes();
     SocketAddr::from(([11, a, b, c], 700))
 }
 
-/// Creates the objects that exist before programs start.
+/// Creates the objects that exist before the programs start.
 fn prepare(store: &MemStore, places: &[Place]) {
     let root = store.root();
     let caller = Caller { uid: 0, gid: 0, groups: Groups::default() };

@@ -1,4 +1,4 @@
-//! A world: its hosts, its links and its events.
+//! A world of one server: its hosts, its links and its events.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -22,19 +22,19 @@ use crate::{Broken, Options, Report};
 /// The duration of the faults.
 const FAULTS_TIME: Duration = Duration::from_secs(60);
 
-/// The bound on the time after the faults: twice the longest timeout of a call.
+/// The maximum time after the faults: twice the longest timeout of a call.
 const HEALING_MAX: Duration = Duration::from_secs(1200);
 
 /// The timeout of a connection attempt of a client.
 const CONNECTING_MAX: Duration = Duration::from_secs(5);
 
-/// The longest delay after which the other end learns that a connection broke.
+/// The maximum delay after which the other end of a connection learns that the connection broke.
 const NEWS_MAX: Duration = Duration::from_millis(100);
 
-/// The port of the first connection of a client, and of all its datagrams.
+/// The port from which a client makes its first connection, and sends all its datagrams.
 const PORT: u16 = 700;
 
-/// An event.
+/// An event of the world.
 #[derive(Debug)]
 enum Happening {
     ToServer {
@@ -46,18 +46,18 @@ enum Happening {
         way: Way,
         bytes: Bytes,
     },
-    /// The server receives a request for a connection.
+    /// The request for a connection arrives at the server.
     Asked {
         connection: u64,
     },
     Accepted {
         connection: u64,
     },
-    /// The timeout of the client's connection attempt expires.
+    /// The timeout of a client's connection attempt expires.
     Tired {
         connection: u64,
     },
-    /// One end learns that a connection is closed.
+    /// A client learns that a connection is closed.
     ClientLost {
         connection: u64,
     },
@@ -76,21 +76,22 @@ struct Host {
     client: Client,
     carrier: Carrier,
     address: SocketAddr,
-    /// True if each connection has a port of its own.
+    /// True if the client uses another port for each connection.
     changes_port: bool,
     link: Link,
-    /// The newest connection.
+    /// The newest connection of the client.
     connection: Option<u64>,
 }
 
 struct Connection {
     host: usize,
     from: SocketAddr,
-    /// For each end, true if it considers the connection open.
+    /// True if the client considers the connection open.
     client_open: bool,
     server_open: bool,
     accepted: bool,
-    /// The arrival time of the last part in each direction: no part overtakes it.
+    /// The arrival time of the last part that was sent to the server. Later parts must not arrive
+    /// earlier.
     to_server: Time,
     to_client: Time,
 }
@@ -143,7 +144,7 @@ impl World {
         world
     }
 
-    /// Runs to the end; reports a broken promise if the end comes too late.
+    /// Runs the world to its end. Reports a broken promise if the world does not end in time.
     pub(crate) fn run(mut self) -> (History, Report, Option<Broken>) {
         let last = Time::ZERO + FAULTS_TIME + HEALING_MAX;
         while let Some(time) = self.next_time().filter(|time| *time <= last) {
@@ -225,7 +226,8 @@ impl World {
         }
     }
 
-    /// Schedules the next fault of a kind, after `mean` on average; none once the world has healed.
+    /// Schedules the next fault of a kind, on average after the time `mean`. Schedules nothing
+    /// after the world has healed.
     fn schedule_fault(&mut self, mean: Option<Duration>, fault: Happening) {
         if let Some(mean) = mean {
             let at = self.now + about(&mut self.random, mean);
@@ -240,7 +242,7 @@ impl World {
         usize::try_from(self.random.below(count)).expect("hosts are few")
     }
 
-    /// Lets the server continue, and perhaps crash.
+    /// Lets the server continue its calls, and crash if a crash point was reached.
     fn serve(&mut self) {
         for (way, bytes) in self.server.run(self.now, &self.faults) {
             match way {
@@ -290,14 +292,15 @@ impl World {
         self.down();
     }
 
-    /// Starts the server again after a while; its connections are lost.
+    /// Takes the server down, and schedules its restart. All its connections are lost.
     fn down(&mut self) {
         let down = DOWN_MIN + upto(&mut self.random, DOWN_MAX - DOWN_MIN);
         self.queue.schedule(self.now + down, Happening::Restart);
         for (number, connection) in &mut self.connections {
             if connection.server_open {
                 connection.server_open = false;
-                // Some clients learn of it at once, some when they call the new server.
+                // Some clients learn at once that their connection is lost, and others only when
+                // they call the restarted server.
                 let news = upto(&mut self.random, down + NEWS_MAX);
                 let lost = Happening::ClientLost { connection: *number };
                 self.queue.schedule(self.now + news, lost);
@@ -357,7 +360,7 @@ impl World {
         }
     }
 
-    /// The arrival time of a part of a stream.
+    /// Returns the arrival time of a part of a stream.
     fn segment(&mut self, connection: u64, direction: Direction) -> Time {
         let connection = self.connections.get_mut(&connection).expect("the connection exists");
         let link = &self.hosts[connection.host].link;
@@ -414,8 +417,8 @@ impl World {
             if self.hosts[index].changes_port {
                 self.server_lost(connection);
             } else {
-                // A port cannot have two connections at once, but the owner of the old connection
-                // may learn late that it is closed.
+                // Two connections cannot use the same port at the same time. So the old connection
+                // is closed, but its end at the server may learn this late.
                 let at = self.now + upto(&mut self.random, NEWS_MAX);
                 self.queue.schedule(at, Happening::ServerLost { connection });
             }
@@ -458,7 +461,7 @@ impl World {
         }
     }
 
-    /// Adds a line to the digest, and to the trace if there is one.
+    /// Adds a line to the digest, and to the trace if the options request a trace.
     fn tell(&mut self, line: impl FnOnce() -> String) {
         let line = line();
         self.digest.note(&self.now.as_nanoseconds().to_be_bytes());
@@ -472,7 +475,7 @@ impl World {
 impl Host {
     fn draw(number: u8, one_address: bool, random: &mut Random) -> Self {
         let carrier = if random.one_in(2) { Carrier::Datagram } else { Carrier::Stream };
-        // Clients at one address have different ports.
+        // If all clients have the same address, their ports differ.
         let last = if one_address { 1 } else { number + 1 };
         let port = PORT + u16::from(number) * 10_000;
         Self {

@@ -1,4 +1,4 @@
-//! Worlds of metaservers whose clients hold leases, with and without mutants.
+//! Runs worlds of metaservers whose clients hold leases, with and without mutants.
 
 use leasehold_sim::{CoverMutant, CoverOptions, found_covers, run_covers};
 
@@ -22,17 +22,18 @@ fn no_client_sees_old_data_or_writes_data_that_another_caches() {
         operations += report.operations;
         crashes += report.crashes;
     }
-    // Worlds without events keep every promise.
+    // A world without events would keep every promise, so check that enough happened.
     assert!(operations > 50_000 && crashes > 200, "{operations} operations, {crashes} crashes");
 }
 
-/// The number of worlds; they take some seconds.
+/// The number of worlds; the run takes some seconds.
 const WORLDS: u64 = 300;
 
 #[test]
 fn every_mutant_is_found() {
     for mutant in CoverMutant::ALL {
-        // The seed that found the mutant before is the most likely to find it again.
+        // The seed that found this mutant before is the most likely to find it again, so try it
+        // first.
         let before = found_covers().into_iter().filter(|world| world.mutant == Some(*mutant));
         let mut seeds = before.map(|world| world.seed).chain(0..1000);
         let is_found = |seed: &u64| {

@@ -1,4 +1,4 @@
-//! Worlds of leases, with and without mutants. `figures leases` reads the printed lines.
+//! Runs worlds of leases, with and without mutants. `figures leases` reads the printed lines.
 #![allow(clippy::print_stdout, reason = "the lines report measurements")]
 
 use leasehold_sim::{LeaseMutant, LeaseOptions, found_leases, run_leases};
@@ -25,7 +25,7 @@ fn every_promise_holds() {
         crashes += report.crashes;
         kills += report.kills;
     }
-    // Worlds without events keep every promise.
+    // A world without events would keep every promise, so check that enough happened.
     assert!(
         operations > 400_000 && crashes > 1500 && kills > 800,
         "{operations} operations, {crashes} crashes, {kills} kills"
@@ -37,7 +37,8 @@ fn every_promise_holds() {
 fn every_mutant_is_found() {
     let mut count = 0;
     for mutant in LeaseMutant::ALL {
-        // The seed that found the mutant before is the most likely to find it again.
+        // The seed that found this mutant before is the most likely to find it again, so try it
+        // first.
         let before = found_leases().into_iter().filter(|world| world.mutant == Some(*mutant));
         let mut seeds = before.map(|world| world.seed).chain(0..1000);
         let is_found = |seed: &u64| {

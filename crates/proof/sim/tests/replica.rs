@@ -1,4 +1,4 @@
-//! Worlds of metaservers, with and without mutants.
+//! Runs worlds of metaservers, with and without mutants.
 
 use leasehold_sim::{ReplicaMutant, ReplicaOptions, found_replica, run_replica};
 
@@ -24,7 +24,7 @@ fn every_promise_holds() {
         backups += report.backups;
         replaced += report.replaced;
     }
-    // Worlds without events keep every promise.
+    // A world without events would keep every promise, so check that enough happened.
     assert!(
         operations > 100_000 && crashes > 500 && backups > 20 && replaced > 500,
         "{operations} operations, {crashes} crashes, {backups} backups, {replaced} replaced"
@@ -39,13 +39,14 @@ fn no_old_data_is_shown_under_leases() {
     }
 }
 
-/// The number of worlds; they take some seconds.
+/// The number of worlds; the run takes some seconds.
 const WORLDS: u64 = 400;
 
 #[test]
 fn every_mutant_is_found() {
     for mutant in ReplicaMutant::ALL {
-        // The seed that found the mutant before is the most likely to find it again.
+        // The seed that found this mutant before is the most likely to find it again, so try it
+        // first.
         let before = found_replica().into_iter().filter(|world| world.mutant == Some(*mutant));
         let mut seeds = before.map(|world| world.seed).chain(0..1000);
         let is_found = |seed: &u64| {

@@ -1,4 +1,4 @@
-//! Worlds with and without mutants.
+//! Runs worlds of one server, with and without mutants.
 
 use leasehold_sim::{Mutant, Options, found, run};
 
@@ -19,7 +19,7 @@ fn every_promise_holds() {
         crashes += report.crashes;
         kills += report.kills;
     }
-    // Worlds without events keep every promise.
+    // A world without events would keep every promise, so check that enough happened.
     assert!(
         operations > 50_000 && crashes > 200 && kills > 200,
         "{operations} operations, {crashes} crashes, {kills} kills"
@@ -29,7 +29,8 @@ fn every_promise_holds() {
 #[test]
 fn every_mutant_is_found() {
     for mutant in Mutant::ALL {
-        // The seed that found the mutant before is the most likely to find it again.
+        // The seed that found this mutant before is the most likely to find it again, so try it
+        // first.
         let before = found().into_iter().filter(|world| world.mutant == Some(*mutant));
         let seeds = before.map(|world| world.seed).chain(0..500);
         let is_found = seeds.into_iter().any(|seed| {

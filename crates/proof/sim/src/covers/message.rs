@@ -1,5 +1,5 @@
-//! The messages between metaservers of these worlds, and the actions of metaservers and their
-//! clients.
+//! The messages between the metaservers of these worlds, and the messages between a metaserver and
+//! its client.
 
 use core::time::Duration;
 
@@ -12,18 +12,19 @@ pub(super) enum Ask {
     Hello,
     Cover(FileId, Kind, Purpose, Option<Serial>),
     Uncover(FileId, Serial),
-    /// A client reads a file: no other client may write it.
+    /// A client reads a file without a lease, so no other client may hold a write lease on it.
     Look(FileId),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// True if clients may hold unknown leases, and the objects that the caller has covers on.
+    /// The reply to HELLO: true if the sender's clients may hold leases that the sender does not
+    /// know, and the objects on which the receiver has covers.
     Known(bool, Vec<(FileId, Kind)>),
     Covered(Serial, Kind, Duration),
     Done,
     Later,
-    /// The message is of another epoch, and had no effect.
+    /// The message belongs to another epoch, and the receiver has ignored it.
     Epoch,
 }
 
@@ -38,22 +39,24 @@ pub(super) struct Message {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) epoch: u64,
-    /// The receiver's epoch, as far as the sender knows it.
+    /// The receiver's epoch, as last known to the sender.
     pub(super) callee_epoch: u64,
     pub(super) call: u64,
     pub(super) body: Body,
 }
 
-/// The number of a client's lease: a later one is greater, also in a later epoch.
+/// The sequence number of a client's lease. A later lease has a greater number, also in a later
+/// epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lease(pub(super) u64);
 
 /// A call of a client to its metaserver.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
-    /// Reads a file, and requests a lease.
+    /// Reads a file, and requests a lease of a kind on it.
     Read(FileId, Option<Kind>),
-    /// Writes a file, optionally under this lease and from the value that was cached under it.
+    /// Writes a file. If the client writes data back, the call contains the lease of the data, and
+    /// the value that the client had cached before its change.
     Write(FileId, u64, Option<(Lease, u64)>),
     /// Returns a lease.
     Return(FileId, Lease),
@@ -62,12 +65,13 @@ pub(super) enum Call {
 /// A message of a metaserver to its client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
-    /// The result of the read that was sent at that time, and the grant.
+    /// The result of a read, with the granted lease, its kind, and the time at which the client
+    /// sent the call.
     Read(FileId, u64, Option<(Kind, Lease, Time)>),
     Written(FileId),
-    /// The written data came too late.
+    /// The metaserver rejects written data, because the data arrived after the end of its lease.
     Late(FileId),
-    /// The client has to retry the call later.
+    /// The client must retry the call later.
     Again(FileId),
     Evict(FileId, Lease),
 }

@@ -1,5 +1,6 @@
-//! A metaserver: the real machine of delegable leases (covers), the real lease table for the
-//! objects that have their home here, and a client.
+//! A simulated metaserver: the real state machine of delegable leases (covers), and the real lease
+//! table for the objects that have their home at this metaserver. The leases of its one client are
+//! simulated.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,15 +14,15 @@ use leasehold_core::replica::{self, Bounds};
 use super::CoverMutant;
 use super::message::{Answer, Ask, Body, Call, Lease, Message, Told};
 
-/// The timeout of a call.
+/// The timeout of a call to another metaserver.
 const CALL_MAX: Duration = Duration::from_millis(900);
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(400);
 const HELLO_AGAIN: Duration = Duration::from_millis(500);
 
-/// The term of clients' leases, by their clocks.
+/// The term of clients' leases, by the clocks of the clients.
 pub(super) const TERM: Duration = Duration::from_secs(4);
 
-/// The largest difference between the rates of two clocks.
+/// The maximum difference between the rates of two clocks, in millionths.
 pub(super) const DRIFT_PPM: u32 = 20_000;
 
 const BOUNDS: Bounds = Bounds { window: Duration::from_secs(1), most: 8, ..Bounds::DEFAULT };
@@ -35,7 +36,8 @@ const TERMS: Terms = Terms {
     ..Terms::DEFAULT
 };
 
-/// The time for which the metaserver waits out a term.
+/// Returns the time after which a term has certainly expired at the client, for every permitted
+/// drift of the client's clock.
 fn waited(term: Duration) -> Duration {
     term + term * DRIFT_PPM / 1_000_000
 }
@@ -77,7 +79,7 @@ struct Called {
     until: Time,
 }
 
-/// A lease of the client.
+/// A lease that the metaserver has granted to its client.
 #[derive(Clone, Copy, Debug)]
 struct Lent {
     kind: Kind,
@@ -86,28 +88,30 @@ struct Lent {
     is_evicted: bool,
 }
 
-/// A call of the client in progress.
+/// A call of the client that the metaserver executes.
 #[derive(Clone, Copy, Debug)]
 struct Doing {
     call: Call,
     sent: Time,
-    /// The lease that is granted with the reply, and true if it is new.
+    /// The lease that the reply grants, and true if this call created the lease.
     granted: Option<(Lent, bool)>,
 }
 
-/// A result of a step.
+/// An action that a step of the metaserver requests.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
     Tell(Told),
-    /// The data of a file is read now, for the call that was sent then.
+    /// The world must read the data of this file now, for a call of the client. The rest is the
+    /// lease that the reply grants, its kind, and the time at which the client sent the call.
     Read(FileId, Option<(Kind, Lease, Time)>),
-    /// The data of a file is written now, if it had this value before; the cover is released some
-    /// time later.
+    /// The world must write this value to the file now; if an expected value is given, only if the
+    /// file still has that value. After the write, the metaserver ends its use of the cover for
+    /// this call.
     Write(FileId, u64, Option<u64>, replica::Ticket),
 }
 
-/// The state that survives a crash.
+/// A metaserver. Only the fields outside `live` survive a crash.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) me: usize,
@@ -130,9 +134,9 @@ struct Live {
     calls: BTreeMap<u64, Called>,
     lent: BTreeMap<FileId, Lent>,
     doing: BTreeMap<replica::Ticket, Doing>,
-    /// The end of the time in which the client may hold unknown leases, and the peers whose clients
-    /// may.
+    /// The time until which the client may hold leases that the metaserver does not know.
     recovers_until: Option<Time>,
+    /// The peers whose clients may hold such leases.
     recovering: Vec<bool>,
     greets: Time,
     last: u64,
@@ -196,7 +200,7 @@ impl Node {
         Self { me, count, epoch: 0, mutant, now, outs, heard, live }
     }
 
-    /// Begins an epoch with an empty memory.
+    /// Begins a new epoch with empty memory.
     pub(super) fn start(&mut self, now: Time) {
         self.now = now;
         self.epoch += 1;
@@ -350,7 +354,8 @@ impl Node {
         }
     }
 
-    /// Returns true if a request has to wait until the others know the leases of their clients.
+    /// Returns true if a request for a cover must wait. It waits while this metaserver or a peer
+    /// may have clients with unknown leases, unless the requester already has a sufficient cover.
     fn is_held_off(&self, peer: usize, file: FileId, kind: Kind) -> bool {
         let leases = self.live.table.leases(covered(file)).iter();
         let has = leases.into_iter().any(|it| it.client == holder(peer) && it.kind >= kind);
@@ -415,7 +420,8 @@ impl Node {
         self.live.has_answered[peer] = true;
     }
 
-    /// Handles a peer's list of the covers that it had when this metaserver started.
+    /// Handles the list of covers on objects of this home that a peer had when this metaserver
+    /// started: enters the covers into the lease table.
     fn had(&mut self, peer: usize, had: &[(FileId, Kind)]) {
         for (file, kind) in had {
             let ticket = Ticket(self.number());
@@ -424,7 +430,8 @@ impl Node {
             let (access, under, mut effects) = (Access::Nothing, None, Vec::new());
             let call = table::Call { ticket, object, client, access, under, ask };
             self.live.table.step(self.now, Event::Call(call), &mut effects);
-            // These covers were held together before, so none of them waits for another.
+            // The peers held these covers at the same time before, so they do not conflict and each
+            // call runs at once. A call that does not run is given up.
             self.table(match &*effects {
                 [Effect::Run(_)] => Event::Done(object, ticket, Outcome::default()),
                 _ => Event::GivenUp(object, ticket),
@@ -491,14 +498,14 @@ impl Node {
         }
     }
 
-    /// The client has returned all its leases on a file.
+    /// Handles the return of all leases of the client on a file.
     fn gave_back(&mut self, file: FileId) {
         if self.live.lent.remove(&file).is_some_and(|lent| lent.is_evicted) {
             self.covers(covers::Event::Vacated(file));
         }
     }
 
-    /// Voids a grant that came to nothing.
+    /// Removes a grant whose call has failed.
     fn void(&mut self, file: FileId, granted: Option<(Lent, bool)>) {
         if let Some((lent, true)) = granted
             && self.live.lent.get(&file).is_some_and(|now| now.lease == lent.lease)
@@ -507,7 +514,7 @@ impl Node {
         }
     }
 
-    /// Handles a call of the client.
+    /// Handles a call of the client, which the client sent at the time `sent`.
     pub(super) fn called(&mut self, now: Time, sent: Time, call: Call) {
         self.now = now;
         match call {
@@ -545,7 +552,8 @@ impl Node {
         self.covers(covers::Event::Need(Need { ticket, object, kind, purpose }));
     }
 
-    /// Prepares a lease, before its cover is known, and returns true if it is a new one.
+    /// Prepares a lease for the client before the metaserver has the cover. Returns the lease, and
+    /// true if it is new.
     fn grant(&mut self, file: FileId, kind: Kind) -> Option<(Lent, bool)> {
         let end = self.now + waited(TERM);
         let lease = Lease(self.number());
@@ -562,7 +570,8 @@ impl Node {
         Some((lent, was.is_none()))
     }
 
-    /// Continues a call of the client, with a cover or without.
+    /// Continues a call of the client. `has_cover` is true if the metaserver now has the cover that
+    /// the call needs.
     fn goes(&mut self, ticket: replica::Ticket, has_cover: bool) {
         let Some(doing) = self.live.doing.get_mut(&ticket) else { return };
         match doing.call {
@@ -580,7 +589,8 @@ impl Node {
             Call::Write(file, value, by) => {
                 self.live.doing.remove(&ticket);
                 let holds = |lease| self.live.lent.get(&file).is_some_and(|it| it.lease == lease);
-                // Late data is compared with the present data.
+                // The lease of the written data has ended. The world must write the data only if
+                // the file still has the value that the client had cached.
                 let was = by.filter(|(lease, _)| !holds(*lease)).map(|(_, was)| was);
                 self.outs.push(Out::Write(file, value, was, ticket));
             }
@@ -588,7 +598,7 @@ impl Node {
         }
     }
 
-    /// Handles the end of a write.
+    /// Handles the end of a write to the data of a file.
     pub(super) fn wrote(&mut self, now: Time, file: FileId, ticket: replica::Ticket) {
         self.now = now;
         self.covers(covers::Event::Done(file, ticket));

@@ -1,4 +1,4 @@
-//! A world: metaservers, their clients, the iods, and the checks of the promises.
+//! A world: the metaservers, their clients, the iods, and the checks of the promises.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ use super::CoverOptions;
 use super::message::{Call, Lease, Message, Told};
 use super::node::{DRIFT_PPM, Node, Out, TERM};
 
-/// The duration of the faults, and the bound on the time after them.
+/// The duration of the faults, and the maximum time after them.
 const FAULTS_TIME: Duration = Duration::from_secs(60);
 const HEALING_MAX: Duration = Duration::from_secs(60);
 
-/// Few files, so that clients conflict.
+/// The number of files: small, so that clients conflict.
 const FILES: u64 = 3;
 
-/// The shortest pause of a client.
+/// The minimum pause of a client.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The faults and their frequencies; chances are in thousandths.
+/// The faults of a world, and their frequencies; chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -64,19 +64,21 @@ impl Faults {
     }
 }
 
-/// A client's cached view of a file.
+/// The state of a file in a client's cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// The kind of its cached access, the lease, and the lease's end by the client's clock.
+    /// The kind of access that the client may cache, the lease, and the end of the lease by the
+    /// client's clock.
     lease: Option<(Kind, Lease, Time)>,
     cached: u64,
-    /// The value that it has written and not written back, the lease of the write, and the value
-    /// before it.
+    /// A value that the client has written and has not written back, the lease of the write, and
+    /// the value before the write.
     dirty: Option<(u64, Lease, u64)>,
-    /// The value whose write-back is in progress, and the lease that the client returns afterwards.
+    /// The value whose write-back to the iods is in progress.
     saving: Option<u64>,
+    /// The lease that the client returns after the write-back.
     wanted: Option<Lease>,
-    /// The last lease that was recalled.
+    /// The last lease on the file that was recalled.
     evicted: Lease,
 }
 
@@ -90,18 +92,19 @@ enum What {
 #[derive(Clone, Debug)]
 struct Client {
     known: BTreeMap<FileId, Known>,
-    /// The action in progress, and its begin.
+    /// The action in progress, and the time at which it began.
     doing: Option<(What, Time)>,
-    /// The time until which it does nothing and receives nothing.
+    /// The time until which the client sleeps: it sends nothing and receives nothing.
     sleeps: Time,
-    /// The files that it must still read at the end.
+    /// The files that the client must still read after the faults.
     to_read: Vec<FileId>,
 }
 
 #[derive(Clone, Debug)]
 enum Happening {
     Arrives(Message),
-    /// A client's call, over a connection of this epoch.
+    /// A client's call arrives at the metaserver; the second field is the metaserver's epoch to
+    /// which the connection belongs.
     Calls(usize, u64, Time, Call),
     Tells(usize, u64, Told),
     Wrote(usize, u64, FileId, replica::Ticket),
@@ -115,14 +118,14 @@ enum Happening {
     Finish,
 }
 
-/// The history of a file's values, according to the replies of clients.
+/// The values that a file had, in the view of its clients.
 struct Truth {
-    /// Each value with the time from which it was current.
+    /// Each value, with the time from which it was current.
     was: Vec<(Time, u64)>,
-    /// The value at the iods.
+    /// The value that the iods store.
     data: u64,
-    /// The first valid index: a client had written earlier values that are not at a later index,
-    /// and lost them.
+    /// The index of the first valid entry of `was`. A client has lost the changes that it wrote
+    /// under an earlier index, so only entries from this index on count as current.
     since: usize,
 }
 
@@ -188,7 +191,7 @@ impl World {
         world.schedule(faults.crashes, Happening::Crash);
         world.schedule(faults.sleeps, Happening::Sleep);
         world.queue.schedule(Time::ZERO + FAULTS_TIME, Happening::Heal);
-        // Earlier delegated leases have expired by that time.
+        // At this time all leases that were delegated before the end of the faults have expired.
         let settled = FAULTS_TIME + HEALING_MAX / 2;
         world.queue.schedule(Time::ZERO + settled, Happening::Finish);
         world
@@ -314,7 +317,7 @@ impl World {
     fn start(&mut self, node: usize) {
         self.up[node] = true;
         self.let_node(node, Node::start);
-        // Its client reconnects, and repeats each call without a reply.
+        // The client reconnects, and repeats each call that has no reply.
         for known in self.clients[node].known.values_mut() {
             known.saving = None;
         }
@@ -365,20 +368,22 @@ impl World {
         }
     }
 
-    /// Writes data to the iods, through the metaserver of a client.
+    /// Writes data of a client to the iods, through the metaserver of the client.
     fn writes(&mut self, client: usize, file: FileId, value: u64) {
         self.alone(client, file, Kind::Read, "is written");
         let now = self.now;
         let truth = self.files.get_mut(&file).expect("the file exists");
         truth.data = value;
-        // A written-back value was current since its client wrote it, and later values may exist
-        // already; except for a value that the client had lost and writes back after all.
+        // If the client wrote this value under a lease, the value is already in the list, possibly
+        // with later values after it. Add the value only if it is missing: the client had lost the
+        // value and writes it back nevertheless, or wrote it by a call.
         if truth.was[truth.since..].iter().all(|(_, was)| *was != value) {
             truth.was.push((now, value));
         }
     }
 
-    /// Checks that no other client may cache a file in conflict with this kind of access.
+    /// Checks that no other client may cache a file in a manner that conflicts with this kind of
+    /// access.
     fn alone(&mut self, client: usize, file: FileId, kind: Kind, how: &str) {
         for other in (0..self.clients.len()).filter(|other| *other != client) {
             let local = self.client_clocks[other].local(self.now);
@@ -394,7 +399,7 @@ impl World {
         }
     }
 
-    /// Sends a message to a client, in order.
+    /// Sends a message to a client. Messages to one client arrive in order.
     fn word(&mut self, client: usize, told: Told) {
         let delay = upto(&mut self.random, self.faults.delay);
         let at = (self.now + delay).max(self.last[client][0]);
@@ -403,7 +408,7 @@ impl World {
         self.queue.schedule(at, Happening::Tells(client, epoch, told));
     }
 
-    /// Sends a call of a client, in order.
+    /// Sends a call of a client to its metaserver. Calls of one client arrive in order.
     fn calls(&mut self, client: usize, call: Call) {
         let delay = upto(&mut self.random, self.faults.delay);
         let at = (self.now + delay).max(self.last[client][1]);
@@ -433,7 +438,7 @@ impl World {
         }
     }
 
-    /// Lets a client begin its next action, or repeat the last one.
+    /// Lets a client begin its next action, or repeat its last action.
     fn next(&mut self, client: usize) {
         let pause = if self.random.one_in(6) { 2500 } else { 200 };
         let at = self.now + upto(&mut self.random, Duration::from_millis(pause)) + PAUSE;
@@ -487,14 +492,15 @@ impl World {
                 let truth = self.files.get_mut(&file).expect("the file exists");
                 truth.was.push((now, value));
             }
-            // The client writes its changes back before it does anything else.
+            // The client first writes its changes back, so it begins no other action now.
             _ if known.dirty.is_some() || known.wanted.is_some() => {}
             (What::Read(file, asks), None) => {
                 self.clients[client].doing = Some((what, self.now));
                 self.calls(client, Call::Read(file, asks));
             }
             (What::Write(file, value), _) => {
-                // The client does not cache a file that it changes by a call.
+                // The client changes the file by a call to the server, so it must not use its
+                // cached copy any more.
                 self.clients[client].known.entry(file).or_default().lease = None;
                 self.clients[client].doing = Some((what, self.now));
                 self.calls(client, Call::Write(file, value, None));
@@ -502,7 +508,7 @@ impl World {
         }
     }
 
-    /// Writes a client's changes to the iods, and then returns the recalled lease.
+    /// Writes a client's changes of a file back to the iods. Then returns the recalled lease.
     fn bring_back(&mut self, client: usize, file: FileId) {
         let local = self.client_clocks[client].local(self.now);
         let is_idle = !self.random.one_in(4);
@@ -522,7 +528,7 @@ impl World {
         }
     }
 
-    /// Checks that a value that a client saw was current at some time since `since`.
+    /// Checks that a value that a client saw was current at some time from `since` on.
     fn saw(&mut self, client: usize, file: FileId, value: u64, since: Time) {
         let was = &self.files[&file].was;
         let ends =
@@ -567,7 +573,8 @@ impl World {
                     self.clients[client].known.get_mut(&file).expect("the client knows the file");
                 if let Some(saved) = known.saving.take() {
                     let is_late = matches!(told, Told::Late(_));
-                    // The client also writes back data that it wrote meanwhile.
+                    // The client may have written another value while the write-back was in
+                    // progress: that value remains to be written back.
                     let more = known.dirty.filter(|(value, ..)| *value != saved && !is_late);
                     known.dirty = more.map(|(value, lease, _)| (value, lease, saved));
                     if is_late {
@@ -598,8 +605,8 @@ impl World {
         }
     }
 
-    /// A lease has expired by the clock of its client: data that was not written back is no longer
-    /// current.
+    /// Handles the end of a lease by the clock of its client. Data that the client has not written
+    /// back is lost, and no longer current.
     fn over(&mut self, client: usize, file: FileId, lease: Lease) {
         let local = self.client_clocks[client].local(self.now);
         let known = self.clients[client].known[&file];
@@ -610,7 +617,8 @@ impl World {
         self.loses(file);
     }
 
-    /// Data that a client has written and knows to be lost is no longer current.
+    /// Data that a client has written is lost, and the client knows this, so the data is no longer
+    /// current.
     fn loses(&mut self, file: FileId) {
         let now = self.now;
         let truth = self.files.get_mut(&file).expect("the file exists");

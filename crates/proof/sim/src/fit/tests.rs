@@ -9,7 +9,7 @@ use crate::op::Owner;
 
 const BLOCK: Block = Block { file: Owner::Shared, block: 0 };
 
-/// A history that is written directly, with a separate program for each operation.
+/// A history that a test writes directly, with a separate program for each operation.
 #[derive(Default)]
 struct Told(History, u8);
 
@@ -94,7 +94,7 @@ fn a_call_runs_twice_only_across_a_crash() {
         if crash {
             told.0.crash(Time::ZERO);
         }
-        // The first run created it; the crash lost the reply.
+        // The first run of MKDIR created the directory, and the crash lost its reply.
         told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
         told.whole(RMDIR, Outcome::Done);
         assert_eq!(told.fits_folder(), crash);
@@ -113,7 +113,7 @@ fn a_call_that_a_kill_interrupted_may_run_twice() {
         told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
         told.whole(RMDIR, Outcome::Done);
         assert_eq!(told.fits_folder(), cut_short);
-        // A kill loses no data.
+        // A kill of the process loses no data, so the later value remains.
         told.whole(READ, Outcome::Data(2));
         assert!(told.fits_block());
         told.whole(READ, Outcome::Data(1));
@@ -142,7 +142,7 @@ fn the_effect_of_a_run_with_a_lost_reply_is_visible_before_the_crash() {
         let mut told = Told::default();
         told.whole(MKDIR, Outcome::Done);
         let rmdir = told.begin(RMDIR);
-        // The first run of RMDIR, then another MKDIR, then the second run.
+        // The order is: the first run of RMDIR, then another MKDIR, then the second run of RMDIR.
         told.whole(MKDIR, Outcome::Done);
         told.0.crash(Time::ZERO);
         told.end(rmdir, again);

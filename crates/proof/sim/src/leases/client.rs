@@ -1,4 +1,4 @@
-//! A client: its machine, its cache, its calls, and the programs that use them.
+//! A simulated client: its lease state machine, cache, calls and programs.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,10 +15,10 @@ use super::store::{CELLS, Content, Id, OBJECTS, index, is_directory, object};
 use crate::clock::Clock;
 use crate::faults::upto;
 
-/// Programs of a client.
+/// The number of programs of a client.
 const PROGRAMS: usize = 2;
 
-/// The time after which a client repeats a call, also one that it has to retry later.
+/// The time after which a client repeats a call without a reply or with a request to retry.
 const CALL_TIMEOUT: Duration = Duration::from_millis(700);
 const LATER: Duration = Duration::from_millis(300);
 
@@ -42,13 +42,13 @@ impl Op {
     }
 }
 
-/// A result of a step of a client.
+/// An action that a step of a client requests, or an observation for the checks.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
-    /// The client asks the kernel to invalidate its cache; the kernel replies later.
+    /// The client asks its kernel to invalidate the cached object; the kernel replies later.
     Withdraw(usize),
-    /// A program saw this value in the cache, under a lease of this epoch.
+    /// A program saw this value in the cache, under a lease of the current epoch.
     SawCell {
         object: usize,
         cell: usize,
@@ -58,32 +58,31 @@ pub(super) enum Out {
         object: usize,
         id: Id,
     },
-    /// The holder of a lease returned this value to a program whose operation began at that time.
+    /// The holder of a write lease returned this value; the program's operation began at `begun`.
     WasTold {
         begun: Time,
         told: Told,
     },
-    /// These changes are durable.
+    /// A COMMIT has made these changes durable.
     Committed(Vec<Id>),
 }
 
-/// The changes of a client, and the time since which each differs from the server's data.
+/// The changes that a client has not written back, and the time since which each is dirty.
 pub(super) struct Changed {
     pub(super) cells: [Option<(Id, Time)>; CELLS],
     pub(super) attributes: (Id, Time),
 }
 
-/// The purpose of a call.
+/// The purpose of a call, which determines how the client handles the reply.
 #[derive(Clone, Debug)]
 enum Purpose {
     Machine,
-    /// The call requests a lease, after this number of the client's own changes.
+    /// The call requests a lease, after `changes` own changes of the client.
     Ask {
         request: holder::Request,
         changes: u64,
     },
-    /// The call fills the cache, as long as this lease is held and the client has made no further
-    /// changes.
+    /// The call reads for the cache, if the client keeps this lease and makes no further changes.
     Fill {
         program: usize,
         serial: Option<Serial>,
@@ -92,7 +91,7 @@ enum Purpose {
     Look {
         program: usize,
     },
-    /// The call changes a cell; the client made the call when this lease was the last lease.
+    /// The call changes a cell; `since` was the client's last lease when it made the call.
     Change {
         program: usize,
         cell: usize,
@@ -121,14 +120,14 @@ struct Cache {
     cells: [Option<Id>; CELLS],
     attributes: Option<Id>,
     dirty: [bool; CELLS],
-    /// The time since which each cell is dirty.
+    /// For each cell, the time since which it is dirty.
     dirty_at: [Time; CELLS],
-    /// The end, by the client's clock, of the write lease that was granted last, returned or not: a
-    /// client that returns it earlier has to write its changes back first.
+    /// The end, by the client's clock, of the last write lease that the server granted, even if the
+    /// client has returned it: the client writes its changes back before the return.
     lease_end: Time,
-    /// The number of changes that the object had had when the client made its dirty changes.
+    /// The number of changes that the object had had when the client made its first dirty change.
     made_from: usize,
-    /// The number of calls and replies for the client's own changes.
+    /// The number of calls and replies for own changes; it reveals a change in between.
     changes: u64,
     /// The changes whose write-back is in progress.
     pushed: Vec<(usize, Id)>,
@@ -139,7 +138,7 @@ impl Cache {
         self.dirty.iter().any(|dirty| *dirty)
     }
 
-    /// Drops everything that is not dirty.
+    /// Drops all cached values that are not dirty.
     fn clean(&mut self) {
         for cell in 0..CELLS {
             self.cells[cell] = self.cells[cell].filter(|_| self.dirty[cell]);
@@ -163,7 +162,7 @@ pub(super) struct Client {
     now: Time,
     instance: u64,
     epoch: u64,
-    /// True if the client cannot tell whether the server still has the change.
+    /// True if the client does not know if the server still has the change.
     lost: bool,
     holder: Holder,
     caches: Vec<Cache>,
@@ -171,17 +170,17 @@ pub(super) struct Client {
     next_xid: u64,
     next_hello: Time,
     programs: [Program; PROGRAMS],
-    /// The program of each ticket of the holder.
+    /// The program that waits for each ticket of the lease state machine.
     tickets: BTreeMap<Ticket, usize>,
     next_ticket: u64,
     random: Random,
     ending: bool,
-    /// The reads that the programs must still do after the last fault.
+    /// The reads that the programs must still do after the faults have ended.
     last: VecDeque<Op>,
     mutant: Option<LeaseMutant>,
     pub(super) operations: usize,
     next_id: Id,
-    /// The world's knowledge: the number of changes that each object had had.
+    /// The number of changes that each object had had, which only the checks use.
     pub(super) changes: [usize; OBJECTS],
     outs: Vec<Out>,
 }
@@ -224,7 +223,7 @@ impl Client {
         client
     }
 
-    /// Starts with an empty memory.
+    /// Starts the client with empty memory.
     pub(super) fn start(&mut self, now: Time) {
         self.up = true;
         self.now = now;
@@ -241,7 +240,7 @@ impl Client {
         self.programs = [Program::Idle { until: now }; PROGRAMS];
     }
 
-    /// From this time programs make no more changes, and read everything once.
+    /// Ends the changes: from this time programs only read, and read everything once.
     pub(super) fn end(&mut self) {
         self.ending = true;
         let syncs = (0..OBJECTS).map(|object| Op::Sync { object });
@@ -256,14 +255,14 @@ impl Client {
         self.ending && self.last.is_empty() && idle
     }
 
-    /// Describes the unfinished operations.
+    /// Describes the unfinished operations, for the report of a world that does not end.
     pub(super) fn unfinished(&self) -> String {
         let calls: Vec<&Body> = self.calls.values().map(|call| &call.body).collect();
         let dirty: Vec<bool> = self.caches.iter().map(Cache::is_dirty).collect();
         format!("{}: {:?}, dirty {dirty:?}, calls {calls:?}", self.host, self.programs)
     }
 
-    /// Returns the client's changes under a lease that it still holds.
+    /// Returns the client's changes that it has not written back, if it still holds their lease.
     pub(super) fn holds(&self, now: Time, at: usize) -> Option<Changed> {
         let cache = &self.caches[at];
         if !self.up || self.clock.local(now) >= cache.lease_end {
@@ -358,7 +357,7 @@ impl Client {
         core::mem::take(&mut self.outs)
     }
 
-    /// Sends a report: the attributes, if the client changed them, and the time.
+    /// Sends a report to the server: the time, and the attributes if the client changed them.
     fn report(&mut self, object: Object, serial: Serial, round: u64, held: bool) {
         let cache = &self.caches[index(object)];
         let size = cache.attributes.filter(|_| cache.is_dirty()).unwrap_or(u64::MAX);
@@ -397,7 +396,7 @@ impl Client {
         match op {
             Op::Read { .. } if self.plain => self.fill(program, at),
             Op::Read { .. } => self.want(program, file, Kind::Read),
-            // A program that lists a directory looks up its entries without leases.
+            // Like a listing of a directory, half of the look-ups run without leases.
             Op::Look { .. } if self.plain || self.random.one_in(2) => {
                 self.make(Body::Look(file), Purpose::Look { program });
             }
@@ -424,7 +423,7 @@ impl Client {
         self.operations += 1;
     }
 
-    /// Reads by a call, for a program.
+    /// Reads an object by a call, for a program.
     fn fill(&mut self, program: usize, at: usize) {
         let held = self.holder.held(self.clock.local(self.now), object(at));
         let serial = held.filter(|(_, _, cachable)| *cachable).map(|(_, serial, _)| serial);
@@ -432,7 +431,7 @@ impl Client {
         self.make(Body::Read(object(at)), Purpose::Fill { program, serial, changes });
     }
 
-    /// Changes a cell by a call.
+    /// Changes a cell by a call, for a program.
     fn change(&mut self, program: usize, at: usize, cell: usize) {
         let id = self.fresh();
         let since = self.holder.last_lease(object(at));
@@ -512,7 +511,7 @@ impl Client {
         }
     }
 
-    /// Rule 4 of the lease program: calls of another epoch are void or are sent again.
+    /// Handles a new epoch by rule 4 of the lease program: drops or repeats the earlier calls.
     fn welcome(&mut self, epoch: u64) {
         if epoch < self.epoch || !self.lost {
             return;
@@ -594,7 +593,7 @@ impl Client {
         self.finish_syncs();
     }
 
-    /// Records the end of a write lease, if the client accepted it.
+    /// Records the end of a write lease, counted from the request, if the client has the lease.
     fn lasts(&mut self, object: Object, grant: Grant, made: Time) {
         let held = self.holder.held(self.clock.local(self.now), object);
         if held == Some((Kind::Write, grant.serial, true)) {
@@ -604,7 +603,7 @@ impl Client {
         }
     }
 
-    /// Puts the result of a read into the cache, unless a later event made it old.
+    /// Caches the result of a read, if the client kept the lease and changed nothing meanwhile.
     fn filled(&mut self, file: Object, serial: Option<Serial>, changes: u64, content: Content) {
         let held = self.holder.held(self.clock.local(self.now), file);
         let is_same = held.is_some_and(|(_, now, cachable)| cachable && Some(now) == serial);
@@ -633,7 +632,7 @@ impl Client {
         modrevs: Option<(Modrev, Modrev)>,
     ) {
         let kept = self.holder.may_keep(file, since, modrevs).then_some(id);
-        // The client caches a name that was unknown to it.
+        // The client may cache a name of its own change that was not in its cache.
         let is_known = is_directory(index(file)) && self.holder.base(file).is_some();
         let cache = &mut self.caches[index(file)];
         cache.changes += 1;
@@ -644,8 +643,7 @@ impl Client {
             if cache.attributes.is_some() && !cache.is_dirty() {
                 cache.attributes = kept;
             }
-            // The server does not report that only the client changed the object: the cached
-            // content stays valid at its earlier modrev.
+            // Without confirmation, the cached content stays valid only at its earlier modrev.
             let base = self.holder.base(file).map(|(_, modrev)| (modrev, modrev));
             self.step(holder::Event::Changed(file, modrevs.or(base)));
         }
@@ -660,7 +658,7 @@ impl Client {
         cache.changes += 1;
         let attributes = cache.attributes.unwrap_or_default();
         let (base, made_from) = (Some(base), cache.made_from);
-        // The client knows nothing of this grant, as with copies of old calls.
+        // The client must ignore this grant, which its state machine does not expect.
         let ask = self.random.one_in(8).then_some(Ask {
             kind: Kind::Write,
             term: Duration::ZERO,
@@ -686,7 +684,7 @@ impl Client {
         self.step(holder::Event::Pushed(object(at)));
     }
 
-    /// Ends the operations that wait for clean data.
+    /// Completes the operations that wait until all data is written back.
     fn finish_syncs(&mut self) {
         for program in 0..PROGRAMS {
             if let Program::Doing { op: Op::Sync { object: at }, .. } = self.programs[program] {
@@ -747,7 +745,7 @@ impl Client {
         }
     }
 
-    /// Handles the permission for a program to use the cache.
+    /// Handles the state machine's permission for a program to use the cache.
     fn used(&mut self, ticket: Ticket) {
         let Some((program, op)) = self.doing(ticket) else { return };
         let at = op.object();
@@ -788,7 +786,7 @@ impl Client {
         }
     }
 
-    /// A program has to use a call.
+    /// The program must use a call instead of the cache.
     fn through(&mut self, ticket: Ticket) {
         let Some((program, op)) = self.doing(ticket) else { return };
         match op {

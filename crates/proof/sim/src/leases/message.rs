@@ -1,15 +1,16 @@
-//! The messages between clients and the server: the messages of `spec/lease.x`, as values.
+//! The messages between the clients and the server: the messages of `spec/lease.x`, as Rust values.
 
 use leasehold_core::leases::table::{Access, Ask, Grant, Told};
 use leasehold_core::leases::{Modrev, Object, Open, Serial};
 
 use super::store::{Content, Id};
 
-/// A call of a client.
+/// A call of a client to the server.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) host: usize,
-    /// False for a plain client, which has neither instance nor epoch.
+    /// True if the client uses leases. False for a plain client, which sends neither instance nor
+    /// epoch.
     pub(super) leases: bool,
     pub(super) instance: u64,
     pub(super) epoch: u64,
@@ -21,7 +22,7 @@ pub(super) struct Call {
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Hello,
-    /// Requests a lease, and the content as well if the access is to read.
+    /// Requests a lease. If the access is a read, also requests the content.
     Lease(Object, Access, Ask),
     Return(Object, Serial, Open),
     Reclaimed,
@@ -33,7 +34,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The object of the call.
+    /// Returns the object that the call concerns; `None` for a call about the client itself.
     pub(super) const fn object(&self) -> Option<Object> {
         match self {
             Self::Hello | Self::Reclaimed | Self::Recovered => None,
@@ -62,23 +63,24 @@ impl Body {
     }
 }
 
-/// New values of some cells.
+/// New values of some cells of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) cells: Vec<(usize, Id)>,
-    /// The attributes after the change.
+    /// The attributes of the object after the change.
     pub(super) attributes: Id,
     pub(super) stable: bool,
-    /// A lease request in the same call.
+    /// A lease request that is a part of the same call.
     pub(super) ask: Option<Ask>,
-    /// The lease of the changes, and the modrev from which the client made them.
+    /// For written-back data: the lease under which the client made the changes, and the modrev on
+    /// which they are based.
     pub(super) base: Option<(Serial, Modrev)>,
-    /// The number of changes that the object had had when the client made these; this is the
-    /// world's knowledge, and the server does not use it.
+    /// The number of changes that the object had had when the client made these changes. Only the
+    /// checks use this number, and not the server.
     pub(super) made_from: usize,
 }
 
-/// A reply.
+/// A reply of the server.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Welcome(u64),
@@ -88,9 +90,9 @@ pub(super) enum Answer {
     Done,
     Leased(Option<Grant>, Modrev, Option<Content>),
     Content(Content),
-    /// The attributes from the server, or from the holder of a write lease.
+    /// The attributes, from the server or from the holder of a write lease.
     Attributes(Option<Told>),
-    /// The modrevs of the object before and after the change; none where other callers may have
+    /// The modrevs of the object before and after the change; `None` if other callers may have
     /// changed the object in between.
     Changed {
         modrevs: Option<(Modrev, Modrev)>,
@@ -102,7 +104,7 @@ pub(super) enum Answer {
     Late,
 }
 
-/// A message on a link.
+/// A message on a link between a client and the server.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     Call(Call),

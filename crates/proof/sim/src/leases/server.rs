@@ -1,4 +1,4 @@
-//! The server: the machines, a store, and the state that survives a crash.
+//! The simulated server: the state machines, a store, and the state that survives a crash.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,8 @@ use super::message::{Answer, Body, Call, Change, Message};
 use super::store::{self, CELLS, Content, DIRECTORY, Id, OBJECTS, Stored};
 use super::{LeaseMutant, LeaseOptions};
 
-/// Short, so that a world of a minute has many terms; [`super::world`] draws the drift.
+/// The terms of leases. They are short, so that a world of a minute contains many terms.
+/// [`super::world`] draws the drift of the clocks.
 pub(super) const TERMS: Terms = Terms {
     default_term: Duration::from_secs(2),
     longest_term: Duration::from_secs(4),
@@ -28,59 +29,60 @@ pub(super) const TERMS: Terms = Terms {
 
 const SHARDS: usize = 2;
 
-/// A separate random sequence draws failures of the stable list, so that they change nothing else
-/// of a world.
+/// The seed of the random numbers for failed writes of the stable list of clients. They are
+/// separate, so that these failures do not change the rest of a world.
 const LIST_SEED: u64 = 0x6c69_7374;
 
-/// In worlds of lesser seeds every write of the stable list succeeds: most of the seeds in
-/// `seeds.toml` come from such worlds.
+/// The seeds below this number have worlds in which every write of the stable list succeeds: most
+/// of the seeds in `seeds.toml` come from such worlds.
 const GOOD_LISTS: u64 = 100;
 
-/// A separate random sequence draws the delays of changes of names.
+/// The seed of the random numbers for the delays of changes of names.
 const NAMES_SEED: u64 = 0x6e61_6d65;
 
-/// The host of another server of the same files, which has no link to this server.
+/// The host number of another server of the same files, which has no link to this server.
 const ELSEWHERE: usize = usize::MAX;
 
-/// The ids of changes that another server makes are above the ids of all clients' changes.
+/// The ids of changes by the other server are above this number, and all ids of clients' changes
+/// are below it.
 const ELSEWHERE_IDS: Id = 1 << 60;
 
-/// The time after which a plain call has to be retried.
+/// The time after which the server asks a plain client to retry its call.
 const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// A deferred action of the server.
+/// An action that the server executes later.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chore {
-    /// A call in progress has its effect.
+    /// Executes the effect of a call.
     Execute(Ticket),
-    /// The server looks at an object that a call has changed, and answers the call.
+    /// Examines an object that a call has changed, and replies to the call.
     Settle(Ticket),
-    /// A write of the stable list ends.
+    /// Completes a write of the stable list of clients.
     Listed(Name, u64),
-    /// A call without leases reaches its timeout.
+    /// Handles the timeout of a call without leases.
     GiveUp(Ticket),
 }
 
-/// A result of a step of the server.
+/// An action that a step of the server requests, or an observation for the checks.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(usize, Message),
-    /// An action after this time, in this boot.
+    /// Executes an action after this time, unless the server restarts before.
     Chore(Duration, Chore),
-    /// A read that was admitted at this time returned this value.
+    /// A call that the server admitted at the time `since` read this value.
     Saw {
         host: usize,
         object: usize,
         content: Content,
         since: Time,
     },
-    /// The server granted a cachable lease.
+    /// The server granted a lease under which the client may cache.
     Granted {
         host: usize,
         object: usize,
         kind: Kind,
     },
-    /// The server merged late data with changes of other clients.
+    /// The server merged late data of a client with changes of other clients.
     Mixed {
         host: usize,
         object: usize,
@@ -89,12 +91,13 @@ pub(super) enum Out {
 
 struct Pending {
     call: Call,
-    /// The client of the call, if the client may hold leases.
+    /// The client that made the call, if the call uses leases.
     client: Option<Client>,
-    /// The way in which it runs, and the time of its begin.
+    /// The permission of the lease table to run the call, and the time at which the call began to
+    /// run.
     run: Option<(Run, Time)>,
-    /// The modrev of the object when the call began to run, and the lease that the client cached
-    /// the object under.
+    /// The modrev of the object when the call began to run, and the lease under which the client
+    /// cached the object at that time.
     begun: (Modrev, Option<Serial>),
 }
 
@@ -106,41 +109,41 @@ impl Pending {
 
 pub(super) struct Server {
     pub(super) up: bool,
-    /// The number of starts, which is the epoch.
+    /// The number of starts of the server, which is also its epoch.
     pub(super) boot: u64,
     clock: Clock,
     now: Time,
-    /// The same time, as true time and not on a host's clock.
+    /// The current true time; `now` is the time on the server's clock.
     true_now: Time,
     clients: Clients,
     tables: Vec<Table>,
-    /// The host of each client.
+    /// The host number of each client.
     hosts: BTreeMap<Client, usize>,
     calls: BTreeMap<Ticket, Pending>,
     running: BTreeSet<(usize, u64, u64)>,
     next_ticket: u64,
-    /// The random sequence that decides which writes of the stable list fail.
+    /// The random numbers that decide which writes of the stable list fail.
     disk: Random,
     /// The share of writes of the stable list that fail, in thousandths.
     list_fails: u64,
-    /// The random sequence that decides how long changes of names take, and which names another
-    /// server of the same files changes.
+    /// The random numbers that decide how long changes of names take, and which names the other
+    /// server changes.
     names: Random,
-    /// True if the server looks at a directory some time before and after the server changes a
-    /// name, and if another server changes names as well.
+    /// True if another server changes names as well, and if this server therefore examines a
+    /// directory some time before and some time after it changes a name.
     pub(super) has_slow_names: bool,
     elsewhere_ids: Id,
-    /// The crash points, in thousandths.
+    /// The chance that the server crashes at a crash point, in thousandths.
     crash_points: u64,
     crashes_now: bool,
     pub(super) objects: Vec<Stored>,
     list: BTreeMap<Name, u64>,
-    /// Replies to calls that changed something: the duplicate request cache, which survives.
+    /// The duplicate request cache: replies to calls that changed something. It survives a crash.
     kept: BTreeMap<(usize, u64, u64), Answer>,
     mutant: Option<LeaseMutant>,
-    /// The largest number of leases in a shard.
+    /// The maximum number of leases in a shard of the table.
     leases_max: usize,
-    /// The longest time that an operation takes.
+    /// The maximum time that an operation takes.
     wait: Duration,
 }
 
@@ -207,8 +210,8 @@ impl Server {
         }
     }
 
-    /// Drops all unstable data, and returns the lost changes. A kill of the process loses no data
-    /// that the machine has.
+    /// Drops all unstable data, and returns the lost changes. If only the process is killed, no
+    /// data that the machine has is lost.
     pub(super) fn crash(&mut self, killed: bool) -> Vec<store::Id> {
         self.up = false;
         self.hosts.clear();
@@ -224,12 +227,13 @@ impl Server {
         self.list_fails = 0;
     }
 
-    /// Returns true if the server crashes at its present point.
+    /// Returns true if a crash point has decided that the server must crash now, and clears the
+    /// decision.
     pub(super) const fn take_crash(&mut self) -> bool {
         core::mem::replace(&mut self.crashes_now, false)
     }
 
-    /// The time of the machines' next timer, in true time.
+    /// Returns the true time at which the next timer of the state machines expires.
     pub(super) fn next_wake(&self) -> Option<Time> {
         let tables = self.tables.iter().filter_map(Table::next_wake);
         let next = tables.chain(self.clients.next_wake()).min().filter(|_| self.up)?;
@@ -301,8 +305,8 @@ impl Server {
         outs
     }
 
-    /// Another server of the same files changes a name, once all leases on the directory are
-    /// returned; until then, and until the change is done, this server grants no lease on the
+    /// Lets another server of the same files change a name. The change waits until all leases on
+    /// the directory are returned. Until the change is done, this server grants no lease on the
     /// directory.
     pub(super) fn change_elsewhere(&mut self, now: Time, random: &mut Random) -> Vec<Out> {
         self.tell(now);
@@ -328,7 +332,7 @@ impl Server {
         outs
     }
 
-    /// The time until another server changes the next name.
+    /// Draws the time until the other server changes the next name.
     pub(super) fn next_elsewhere(&mut self) -> Duration {
         upto(&mut self.names, Duration::from_secs(1))
     }
@@ -400,7 +404,7 @@ impl Server {
         }
     }
 
-    /// Returns the client of a call, or the reply to an invalid call.
+    /// Returns the client that made a call; for an invalid call, returns the reply as the error.
     fn client(&mut self, call: &Call) -> Result<Option<Client>, Answer> {
         if !call.leases {
             return Ok(None);
@@ -415,8 +419,8 @@ impl Server {
         Ok(Some(client))
     }
 
-    /// Passes a call to the table of its object, with its lease requests only if the call may have
-    /// them.
+    /// Passes a call to the lease table of its object. Drops the call's lease request if `may_ask`
+    /// is false.
     fn begin(&mut self, ticket: Ticket, may_ask: bool, random: &mut Random, outs: &mut Vec<Out>) {
         let call = self.calls[&ticket].call.clone();
         if !call.leases {
@@ -499,8 +503,9 @@ impl Server {
         self.table(shard(object), table::Event::Done(object, ticket, outcome), random, outs);
     }
 
-    /// Answers a call that has changed a name. Other callers may have changed the directory since
-    /// the call began to run, before its change and after its change.
+    /// Replies to a call that has changed a name. Other callers may have changed the directory
+    /// between the begin of the call and its change, or after its change. So the reply contains the
+    /// modrevs only if the lease table confirms that the change was the client's own.
     fn settle(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
         let Pending { call, client, begun: (before, cached), .. } = &self.calls[&ticket];
         let Some(object) = call.body.object() else { return };

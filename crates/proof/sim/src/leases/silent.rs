@@ -1,13 +1,14 @@
-//! A world of clients that delay other callers: the clients return recalled leases late, or never,
-//! take leases in turn, report nothing, and reconnect under other names. Other clients return
-//! leases at once, and an owner without leases gives its calls up and repeats them.
+//! A world of clients that delay other callers. Some clients return recalled leases late or never,
+//! hold leases one after the other, do not report to the server, or reconnect under other names.
+//! Other clients return leases at once. The owner of the files is a caller without leases. If a
+//! call of the owner must wait too long, the owner gives it up and repeats it.
 //!
 //! Promises:
-//! - `bounded-wait`: no call of the owner waits longer than the longest term and the time for which
-//!   the server waits for the late WRITEs of a holder, if the owner repeats the call soon.
-//! - `bounded-share`: however long the world lasts, each origin of clients that may only read
-//!   delays the owner by some terms and an eighth of the time, and no more.
-//! - `prompt-holders`: a client that returns leases at once gets leases.
+//! - `bounded-wait`: if the owner repeats its call soon, no call waits longer than the longest term
+//!   plus the time for which the server waits for late WRITEs of a lease holder.
+//! - `bounded-share`: clients of one origin that only read can delay the owner by at most a fixed
+//!   number of terms plus an eighth of the elapsed time, however long the world lasts.
+//! - `prompt-holders`: a client that returns leases at once gets new leases.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -28,16 +29,16 @@ const TERMS: Terms = Terms::DEFAULT;
 const WORLD_TIME: Duration = Duration::from_secs(1800);
 const OBJECTS: u64 = 2;
 
-/// The longest delay of a client that returns leases at once, and the longest time of an operation.
+/// The maximum delay of a client that returns leases at once, and the maximum time of an operation.
 const PROMPT: Duration = Duration::from_millis(50);
 
-/// The time after which the server evicts a holder that does not report, and a margin for all
-/// delays around it.
+/// The time after which the server recalls the lease of a holder that does not report.
 const REPORT: Duration = Duration::from_secs(4);
+/// A margin for all delays.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The number of terms that an origin may take before the server grants its clients nothing, and
-/// one more term that runs out.
+/// The maximum number of terms for which the clients of one origin can delay the owner: the terms
+/// until the server stops granting them leases, and one more term that is still running then.
 const TERMS_TAKEN: u32 = 5;
 
 /// The reaction of a client to the recall of one of its leases.
@@ -54,7 +55,7 @@ struct Holder {
     origin: Origin,
     habit: Habit,
     writes: bool,
-    /// True if the client changes its name from time to time.
+    /// True if the client reconnects under another name from time to time.
     renames: bool,
     pause: Duration,
     granted: u64,
@@ -75,7 +76,7 @@ struct Want {
     object: Object,
     access: Access,
     since: Time,
-    /// The call in progress; `None` until the owner repeats it.
+    /// The ticket of the call in progress; `None` while the owner waits before it repeats the call.
     ticket: Option<Ticket>,
 }
 
@@ -88,12 +89,12 @@ struct World {
     holders: Vec<Holder>,
     last_client: u32,
     last_ticket: u64,
-    /// The object and the holder of each call.
+    /// The object of each call, and the holder that made it.
     calls: BTreeMap<Ticket, (Object, usize)>,
     want: Option<Want>,
-    /// The pause before the owner repeats a call.
+    /// The time after which the owner repeats a call that it gave up.
     again: Duration,
-    /// The total time for which holders have delayed the owner.
+    /// The total time for which lease holders have delayed the owner.
     taken: Duration,
     broken: Vec<Broken>,
 }
@@ -115,7 +116,8 @@ impl World {
         }
         let origins = 1 + u64::from(random.one_in(4));
         let writers = random.one_in(3);
-        // A sole writer that renews its lease, and that no other client evicts.
+        // In some worlds there is only one holder: it writes, renews its lease, and no other client
+        // causes a recall.
         let is_lonely = random.one_in(8);
         let mut holders = Vec::new();
         for _ in 0..if is_lonely { 1 } else { 2 + random.below(6) } {
@@ -185,8 +187,8 @@ impl World {
                 return;
             }
         }
-        // A holder that continues to write sends data to the server, and may delay the owner by
-        // more than its share.
+        // Check the share only if no holder writes: a holder that continues to send written data to
+        // the server may delay the owner by more than its share.
         if !self.holders.iter().any(|holder| holder.writes) {
             self.check_share();
         }
@@ -210,7 +212,7 @@ impl World {
         }
     }
 
-    /// Gives a client another name.
+    /// Gives a client another name, so that the server sees a new client.
     fn name(&mut self, holder: usize) {
         self.last_client += 1;
         let client = Client(self.last_client);
@@ -256,7 +258,7 @@ impl World {
         self.queue.schedule(self.now + pause, Happening::Ask(holder));
     }
 
-    /// The owner begins an operation, or repeats a call.
+    /// Lets the owner begin an operation, or repeat a call that it gave up.
     fn owner(&mut self) {
         let (now, object) = (self.now, self.object());
         let access = match self.random.below(4) {
@@ -343,7 +345,7 @@ impl World {
         let mut origins: Vec<Origin> = self.holders.iter().map(|holder| holder.origin).collect();
         origins.sort_unstable();
         origins.dedup();
-        // The last origin is the origin of the prompt holder.
+        // The last origin belongs to the holder that returns leases at once, so it does not count.
         let origins = u32::try_from(origins.len() - 1).expect("origins are few");
         let most = (TERMS.longest_term * TERMS_TAKEN + WORLD_TIME / 8) * origins;
         if self.taken > most {

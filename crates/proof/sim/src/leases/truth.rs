@@ -1,4 +1,4 @@
-//! The promises, checked against the world's knowledge (the oracle).
+//! The checks of the promises against the true state (the oracle), which no host knows.
 
 use core::fmt::Debug;
 
@@ -8,18 +8,18 @@ use crate::Broken;
 
 use super::store::Id;
 
-/// The broken promises, and knowledge that no host has.
+/// The broken promises, and the knowledge about changes that no host has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth {
     pub(super) broken: Vec<Broken>,
-    /// Changes that the server reported to a client as durable.
+    /// The changes that the server reported to a client as durable.
     pub(super) committed: BTreeSet<Id>,
-    /// Changes that a crash of the server undid.
+    /// The changes that a crash of the server undid.
     pub(super) lost: BTreeSet<Id>,
 }
 
 impl Truth {
-    /// Records a broken promise; it keeps only the first few.
+    /// Records a broken promise; keeps only the first few records.
     pub(super) fn broke(&mut self, promise: &'static str, how: impl FnOnce() -> String) {
         if self.broken.len() < 10 {
             self.broken.push(Broken { promise, how: how() });

@@ -1,4 +1,4 @@
-//! A world: its hosts, its links, its events, and the checks of the promises.
+//! A world of leases: its hosts, its links, its events, and the checks of the promises.
 
 use core::time::Duration;
 
@@ -18,14 +18,15 @@ use super::server::{self, Server};
 use super::store::{CELLS, Content, Id, OBJECTS, is_directory};
 use super::truth::Truth;
 
-/// The largest drift of a clock: two together reach the limit of the terms.
+/// The maximum drift of a clock. Two clocks that drift in opposite directions reach the limit of
+/// the terms.
 pub(super) const DRIFT_PPM_MAX: u64 = 24_000;
 
-/// The duration of the faults, and the bound on the time after them.
+/// The duration of the faults, and the maximum time after them.
 const FAULTS_TIME: Duration = Duration::from_secs(20);
 const HEALING_MAX: Duration = Duration::from_secs(60);
 
-/// The faults and their frequencies; chances are in thousandths.
+/// The faults of a world, and their frequencies; chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -90,7 +91,7 @@ enum Happening {
     Heal,
 }
 
-/// A link, with the end of its cut in each direction.
+/// A link between a client and the server, with the end of its cut in each direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     up: Time,
@@ -212,7 +213,8 @@ impl World {
         match happening {
             Happening::ToServer(host, message) => {
                 if self.server.up && self.server_paused_until > self.now {
-                    // The message waits in a buffer until the host continues.
+                    // The host is paused, so the message waits in its buffer until the host
+                    // continues.
                     let at = self.server_paused_until;
                     self.queue.schedule(at, Happening::ToServer(host, message));
                 } else if self.server.up {
@@ -332,8 +334,7 @@ impl World {
         }
     }
 
-    /// Schedules the next change of a name by another server of the same files, which some worlds
-    /// have.
+    /// Schedules the next change of a name by the other server, in worlds that have another server.
     fn schedule_elsewhere(&mut self) {
         if self.server.has_slow_names {
             let at = self.now + self.server.next_elsewhere();
@@ -348,7 +349,7 @@ impl World {
         usize::try_from(self.random.below(count)).expect("clients are few")
     }
 
-    /// The server's machine crashes, or only its process is killed.
+    /// Crashes the server: either its machine, or only its process.
     fn crash(&mut self) {
         if !self.server.up {
             return;
@@ -431,7 +432,8 @@ impl World {
         self.check_writers();
     }
 
-    /// Returns the arrival times of the copies of a message: none, one or two.
+    /// Returns the arrival times of the copies of a message: no copy, one or two. `cut` is the end
+    /// of the link's cut.
     fn arrivals(&mut self, cut: Time) -> Vec<Time> {
         let Faults { loss, double, late, delay, delay_late, .. } = self.faults;
         let copies = 1 + usize::from(in_thousand(&mut self.random, double));
@@ -448,7 +450,7 @@ impl World {
         arrivals
     }
 
-    /// Checks that the holder of a write lease is its only holder.
+    /// Checks that the holder of a write lease is the only lease holder of the object.
     fn check_writers(&mut self) {
         for object in 0..OBJECTS {
             let held = self.clients.iter().filter_map(|client| client.held(self.now, object));
@@ -460,7 +462,7 @@ impl World {
         }
     }
 
-    /// Checks that no other client holds a conflicting lease.
+    /// Checks that no other client holds a lease that conflicts with a new grant.
     fn granted(&mut self, host: usize, object: usize, kind: Kind) {
         for other in 0..self.clients.len() {
             let held = self.clients[other].held(self.now, object).filter(|_| other != host);
@@ -475,8 +477,8 @@ impl World {
         }
     }
 
-    /// Checks that a call's result is the true value, except for changes after the call was
-    /// admitted.
+    /// Checks that the result of a call is the true value. Changes after the server admitted the
+    /// call may be missing from the result.
     fn server_showed(&mut self, host: usize, object: usize, content: Content, since: Time) {
         let who = || format!("the server, asked by {host} of {object},");
         for changed in self.held_by_others(host, object).collect::<Vec<_>>() {
@@ -516,8 +518,9 @@ impl World {
         self.saw("fresh-attributes", host, object, (id, is));
     }
 
-    /// Checks that a client's cache has the true value, except for values that a crash undid
-    /// without the client's knowledge: no server without stable writes can promise that.
+    /// Checks that a value in a client's cache is the true value. A value that a crash undid
+    /// without the client's knowledge is permitted, because no server without stable writes can
+    /// prevent this.
     fn saw(&mut self, promise: &'static str, host: usize, object: usize, (id, is): (Id, Id)) {
         let unknowing = self.clients[host].epoch() < self.server.boot || !self.server.up;
         if !(unknowing && self.truth.lost.contains(&id)) {

@@ -1,4 +1,4 @@
-//! A block of a file.
+//! The sequential model of a block of a file.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::fit::Model;
 use crate::history::OpId;
 use crate::op::{Op, Outcome, Owner};
 
-/// A block, with the value that was written last. A crash may undo unstable writes, back to any
-/// value since the last stable one.
+/// The model of a block: it has the value that was last written. A crash may undo unstable writes,
+/// back to any value since the last stable write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) file: Owner,
@@ -19,7 +19,7 @@ pub(crate) struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct State {
     value: u64,
-    /// The values that are possible after a crash, including the present one.
+    /// The values that are possible after a crash, including the current value.
     crash_may_leave: BTreeSet<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Model for Block {
                     Stability::DataSync | Stability::FileSync => State::stable(*value),
                 })
             }
-            // No reply reported it as stable.
+            // Without an outcome, no reply reported the write as stable, so treat it as unstable.
             (Op::Write { value, .. }, None) => Some(state.written(*value)),
             (Op::Read { .. }, Some(Outcome::Data(value))) if *value != state.value => None,
             (Op::Read { .. }, Some(Outcome::Data(_)) | None) => Some(state.clone()),

@@ -1,4 +1,4 @@
-//! A folder with a few names.
+//! The sequential model of a folder with a few names.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use crate::fit::Model;
 use crate::history::{History, OpId};
 use crate::op::{How, Op, Outcome, Owner, Place};
 
-/// A folder. Its names are as stable as the replies to the calls that created them.
+/// The model of a folder. A name is as stable as the reply to the call that created it.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     owner: Owner,
-    /// The targets of links.
+    /// The files to which links in the folder lead.
     files: BTreeMap<Owner, Handle>,
 }
 
-/// The object of a name.
+/// The object of a name in the folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     is_folder: bool,
-    /// The handle, after a client received it.
+    /// The handle of the object; `None` until a client has received it.
     handle: Option<Handle>,
-    /// The exclusive CREATE that created it.
+    /// The exclusive CREATE that created the object, if it was created so.
     exclusive: Option<OpId>,
 }
 
@@ -40,7 +40,7 @@ impl Folder {
         Self { owner, files: opened.collect() }
     }
 
-    /// Runs an operation; returns the required outcome.
+    /// Runs an operation on the model; returns the outcome that the server must report.
     fn run(
         &self,
         state: &mut State,
@@ -107,7 +107,8 @@ fn rename(state: &mut State, from: u8, to: u8) -> Result<(), Status> {
     Ok(())
 }
 
-/// RFC 1813 3.3.14 lets a server answer EXIST where kinds do not match.
+/// Returns true if two failures count as equal: RFC 1813 3.3.14 lets a server return EXIST in some
+/// cases in which the types of the objects do not match.
 fn same_failure(op: &Op, wanted: Status, told: Status) -> bool {
     let kinds = matches!(wanted, Status::IsDirectory | Status::NotDirectory);
     let rename = matches!(op, Op::Rename { .. });
@@ -148,8 +149,8 @@ impl Model for Folder {
     }
 }
 
-/// Returns true if an operation's object is the object of its name. An unknown object of the name
-/// is set to it.
+/// Returns true if the operation's object can be the object of its name. If no client has received
+/// the handle of that object yet, records this handle.
 fn names_it(state: &mut State, op: &Op, object: Option<Handle>) -> bool {
     let (Op::Lookup { name, .. } | Op::Create { name, .. } | Op::Mkdir { name, .. }) = *op else {
         return true;

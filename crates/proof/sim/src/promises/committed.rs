@@ -1,7 +1,7 @@
-//! Data that was acknowledged by a COMMIT survives a crash.
+//! Promise: data that a COMMIT acknowledged survives a crash.
 //!
-//! Like [`stable`](super::stable), for values that were written unstably under the verifier that a
-//! later COMMIT returned.
+//! The check is like [`stable`](super::stable). It concerns values that were written as unstable
+//! data, under the write verifier that a later COMMIT returned.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! A repeated call takes effect once, however often its client or the network repeats it.
+//! Promise: a repeated call takes effect once, no matter how often its client or the network
+//! repeats it.
 //!
-//! In a folder that only one program uses, operations are sequential, so each has one correct
-//! outcome. A call that runs twice gets the result of its own first run (EXIST, NOENT), and one
-//! that runs late undoes later operations, which a later read shows. A crash may lose the duplicate
-//! request cache, so a call that outlives a crash may run once more. The end of the server's
-//! process loses only calls without a reply.
+//! The operations in a folder that only one program uses are sequential, so each has only one
+//! correct outcome. A call that runs twice gets an error because of its own first run (EXIST,
+//! NOENT). A call that runs late undoes later operations, and a later read shows this. A crash may
+//! lose the duplicate request cache, so a call that began before a crash and ended after it may run
+//! once more. The end of the server's process loses only calls without a reply.
 
 use super::owners;
 use crate::fit::fit;

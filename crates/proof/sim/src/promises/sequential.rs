@@ -1,5 +1,6 @@
-//! Each history fits the sequential model: there is an order of all concurrent operations on names
-//! and data, each at one moment between its beginning and its end, that explains the outcomes.
+//! Promise: each history fits the sequential model. All concurrent operations on names and data can
+//! be put into an order that explains the outcomes, with each operation at one moment between its
+//! beginning and its end.
 
 use super::owners;
 use crate::fit::fit;

@@ -1,7 +1,7 @@
-//! Data that was acknowledged as stable survives a crash.
+//! Promise: data that was acknowledged as stable survives a crash.
 //!
-//! A program writes growing values to the blocks of its file. Once a value was acknowledged as
-//! stable, no read may return an older one.
+//! A program writes growing values to the blocks of its file. After a value was acknowledged as
+//! stable, no read may return an older value.
 
 use std::collections::BTreeMap;
 

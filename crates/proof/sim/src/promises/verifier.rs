@@ -1,7 +1,7 @@
-//! The verifier changes whenever uncommitted data may be lost.
+//! Promise: the write verifier changes whenever uncommitted data may be lost.
 //!
-//! Suppose that data was written under a verifier and that no COMMIT acknowledged the data before a
-//! crash. Then no operation that begins after the crash may return this verifier.
+//! Suppose that data was written under a write verifier, and that no COMMIT acknowledged the data
+//! before a crash. Then no operation that begins after the crash may return this verifier.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     let mut last_crash = 0;
     for (at, record) in history.records() {
         match record {
-            // The end of the process alone loses no data.
+            // The end of the process without a crash of the machine loses no data, so the verifier
+            // may stay.
             Record::Begun(_) | Record::Killed => {}
             Record::Crashed => {
                 last_crash = at;
@@ -25,7 +26,8 @@ pub(super) fn check(history: &History) -> Result<(), String> {
             Record::Ended(id) => {
                 let Some((file, verifier, stability)) = told(history.doing(id)) else { continue };
                 if history.outlives(id, last_crash) {
-                    // The reply may have come before the crash.
+                    // The operation began before the crash, so its reply may also have been sent
+                    // before the crash: it proves nothing.
                     continue;
                 }
                 if spent.contains(&verifier) {
@@ -44,7 +46,8 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// The verifier in a program's reply, and the stability of a WRITE; no stability for a COMMIT.
+/// Returns the owner of the file, the verifier in the reply, and the stability with which a WRITE
+/// wrote; `None` as the stability of a COMMIT.
 fn told(doing: &Doing) -> Option<(Owner, [u8; 8], Option<Stability>)> {
     match (&doing.op, doing.outcome.as_ref()?) {
         (Op::Write { file, .. }, Outcome::Written { verifier, stability }) => {

@@ -1,4 +1,4 @@
-//! The effects of a metaserver's machines.
+//! Executes the actions that the state machines of a metaserver request.
 
 use leasehold_base::units::FileId;
 use leasehold_core::replica::{
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Announces to all others that an object has lost a name.
+    /// Announces to all peers that an object has lost a name.
     pub(super) fn announce(&mut self, object: FileId, version: Stamp, left: Place) {
         let metafile = self.disk.metafiles.get(&object);
         let place = metafile.and_then(|metafile| metafile.place.clone());
@@ -200,14 +200,14 @@ impl Node {
         }
     }
 
-    /// Creates a ticket for an asker that waits for a reply.
+    /// Creates a ticket for a requester that waits for a reply.
     pub(super) fn waits(&mut self, asker: Asker) -> Ticket {
         let ticket = Ticket(self.number());
         self.live.waiting.insert(ticket, asker);
         ticket
     }
 
-    /// Sends the result to the asker, here or at a peer.
+    /// Sends the result to the requester: the local client or a peer.
     fn finish(&mut self, ticket: Ticket, answer: Answer) {
         if let Some(change) = self.live.closing.remove(&ticket) {
             self.home(home::Event::Had(change, answer.had()));

@@ -1,4 +1,5 @@
-//! The leases that homes of strict worlds grant to others, and the operations that wait for them.
+//! The leases that the homes of strict worlds grant to other metaservers, and the operations that
+//! wait for these leases.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -23,10 +24,10 @@ const TERMS: Terms = Terms {
     ..Terms::DEFAULT
 };
 
-/// Operation guards (turns) that end when a change is on the disk.
+/// The operation guards of a change. They end when the change is on the disk.
 pub(super) type Turns = Vec<(FileId, Ticket)>;
 
-/// A lease that was recalled.
+/// A lease that the home has recalled from a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evicted {
     holder: Client,
@@ -37,12 +38,13 @@ pub(super) struct Evicted {
 #[derive(Clone, Debug)]
 enum Turn {
     Ask(Asker, Ask),
-    /// The objects for which guards are still needed, the next one last, and the guards that it
+    /// A change that collects operation guards. The vector of objects contains the objects without
+    /// a guard, the next object last. The last field contains the guards that the change already
     /// has.
     Change(Chore, Vec<FileId>, Turns),
 }
 
-/// The leases of others on the objects that have their home here.
+/// The leases of peers on the objects that have their home at this metaserver.
 #[derive(Clone, Debug)]
 pub(super) struct Leasing {
     table: Table,
@@ -72,12 +74,14 @@ const fn leased(file: FileId) -> Object {
 }
 
 impl Node {
-    /// Passes a change of objects to the disk, once no other metaserver has a lease on them.
+    /// Passes a change of objects to the disk, after all peers have returned their leases on the
+    /// objects.
     pub(super) fn changing(&mut self, objects: &[FileId], chore: Chore) {
         self.changing_with(objects, Vec::new(), chore);
     }
 
-    /// Does the same with guards that it already has on others of these objects.
+    /// Like `changing`, for a change that already has the operation guards `had` on further
+    /// objects.
     pub(super) fn changing_with(&mut self, objects: &[FileId], had: Turns, chore: Chore) {
         let mut to_have = objects.to_vec();
         to_have.sort_unstable_by(|one, other| other.cmp(one));
@@ -95,7 +99,7 @@ impl Node {
         }
     }
 
-    /// A peer requests something that it may cache.
+    /// Handles the request of a peer for metadata that the peer may cache under a lease.
     pub(super) fn ask_leased(&mut self, asker: Asker, object: FileId, ask: Ask) {
         let leasing = &mut self.live.leasing;
         let holder = *leasing.holders.entry(asker.peer).or_insert_with(|| {
@@ -114,7 +118,7 @@ impl Node {
         self.leases(Event::Call(Call { ticket, object, client, access, under: None, ask }));
     }
 
-    /// A change is on the disk.
+    /// Ends the operation guard of a change that is on the disk.
     pub(super) fn has_changed(&mut self, object: FileId, ticket: Ticket) {
         self.leases(Event::Done(leased(object), ticket, Outcome::default()));
     }
@@ -152,7 +156,8 @@ impl Node {
                 let is_granted = grant.is_some_and(|grant| grant.cachable);
                 let answer = if let Ask::Search(place, _) = &ask {
                     let stands = self.stands(object, place);
-                    // Otherwise another object has got the name while this request waited.
+                    // If the object no longer has the name, another object has got the name while
+                    // this request waited. The peer must then retry.
                     let fetched = stands.then(|| self.known_of(&Ask::Fetch(object, None)));
                     fetched.unwrap_or(Answer::Later)
                 } else {
@@ -173,7 +178,8 @@ impl Node {
         }
     }
 
-    /// A peer has begun another epoch: it holds no leases, and data that it sent before is invalid.
+    /// Handles a new epoch of a peer: the peer holds no leases any more, and copies that it sent
+    /// before are invalid.
     pub(super) fn has_restarted(&mut self, peer: Peer) {
         if !self.strict {
             return;

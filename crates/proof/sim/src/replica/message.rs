@@ -10,19 +10,19 @@ use leasehold_core::replica::{Peer, Place, Stamp};
 
 use super::node::ROOT;
 
-/// The metadata of an object. In these worlds an object has one name, and its data is a number.
+/// The metadata of an object. In these worlds each object has one name, and its data is one number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metafile {
     pub(super) object: FileId,
     pub(super) version: Stamp,
     pub(super) is_directory: bool,
-    /// `None` for the root.
+    /// The name of the object: a directory and a name in it; `None` for the root.
     pub(super) place: Option<Place>,
     pub(super) content: u64,
 }
 
 impl Metafile {
-    /// The root's metafile, before the first change.
+    /// Returns the root's metafile, before the first change.
     pub(super) const fn root() -> Self {
         Self { object: ROOT, version: Stamp(0), is_directory: true, place: None, content: 0 }
     }
@@ -34,12 +34,14 @@ pub(super) enum Ask {
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    /// A claim of the name, with the object that loses the name to it.
+    /// Claims a name for an object. The last field is the object that the claim replaces.
     Claim(Place, FileId, Option<FileId>),
-    /// A question about the object at a place, with the object that claims the name and has it.
+    /// Asks if an object has the name in `Place`. The last field is the object that has claimed the
+    /// name and now has it.
     Stands(Place, FileId, Option<FileId>),
     Yield(Yield),
-    /// The result of a replacement, with the version of the object that has the name, if it has.
+    /// Reports the result of a replacement to the home of the replaced object. The version belongs
+    /// to the object that has the name; `None` if the replacement failed.
     Replaced(Yield, Option<Stamp>),
     Change(FileId, u64),
     Place {
@@ -62,8 +64,8 @@ pub(super) enum Ask {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The reply also lists objects, with their home at the requester, that are about to lose a
-    /// name.
+    /// The reply to a start: the known state of the starting peer, and the objects of that peer
+    /// that are being replaced by objects of the sender.
     Known(Known, Vec<Yield>),
     Metafile(Metafile),
     Same,
@@ -82,7 +84,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Returns the answer to a question if an object stands at a place.
+    /// Converts an answer to the question if an object has a name.
     pub(super) fn stands(&self) -> Stands {
         if *self == Self::Is(true) {
             Stands::Yes
@@ -93,7 +95,7 @@ impl Answer {
         }
     }
 
-    /// Returns the result of a request that has no other result than success or refusal.
+    /// Converts an answer to a request that only succeeds or is refused.
     pub(super) const fn had(&self) -> Result<(), Refusal> {
         match self {
             Self::Done => Ok(()),
@@ -118,7 +120,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Ask(Ask),
-    /// The last stamp of the answering metaserver, and the answer.
+    /// An answer, with the last version number of the metaserver that sends it.
     Answer(Stamp, Answer),
 }
 
@@ -126,9 +128,9 @@ pub(super) enum Body {
 pub(super) struct Message {
     pub(super) from: Peer,
     pub(super) to: Peer,
-    /// The sender's epoch.
+    /// The epoch of the sender.
     pub(super) epoch: u64,
-    /// The receiver's epoch, as far as the sender knows it.
+    /// The epoch of the receiver, as last known to the sender.
     pub(super) callee_epoch: u64,
     pub(super) call: u64,
     pub(super) body: Body,

@@ -1,4 +1,5 @@
-//! A metaserver: the machines of `core::replica`, and their driver.
+//! A simulated metaserver: the state machines of `core::replica`, and the code that drives them. It
+//! passes events to the machines and executes the actions that they request.
 
 use core::time::Duration;
 
@@ -25,17 +26,18 @@ use super::message::{Answer, Ask, Body, Message, Metafile};
 use super::operation::{Operation, Outcome};
 use super::searching::Searching;
 
-/// The time after which a call is retransmitted, and its timeout.
+/// The time after which a metaserver retransmits a call.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(400);
+/// The timeout of a call.
 const CALL_MAX: Duration = Duration::from_millis(2500);
 
-/// The bounds of these worlds.
+/// The limits and times that the state machines use in these worlds.
 pub(super) const BOUNDS: Bounds = Bounds { most: 40, ..Bounds::DEFAULT };
 
-/// The root: the first id of the first metaserver.
+/// The root directory: the first object id of the first metaserver.
 pub(super) const ROOT: FileId = FileId(1 << 48 | 1);
 
-/// The state that survives a crash.
+/// The state of a metaserver that survives a crash.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     pub(super) known: Known,
@@ -44,7 +46,8 @@ pub(super) struct Disk {
     pub(super) leave: Option<Move>,
     pub(super) metafiles: BTreeMap<FileId, Metafile>,
     pub(super) notes: BTreeMap<Place, FileId>,
-    /// Objects that replace objects of other homes, where the replacement is not complete.
+    /// The objects that replace objects of other homes, for replacements that are not complete. The
+    /// values are the name and the replaced object.
     pub(super) replacing: BTreeMap<FileId, (Place, FileId)>,
 }
 
@@ -69,12 +72,11 @@ impl Disk {
     }
 }
 
-/// A write of the disk, which takes time.
+/// An action that needs a write to the disk, which takes time.
 #[derive(Clone, Debug)]
 pub(super) enum Chore {
     Store(Ticket, home::Change),
-    /// Nothing is written yet: the change waits until no other metaserver has a lease on its
-    /// objects.
+    /// A change that waits until no peer has a lease on its objects. Nothing is written yet.
     Turn(Ticket),
     Note(Place, FileId),
     Leave(Move),
@@ -83,12 +85,13 @@ pub(super) enum Chore {
         id: u64,
         asker: Asker,
     },
-    /// A name is yielded, and then lost.
+    /// An object is hidden, in preparation for losing its name to an object of another home.
     Yield(Asker, Yield),
+    /// The object loses its name after the preparation.
     Lose(Asker, Yield),
 }
 
-/// The receiver of an answer.
+/// The requester of an answer: a peer, with the call's number and the peer's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Asker {
     pub(super) peer: Peer,
@@ -96,24 +99,25 @@ pub(super) struct Asker {
     pub(super) call: u64,
 }
 
-/// A result of a step, for the world.
+/// An action that a step of the metaserver requests, or an observation for the checks.
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
-    /// The disk carries this out, and then operation guards on objects end.
+    /// Executes an action after this time, and then ends operation guards.
     Chore(Duration, Chore, Turns),
     Ended(Operation, Outcome),
-    /// A metafile was changed on the disk, on behalf of a call.
+    /// A metafile was changed or removed on the disk. The last field is the call that requested the
+    /// change.
     Stored(FileId, Option<Metafile>, Option<Asker>),
-    /// This object has lost its name to the object that is stored at the same moment.
+    /// An object has lost its name to the object that the home stores in the same step.
     Replaced(FileId),
-    /// This object is part of a listing.
+    /// A listing contains this object.
     Showed(Metafile),
-    /// A peer reported that this object is gone.
+    /// A peer reported that an object was removed.
     Gone(FileId),
 }
 
-/// The reason for a call.
+/// The reason for a call, which determines how the metaserver handles the answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
     Hello,
@@ -142,7 +146,7 @@ pub(super) struct Called {
     pub(super) until: Time,
 }
 
-/// The state that a crash loses.
+/// The state of a metaserver that a crash loses.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     pub(super) peers: Peers,
@@ -154,20 +158,20 @@ pub(super) struct Live {
     pub(super) yields: Yields,
     pub(super) leasing: Leasing,
     pub(super) ids: Ids,
-    /// The copies.
+    /// The cached copies of peers' metafiles.
     pub(super) kept: BTreeMap<FileId, Metafile>,
-    /// The result of the last call of `copies`.
+    /// A metafile that has just arrived, until the state machine `copies` decides if it is kept.
     pub(super) brought: Option<Metafile>,
     pub(super) dirty: BTreeMap<FileId, u64>,
     pub(super) on_its_way: BTreeMap<Call, (FileId, u64)>,
     pub(super) searches: BTreeMap<u64, Searching>,
     pub(super) calls: BTreeMap<u64, Called>,
-    /// Received calls, with the answer once there is one.
+    /// The received calls; a call has an answer after it was executed.
     pub(super) seen: BTreeMap<Asker, Option<Answer>>,
     pub(super) waiting: BTreeMap<Ticket, Asker>,
-    /// Operation guards of changes that have not been passed to the disk.
+    /// The operation guards of changes whose write to the disk has not begun.
     pub(super) first: BTreeMap<Ticket, Turns>,
-    /// The change that waits for the removal of a directory.
+    /// For each removal of a directory, the change that waits for the directory to be closed.
     pub(super) closing: BTreeMap<Ticket, Ticket>,
     pub(super) operation: Option<(Ticket, Operation)>,
     last: u64,
@@ -178,7 +182,7 @@ pub(super) struct Node {
     pub(super) count: u32,
     pub(super) homes: Homes,
     pub(super) order: Order,
-    /// True if metaservers cache under leases.
+    /// True if the metaservers cache under leases.
     pub(super) strict: bool,
     pub(super) mutant: Option<ReplicaMutant>,
     pub(super) disk: Disk,
@@ -214,11 +218,13 @@ impl Node {
         }
     }
 
-    /// Begins an epoch with an empty memory.
+    /// Begins a new epoch with empty memory.
     pub(super) fn start(&mut self, now: Time) {
         self.now = now;
         self.live = Live::new(self.me, now, &mut self.disk, self.mutant);
-        // An old backup repeats an epoch, but no answer of that time matches a call of this time.
+        // After a restore from an old backup, the epoch may repeat an earlier epoch. So begin the
+        // call numbers at a random number: an answer from the earlier epoch then matches no call of
+        // this epoch.
         self.live.last = self.random.below(1 << 24) << 7;
         self.peers(peers::Event::Tick);
         self.moves(moves::Event::Tick);
@@ -232,8 +238,8 @@ impl Node {
         self.homes.of(object).expect("every id has a home")
     }
 
-    /// Returns true if an object replaces another in one step: in all cases but directories of two
-    /// homes.
+    /// Returns true if an object replaces another object in one step. Only a replacement of
+    /// directories of two homes needs two steps.
     pub(super) fn replaces_in_one_step(
         &self,
         one: FileId,
@@ -243,7 +249,7 @@ impl Node {
         self.home_of(one) == self.home_of(other) || !is_directory
     }
 
-    /// Returns a number that was never used before, in any epoch.
+    /// Returns a call number that was never used before, in any epoch.
     pub(super) const fn number(&mut self) -> u64 {
         self.live.last += 1;
         self.live.peers.epoch() << 32 | self.live.last
@@ -269,7 +275,7 @@ impl Node {
         self.outs.push(Out::Send(message));
     }
 
-    /// Passes a write to the disk.
+    /// Schedules a write to the disk; the operation guards end after it.
     pub(super) fn put_off(&mut self, chore: Chore, turns: Turns) {
         let time = upto(&mut self.random, Duration::from_millis(20));
         self.outs.push(Out::Chore(time, chore, turns));
@@ -312,7 +318,8 @@ impl Node {
         }
     }
 
-    /// Changes a metafile on the disk, with the next stamp.
+    /// Changes a metafile on the disk, and gives it the next version number. Returns the version
+    /// number.
     pub(super) fn store(
         &mut self,
         object: FileId,
@@ -338,7 +345,8 @@ impl Node {
         version
     }
 
-    /// Completes a write of the disk; returns true for an answered one.
+    /// Completes a write to the disk. If `crashes` is true, the metaserver crashes right after the
+    /// write, so the state machines do not learn of it.
     pub(super) fn chore(&mut self, now: Time, chore: Chore, turns: Turns, crashes: bool) {
         self.now = now;
         self.do_chore(chore, crashes);
@@ -352,7 +360,7 @@ impl Node {
             Chore::Store(ticket, change) => {
                 let asker = self.live.waiting.get(&ticket).copied();
                 let (to, is_directory) = (change.to.clone(), change.is_directory);
-                // At the same moment: a crash finds both changes or none.
+                // Remove the replaced object in the same step: a crash leaves both changes or none.
                 if let Some(over) = change.over_here() {
                     self.store(over, None, |_| false);
                 }

@@ -1,4 +1,4 @@
-//! The operations of a client at a metaserver, one after the other.
+//! The operations of a metaserver's client. They run one after the other.
 
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::{Place, Ticket, changes, copies, home};
@@ -7,7 +7,7 @@ use super::ReplicaMutant;
 use super::message::{Answer, Ask, Metafile};
 use super::node::{Node, Out, Why};
 
-/// The number of searches for a name before its client has to retry.
+/// The maximum number of searches for a name before the client has to retry.
 const ROUNDS_MAX: usize = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum What {
     Miss(FileId),
     Write(FileId, u64),
     Commit(FileId, u64),
-    /// Releases the written data, and then reports it to the home.
+    /// Sends the written data to the home, and then changes the object there, in two steps.
     Set(FileId, u64),
     Place {
         object: FileId,
@@ -37,14 +37,17 @@ pub(super) enum What {
 pub(super) struct Operation {
     pub(super) what: What,
     rounds: usize,
-    /// The entries that a listing still checks, the last first, and the entries that it has found.
+    /// The entries that a listing still has to check, the next entry last.
     to_list: Vec<(Place, FileId)>,
+    /// The entries that the listing has checked.
     listed: Vec<Metafile>,
-    /// The copy that it checks; `None` while it searches for the name.
+    /// The object whose copy the operation checks; `None` while the operation searches for the
+    /// name.
     checked: Option<FileId>,
-    /// True if the home of the listed object was asked which object has the name.
+    /// True if the operation has already asked the home of the listed object which object has the
+    /// name.
     is_asked: bool,
-    /// True for the first of two steps.
+    /// True while the first of two steps runs.
     is_first: bool,
 }
 
@@ -151,13 +154,15 @@ impl Node {
         self.call(self.home_of(object), ask, Why::Operation(ticket));
     }
 
-    /// Starts the second of two steps when the first is done; returns true if it does.
+    /// Starts the second of two steps after the first step has succeeded; returns true if it
+    /// starts.
     fn steps_on(&mut self, ticket: Ticket, answer: &Answer) -> bool {
         let operation = self.live.operation.as_mut().filter(|(one, _)| *one == ticket);
         let Some((_, operation)) = operation.filter(|(_, one)| one.is_first) else { return false };
         operation.is_first = false;
         match (operation.what.clone(), answer) {
-            // If the object is gone, another client has removed it.
+            // If the replaced object is gone, another client has removed it, and the rename can
+            // continue.
             (What::Place { object, from, to, .. }, Answer::Version(_) | Answer::Gone) => {
                 self.place(ticket, object, (Some(from), to), None);
             }
@@ -194,7 +199,7 @@ impl Node {
         }
     }
 
-    /// Handles the entries from the directory's home.
+    /// Handles the list of entries that the directory's home returned.
     pub(super) fn list(&mut self, ticket: Ticket, names: Vec<(Place, FileId)>) {
         if let Some((_, operation)) = self.live.operation.as_mut().filter(|(one, _)| *one == ticket)
         {
@@ -203,8 +208,8 @@ impl Node {
         }
     }
 
-    /// Continues a listing: objects that have their home here are known, and all others have
-    /// copies.
+    /// Continues a listing with its next entries. This metaserver knows the objects that have their
+    /// home here; for other objects it needs valid copies.
     fn list_on(&mut self, ticket: Ticket) {
         while let Some((_, operation)) = &mut self.live.operation {
             operation.checked = None;
@@ -230,14 +235,15 @@ impl Node {
         }
     }
 
-    /// There is a valid copy of the entry that the listing checks, or the home showed it.
+    /// Continues a listing whose next entry has a valid copy, or whose state the home has shown.
     fn list_goes(&mut self, ticket: Ticket, shown: Option<Metafile>) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, object)) = operation.to_list.last().cloned() else { return };
         let copy = shown.or_else(|| self.live.kept.get(&object).cloned());
         let stands = copy.filter(|copy| copy.place.as_ref() == Some(&place));
         if stands.is_none() && operation.checked.is_none() {
-            // The object is not at the place that its directory's home lists: the copy may be old.
+            // The copy does not have the name that the directory's home lists, so the copy may be
+            // old: fetch it again.
             operation.checked = Some(object);
             self.copies(copies::Event::Miss(ticket, object));
             return;
@@ -252,13 +258,13 @@ impl Node {
         self.list_on(ticket);
     }
 
-    /// A record may belong to another object with the same home: the listing asks that home which
-    /// object has the name.
+    /// The directory's record may be for another object with the same home. So the listing asks
+    /// that home which object has the name.
     fn list_by_home(&mut self, ticket: Ticket) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, object)) = operation.to_list.last().cloned() else { return };
         if operation.is_asked {
-            // The entry changes during the check.
+            // The listing has already asked, so the entry keeps changing: the client must retry.
             self.end(ticket, Outcome::Later);
             return;
         }
@@ -267,7 +273,7 @@ impl Node {
         self.call(home, Ask::Search(place, Vec::new()), Why::Operation(ticket));
     }
 
-    /// Handles the home's answer to the question which object has a listed name.
+    /// Handles the home's answer about the object that has a listed name.
     fn listed_by_home(&mut self, ticket: Ticket, answer: &Answer) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, _)) = operation.to_list.pop() else { return };
@@ -286,7 +292,7 @@ impl Node {
         self.live.operation.as_ref().filter(|(one, _)| *one == ticket).map(|(_, one)| one)
     }
 
-    /// The object of the operation is here, and its copy is valid.
+    /// Continues an operation whose object has its home here, or has a valid copy.
     pub(super) fn operation_goes(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         match operation.what.clone() {
@@ -310,7 +316,8 @@ impl Node {
         }
     }
 
-    /// The object had this state after the request; the metaserver does not cache it.
+    /// Completes an operation with a state of the object that was current after the request. The
+    /// metaserver does not keep the state in its cache.
     pub(super) fn operation_shows(&mut self, ticket: Ticket, metafile: Metafile) {
         let Some(operation) = self.operation(ticket) else { return };
         match operation.what.clone() {
@@ -329,7 +336,7 @@ impl Node {
         }
     }
 
-    /// The object of the operation is gone, or was not found.
+    /// Completes an operation whose object was removed or not found.
     pub(super) fn operation_found_nothing(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         if let What::List(_) = operation.what {

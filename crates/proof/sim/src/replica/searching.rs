@@ -1,4 +1,4 @@
-//! Searches of a metaserver, its own and searches on behalf of another.
+//! The searches of a metaserver for a name, for its own client or on behalf of a peer.
 
 use leasehold_core::replica::search::{self, Search};
 use leasehold_core::replica::{Call, Peer, Place, copies};
@@ -24,7 +24,7 @@ pub(super) struct Searching {
 }
 
 impl Node {
-    /// Searches for a name for `copies`.
+    /// Searches for a name, for the state machine `copies`.
     pub(super) fn search(&mut self, call: Call, place: Place) {
         let others = (0..self.count).filter(|peer| *peer != self.me.0);
         let others = others.map(|peer| (Peer(peer), u64::from(peer.abs_diff(self.me.0))));
@@ -35,7 +35,8 @@ impl Node {
         self.begin(search, place, For::Copies(call), effects);
     }
 
-    /// Searches on behalf of another peer among the peers behind this one.
+    /// Searches for a name on behalf of a peer, among the metaservers that the peer assigned to
+    /// this metaserver (`behind`).
     pub(super) fn search_behind(&mut self, asker: Asker, place: Place, behind: &[Peer]) {
         let mut effects = Vec::new();
         let search = Search::among(behind, &mut effects);
@@ -62,7 +63,8 @@ impl Node {
                     self.call(peer, Ask::Search(place, behind), Why::Search(id));
                 }
                 search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
-                // The record may belong to another object with the same home.
+                // The record of the name may be for another object with the same home, so ask that
+                // home for the object that has the name.
                 search::Effect::Fetch(object) => {
                     let home = self.home_of(object);
                     self.call(home, Ask::Search(place, Vec::new()), Why::SearchFetch(id));
@@ -78,9 +80,11 @@ impl Node {
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
         let Searching { of, found, is_claimed, place, .. } = searching;
-        // No lease covers the end of that state.
+        // If the name is claimed, or has its directory's home here, no lease announces when the
+        // name is assigned. So the answer "not found" holds only now, and must not be cached.
         let is_for_now = is_claimed || self.home_of(place.directory) == self.me;
-        // The search asked others, and meanwhile an object may have got the name at home.
+        // While the search queried peers, an object of this home may have got or lost the name.
+        // Then the answer is not "not found".
         let was_lost = self.live.yields.was_lost(self.now, &place);
         let misses_home =
             self.mutant == Some(ReplicaMutant::MissesHome) && matches!(of, For::Copies(_));
@@ -100,12 +104,13 @@ impl Node {
                 self.copies(copies::Event::Vacant(call));
             }
             (For::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
-            // The next search finds the object at home.
+            // The object has its home here: report a failure, and the repeated search finds the
+            // object without a query.
             (For::Copies(call), _) => self.copies(copies::Event::Failed(call)),
         }
     }
 
-    /// Handles an answer for the search, to a call that asked which object has the name.
+    /// Handles a peer's answer to a query of a search. `why` is the kind of the query.
     pub(super) fn searched(&mut self, id: u64, why: Why, answer: Answer) {
         let Some(searching) = self.live.searches.get_mut(&id) else { return };
         let named = match answer {

@@ -1,4 +1,4 @@
-//! The metaserver's handling of requests and of answers.
+//! Handles the requests of peers, and their answers.
 
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::peers::{self, Known, Refusal};
@@ -78,7 +78,8 @@ impl Node {
         }
     }
 
-    /// Sends an answer to a request without effect, so that the request may be repeated.
+    /// Sends an answer to a request that had no effect. The request may be repeated, so its answer
+    /// is not recorded.
     fn reply_only(&mut self, asker: Asker, answer: Answer) {
         self.answer(asker, answer);
         self.live.seen.remove(&asker);
@@ -90,7 +91,8 @@ impl Node {
         self.live.peers.step(self.now, hello, &mut effects);
         for effect in effects {
             if let peers::Effect::Answer(_, known) = effect {
-                // It is not known yet which of the peer's objects will be replaced.
+                // While a change that replaces an object of the peer is being written, the list of
+                // replaced objects is not final. The peer must then retry.
                 let is_storing = self.live.home.is_storing_over(asker.peer);
                 let answer = Answer::Known(known, self.replaced_of(asker.peer));
                 self.reply_only(asker, if is_storing { Answer::Later } else { answer });
@@ -104,7 +106,7 @@ impl Node {
         self.disk.metafiles.get(&directory).is_some_and(|metafile| metafile.is_directory)
     }
 
-    /// Returns the known state of a requested object or name.
+    /// Returns the state of a requested object or name, as known to this metaserver.
     pub(super) fn known_of(&self, ask: &Ask) -> Answer {
         if let Ask::Fetch(object, known) = ask {
             if self.live.yields.hides(*object).is_some() {
@@ -188,7 +190,7 @@ impl Node {
         }
     }
 
-    /// Gives an object a name instead of another, or none.
+    /// Executes a request to give an object another name, or to remove the object.
     fn placed(
         &mut self,
         asker: Asker,
@@ -225,10 +227,11 @@ impl Node {
         metafile.is_some_and(|metafile| metafile.place.as_ref() == Some(place))
     }
 
-    /// Checks the record of an object that has left its name, if the record is here.
+    /// If this metaserver has the record of a name that an object has left, checks the record.
     pub(super) fn has_left(&mut self, left: Place, object: FileId) {
         let noted = self.disk.notes.get(&left).copied();
-        // The record may name an object that was to replace it and did not.
+        // The record may be for an object that was to replace the object and did not, so compare
+        // only the homes.
         if let Some(noted) = noted.filter(|noted| self.home_of(*noted) == self.home_of(object)) {
             self.names(names::Event::Left(left, noted));
         }
@@ -244,7 +247,8 @@ impl Node {
             Why::Leave(ticket) | Why::Claim(ticket) => {
                 self.home(home::Event::Had(ticket, answer.had()));
             }
-            // The object does not have the name any more.
+            // The object to be replaced does not have the name any more, so the replacement is
+            // refused.
             Why::Yield(ticket) if answer == Answer::Gone => {
                 self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
             }
@@ -272,7 +276,7 @@ impl Node {
             }
         }
     }
-    /// Handles a home's answer to a fetch, or the lack of one.
+    /// Handles a home's answer to a fetch; an answer that says "retry" also stands for a timeout.
     fn fetched(&mut self, call: Call, answer: Answer) {
         let event = if answer == Answer::Same {
             copies::Event::Fetched(call, copies::Answer::Same)
@@ -288,7 +292,7 @@ impl Node {
         self.copies(event);
     }
 
-    /// Handles a home's answer to a release, or the lack of one.
+    /// Handles a home's answer to a release of changes; also handles a timeout.
     fn released(&mut self, call: Call, answer: &Answer) {
         let Some((object, id)) = self.live.on_its_way.remove(&call) else { return };
         if let Answer::Version(version) = answer {
@@ -302,7 +306,8 @@ impl Node {
         }
     }
 
-    /// A metaserver's own change is as new as an announced one.
+    /// Handles this metaserver's own change of an object like a change notice, so that an older
+    /// copy is not used.
     pub(super) fn was_changed(&mut self, object: FileId, version: Stamp) {
         let place = self.live.kept.get(&object).and_then(|kept| kept.place.clone());
         if let Some(place) = place

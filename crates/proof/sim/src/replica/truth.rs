@@ -1,4 +1,4 @@
-//! The true state (the oracle), and the checks of shown states against it.
+//! The true state (the oracle), and the checks of the states that metaservers show against it.
 
 use core::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::Broken;
 use super::message::Metafile;
 use super::node::{Asker, BOUNDS, ROOT};
 
-/// The largest difference between two clocks, in millionths of the elapsed time.
+/// The maximum difference between two clocks, in millionths of the elapsed time.
 pub(super) const DRIFT_PPM_MAX: u32 = 2_000;
 
-/// A state of an object, with the time of its begin.
+/// A state of an object, with the time at which it began.
 #[derive(Clone, Debug)]
 struct State {
     since: Time,
     version: Stamp,
-    /// `None` after the object is gone.
+    /// The metafile; `None` after the object was removed.
     is: Option<Metafile>,
 }
 
@@ -30,16 +30,18 @@ pub(super) struct Truth {
     objects: BTreeMap<FileId, Vec<State>>,
     done: BTreeSet<Asker>,
     contents: BTreeSet<u64>,
-    /// The objects that a client requested to remove, or to replace.
+    /// The objects whose removal or replacement a client has requested.
     may_go: BTreeSet<FileId>,
-    /// The objects among them whose name may be free when they are gone.
+    /// The objects of `may_go` after whose removal the name may be free for some time.
     may_leave: BTreeSet<FileId>,
-    /// The objects that have lost their name to an object of another home, where their own home may
-    /// not have stored it yet.
+    /// The objects that have lost their name to an object of another home. Their own home may not
+    /// have stored this yet.
     replaced: BTreeSet<FileId>,
-    /// Names of objects that are removed at this moment; each needs a new object at its end.
+    /// The names of objects that are removed in the current step. At the end of the step each name
+    /// must have a new object.
     to_be_had: Vec<Place>,
-    /// Objects that a metaserver has reported as gone, or has learned to be gone.
+    /// The objects that a metaserver has reported as removed, or has learned to be removed, with
+    /// the number of the metaserver.
     gone: BTreeSet<(u32, FileId)>,
 }
 
@@ -65,12 +67,13 @@ impl Truth {
         self.objects.get(&object)?.last()?.is.as_ref()
     }
 
-    /// Returns every object that ever existed, so that clients may use removed ones.
+    /// Returns every object that ever existed, so that clients may also use removed objects.
     pub(super) fn ever(&self) -> Vec<FileId> {
         self.objects.keys().copied().collect()
     }
 
-    /// A client requests to remove an object, or to replace it, in one step or not.
+    /// Records that a client requests to remove or replace an object. `in_one_step` is true for a
+    /// replacement in one step, after which the name must have another object.
     pub(super) fn asked_away(&mut self, object: FileId, in_one_step: bool) {
         self.may_go.insert(object);
         if !in_one_step {
@@ -78,7 +81,7 @@ impl Truth {
         }
     }
 
-    /// A home changed an object on its disk.
+    /// Records and checks a change of an object on its home's disk.
     pub(super) fn stored(
         &mut self,
         now: Time,
@@ -105,7 +108,8 @@ impl Truth {
         self.is_tree();
     }
 
-    /// An object has lost its name to an object that another home stores at this moment.
+    /// Records that an object has lost its name to an object that another home stores in the same
+    /// step.
     pub(super) fn replaced(&mut self, now: Time, object: FileId) {
         let last = self.objects.get(&object).and_then(|states| states.last());
         let version = last.map(|state| state.version).unwrap_or_default();
@@ -113,7 +117,7 @@ impl Truth {
         self.replaced.insert(object);
     }
 
-    /// A moment has ended: each replaced name has its new object.
+    /// Checks at the end of a step that each replaced name has its new object.
     pub(super) fn names_stay(&mut self) {
         for place in core::mem::take(&mut self.to_be_had) {
             if !self.standing().any(|metafile| metafile.place.as_ref() == Some(&place)) {
@@ -124,8 +128,8 @@ impl Truth {
         }
     }
 
-    /// Checks that each object has an existing directory as its parent, that no two have one place,
-    /// and that all paths upwards end at the root.
+    /// Checks that the parent of each object is an existing directory, that no two objects have the
+    /// same name, and that each path upwards ends at the root.
     fn is_tree(&mut self) {
         let mut broken = Vec::new();
         let mut places: BTreeMap<&Place, FileId> = BTreeMap::new();
@@ -152,15 +156,15 @@ impl Truth {
         broken.into_iter().for_each(|(promise, how)| self.broke(promise, || how));
     }
 
-    /// A state that was true at the returned time or later may be shown now.
+    /// Returns the oldest time whose state a metaserver may show now.
     pub(super) fn oldest(now: Time) -> Time {
         let window = BOUNDS.window + BOUNDS.window * DRIFT_PPM_MAX / 1_000_000;
         let before = now.since(Time::ZERO).saturating_sub(window);
         Time::ZERO + before
     }
 
-    /// A metaserver has shown this state of an object, which must have been true at this time or
-    /// later.
+    /// Checks a state of an object that a metaserver has shown. It must have been true at `oldest`
+    /// or later.
     pub(super) fn saw(&mut self, (oldest, now): (Time, Time), peer: u32, seen: &Metafile) {
         let states = self.objects.get(&seen.object).map(Vec::as_slice).unwrap_or_default();
         let at = states.iter().position(|state| state.version == seen.version);
@@ -180,12 +184,12 @@ impl Truth {
         }
     }
 
-    /// A metaserver has learned that an object is gone.
+    /// Records that a metaserver has learned that an object was removed.
     pub(super) fn told_gone(&mut self, peer: u32, object: FileId) {
         self.gone.insert((peer, object));
     }
 
-    /// A metaserver has reported that an object is gone.
+    /// Checks and records that a metaserver has reported an object as removed.
     pub(super) fn saw_gone(&mut self, peer: u32, object: FileId) {
         if self.is(object).is_some() {
             self.broke("no-file-lost", || format!("{peer} showed {object:?} as gone"));
@@ -193,8 +197,8 @@ impl Truth {
         self.gone.insert((peer, object));
     }
 
-    /// A metaserver has reported that no object has a name; this must have been true at some moment
-    /// since then.
+    /// Checks a metaserver's report that no object has a name. This must have been true at some
+    /// moment since `oldest`.
     pub(super) fn saw_nowhere(&mut self, (oldest, now): (Time, Time), peer: u32, place: &Place) {
         let mut taken: Vec<(Time, Time)> = Vec::new();
         for states in self.objects.values() {
@@ -206,7 +210,7 @@ impl Truth {
             }
         }
         taken.sort_unstable();
-        // A read may take no time at all.
+        // The interval of an operation may have no length, so compare also with equality.
         let (mut covered, mut is_taken) = (oldest, false);
         for (since, until) in taken {
             if since <= covered && until >= covered {
@@ -221,8 +225,8 @@ impl Truth {
         }
     }
 
-    /// A metaserver has listed a directory: the listing must have all names that existed throughout
-    /// it.
+    /// Checks a listing of a directory: it must contain all names that existed during the whole
+    /// listing.
     pub(super) fn listed(
         &mut self,
         (began, now): (Time, Time),
@@ -235,7 +239,7 @@ impl Truth {
             let Some(all) = before.map(|at| &states[at..]) else { return false };
             let place = all[0].is.as_ref().and_then(|is| is.place.clone());
             let stays = |state: &State| state.is.as_ref().is_some_and(|is| is.place == place);
-            // The listing may have the replaced object instead, if that is not too old.
+            // If an object was replaced, the listing may contain the replaced object in its place.
             place.as_ref().is_some_and(|place| place.directory == directory)
                 && all.iter().all(stays)
                 && !listed.iter().any(|one| one.object == **object || one.place == place)
@@ -249,7 +253,7 @@ impl Truth {
         }
     }
 
-    /// A COMMIT of this data was answered.
+    /// Checks data whose COMMIT was acknowledged: it must be stored at the home.
     pub(super) fn committed(&mut self, object: FileId, id: u64) {
         if !self.contents.contains(&id) && self.is(object).is_some() {
             self.broke("released", || format!("{id} of {object:?} was committed, and is lost"));
@@ -257,5 +261,5 @@ impl Truth {
     }
 }
 
-/// The longest time of any operation in progress, and a margin.
+/// The maximum time of any operation in progress, with a margin.
 pub(super) const SETTLE: Duration = Duration::from_secs(12);

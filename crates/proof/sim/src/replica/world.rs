@@ -1,4 +1,4 @@
-//! A world: metaservers, links, events, and the checks of the promises.
+//! A world of metaservers: the metaservers, the links, the events, and the checks of the promises.
 
 use core::time::Duration;
 
@@ -20,14 +20,14 @@ use super::operation::{Operation, Outcome, What};
 use super::truth::{DRIFT_PPM_MAX, SETTLE, Truth};
 use super::{ReplicaMutant, ReplicaOptions};
 
-/// The duration of the faults, and the bound on the time after them.
+/// The duration of the faults, and the maximum time after them.
 const FAULTS_TIME: Duration = Duration::from_secs(40);
 const HEALING_MAX: Duration = Duration::from_secs(240);
 
-/// The number of a client's retries, once everything works.
+/// The maximum number of a client's retries after the faults have ended.
 const TRIES_MAX: usize = 60;
 
-/// The faults and their frequencies; chances are in thousandths.
+/// The faults of a world, and their frequencies; chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -96,20 +96,20 @@ pub(super) struct World {
     clocks: Vec<Clock>,
     up: Vec<bool>,
     backups: Vec<Option<Disk>>,
-    /// True for each metaserver whose disk is older than others know.
+    /// For each metaserver, true if its disk was restored and lacks versions that its peers know.
     older: Vec<bool>,
-    /// The end of each link's cut, from one metaserver to another.
+    /// For each pair of metaservers, the time at which the cut of their link ends.
     cuts: Vec<Vec<Time>>,
     queue: Queue<Happening>,
     truth: Truth,
-    /// True if no old data may be shown.
+    /// True if metaservers must not show old data.
     strict: bool,
-    /// The remaining operations of each client at the end, and the number of its retries.
+    /// For each client, its remaining operations after the faults, and the number of its retries.
     lists: Vec<Option<(Vec<What>, usize)>>,
     next_id: u64,
-    /// The time at which each client began its operation.
+    /// For each client, the time at which it began its operation.
     began: Vec<Time>,
-    /// True if clients begin nothing until all operations in progress have ended.
+    /// True while clients begin nothing, until all operations in progress have ended.
     is_quiet: bool,
     digest: Digest,
     report: Report,
@@ -122,7 +122,8 @@ impl World {
         let count = 2 + random.below(3);
         let orders = [Order::Sequential, Order::Nearest, Order::Tree, Order::Constant];
         let strict = options.strict || options.mutant.is_some_and(ReplicaMutant::is_strict);
-        // Leases on names refer to the records of homes.
+        // In strict worlds, leases on names refer to the records at homes, so searches must use
+        // these records.
         let drawn = orders[index(random.below(4))];
         let order = if strict { Order::Constant } else { drawn };
         let count_peers = u32::try_from(count).expect("metaservers are few");
@@ -276,8 +277,8 @@ impl World {
         }
     }
 
-    /// Returns a lookup of every existing name; if a metaserver serves no client, some cannot be
-    /// found.
+    /// Returns a look-up of every existing name. If a metaserver serves no client at the end, omits
+    /// the names that need this metaserver.
     fn last_looks(&self) -> impl Iterator<Item = What> + '_ {
         let all_serve = !self.older.contains(&true);
         let places = self.truth.standing().filter_map(|metafile| metafile.place.clone());
@@ -304,14 +305,16 @@ impl World {
         let down = upto(&mut self.random, Duration::from_millis(most));
         self.queue.schedule(self.now + down, Happening::Start(node));
         let me = self.nodes[node].me;
-        // Only one: a metaserver that is restored itself forgets its knowledge of others.
+        // Restore at most one metaserver: a second restored metaserver could have lost its
+        // knowledge about the first.
         let is_first = !self.older.contains(&true);
         let backup = self.backups[node].take().filter(|_| self.faults.backups && is_first);
-        // Otherwise it would show objects again that it has replaced without having reported it.
+        // Do not restore a metaserver with incomplete replacements: it would show replaced objects
+        // again.
         let backup = backup.filter(|_| self.nodes[node].disk.replacing.is_empty());
         if let Some(backup) = backup {
-            // The disk is older only if a peer knows a later version; a loss that no peer saw
-            // cannot be detected.
+            // Restore only if a peer knows a later version than the backup has. If no peer has seen
+            // the lost versions, no metaserver could detect the restore.
             let others = self.nodes.iter().filter_map(|other| other.disk.heard.get(&me));
             let known = others.map(|known| known.stamp).max().unwrap_or_default();
             if known > backup.known.stamp {
@@ -376,7 +379,7 @@ impl World {
             let is_directory = self.random.one_in(2);
             return What::Create { place, is_directory };
         }
-        // Some objects are used more often than others, so that clients conflict.
+        // In half of the cases use one of two objects, so that clients conflict.
         let among = if self.random.one_in(2) { standing.len().min(2) } else { standing.len() };
         let one = standing[self.random_index(among)].clone();
         let from = one.place.clone().expect("the object has a place");
@@ -412,8 +415,7 @@ impl World {
         }
     }
 
-    /// The objects that an object can replace: those of the same home in one step, all others in
-    /// two.
+    /// Returns the objects that an object can replace.
     fn replaceable<'a>(
         &self,
         standing: &'a [Metafile],
@@ -429,7 +431,7 @@ impl World {
         standing.iter().filter(is_like).collect()
     }
 
-    /// Draws an object that takes the place of another, or this one if there is none.
+    /// Draws an object that the object replaces; returns the object itself if there is none.
     fn draw_replaced(
         &self,
         standing: &[Metafile],
@@ -477,7 +479,8 @@ impl World {
             }
             Out::Replaced(object) => self.truth.replaced(self.now, object),
             Out::Showed(metafile) => self.truth.saw(self.since(node), peer, &metafile),
-            // An answer in transit was true when the use had begun.
+            // In strict worlds, a report of a removal that was under way before the client's
+            // request may arrive later, so it is not recorded.
             Out::Gone(_) if self.strict => {}
             Out::Gone(object) => self.truth.told_gone(peer, object),
             Out::Ended(operation, outcome) => {
@@ -488,7 +491,8 @@ impl World {
         }
     }
 
-    /// The interval whose states may be shown now.
+    /// Returns the interval in which a state must have been true, so that the metaserver may show
+    /// it now.
     fn since(&self, node: usize) -> (Time, Time) {
         (if self.strict { self.began[node] } else { Truth::oldest(self.now) }, self.now)
     }

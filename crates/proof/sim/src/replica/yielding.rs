@@ -1,4 +1,5 @@
-//! Renames in which an object replaces an object of another home.
+//! Renames in which an object replaces an object of another home. The other home first prepares
+//! ("yields") its object: it hides the object before the rename commits.
 
 use leasehold_base::units::FileId;
 use leasehold_core::replica::peers::{self, Known};
@@ -19,7 +20,8 @@ impl Node {
         }
     }
 
-    /// Asks the other home for its permission to replace its object.
+    /// Executes the steps of a replacement that concern another home, such as the request to
+    /// prepare the object for the replacement.
     pub(super) fn replaces_elsewhere(&mut self, effect: home::Effect) {
         let of = |over, place, to, ticket: Ticket| Yield { over, place, to, number: ticket.0 };
         if let home::Effect::Turn(ticket, object) = effect {
@@ -38,7 +40,8 @@ impl Node {
         }
     }
 
-    /// No other metaserver has a lease on the replacing object, until the rename is done.
+    /// Continues a rename after no peer has a lease on the replacing object. The operation guards
+    /// last until the rename is done.
     pub(super) fn has_turn(&mut self, ticket: Ticket, turns: Turns) {
         self.live.first.insert(ticket, turns);
         if self.live.home.is_moving(ticket) {
@@ -48,14 +51,14 @@ impl Node {
         }
     }
 
-    /// The rename is not done.
+    /// Ends the operation guards of a rename that is not done.
     pub(super) fn gives_turns_back(&mut self, ticket: Ticket) {
         for (object, turn) in self.live.first.remove(&ticket).unwrap_or_default() {
             self.has_changed(object, turn);
         }
     }
 
-    /// Changes the names of objects that have their home here.
+    /// Changes the names of objects that have their home at this metaserver.
     pub(super) fn change_names(&mut self, ticket: Ticket, change: home::Change) {
         let had = self.live.first.remove(&ticket).unwrap_or_default();
         let is_had = |object: &FileId| had.iter().any(|(it, _)| it == object);
@@ -63,7 +66,7 @@ impl Node {
         self.changing_with(&objects, had, Chore::Store(ticket, change));
     }
 
-    /// Another home requests a name of an object that has its home here.
+    /// Handles the request of another home to prepare an object of this home for its replacement.
     pub(super) fn asked_to_yield(&mut self, asker: Asker, it: Yield) {
         if self.stands(it.over, &it.place) {
             self.home(home::Event::Wanted(it.over, it.to));
@@ -82,7 +85,8 @@ impl Node {
         (!is_free).then_some(Answer::Later)
     }
 
-    /// No other metaserver has a copy of the yielding object.
+    /// Prepares an object for its replacement, after no peer has a copy of the object under a
+    /// lease.
     pub(super) fn yield_to(&mut self, asker: Asker, it: Yield) {
         let answer = self.why_not_yielded(&it).unwrap_or(Answer::Done);
         if answer == Answer::Done {
@@ -91,7 +95,8 @@ impl Node {
         self.answer(asker, answer);
     }
 
-    /// Another home has the name, by this version, or gives it up.
+    /// Handles the end of a replacement: another home has stored its object under the name, with
+    /// this version, or gives the replacement up.
     pub(super) fn asked_to_lose(&mut self, asker: Asker, it: Yield, version: Option<Stamp>) {
         let Some(stamp) = version else {
             self.yields(Event::Kept(it.over, it.number));
@@ -105,8 +110,8 @@ impl Node {
         } else if self.live.yields.has_to(it.over, &it.place, it.to) {
             self.changing(&[it.over], Chore::Lose(asker, it));
         } else {
-            // The request came late, or the yield was forgotten: then the other home repeats its
-            // first request.
+            // The request is late, or a restart has lost the preparation. The other home retries
+            // and then repeats its first request.
             self.answer(asker, Answer::Later);
         }
     }
@@ -119,7 +124,8 @@ impl Node {
         self.answer(asker, Answer::Done);
     }
 
-    /// Returns true if this metaserver hides an object at a place, or did so just now.
+    /// Returns true if this metaserver hides the object of a name, or has hidden it until a short
+    /// time ago.
     pub(super) fn is_hidden(&self, place: &Place) -> bool {
         match self.disk.standing_at(place) {
             Some(there) => self.live.yields.hides(there.object).is_some(),
@@ -127,7 +133,8 @@ impl Node {
         }
     }
 
-    /// Returns the objects of a starting peer that objects here replace, or have just replaced.
+    /// Returns the objects of a starting peer that objects of this home replace, or have just
+    /// replaced.
     pub(super) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
         let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
             over: *over,
@@ -136,13 +143,14 @@ impl Node {
             number: 0,
         });
         let all = all.filter(|it| self.home_of(it.over) == peer);
-        // If the object has left the place again, the replaced object may still exist.
+        // An object of this home that has replaced another may have left the name since. Then the
+        // replaced object may exist again under it, so omit this replacement.
         let lately = self.live.home.replaced_lately(peer);
         all.chain(lately.filter(|it| self.stands(it.to, &it.place)).cloned()).collect()
     }
 
-    /// Handles the list of objects here that objects of a peer are replacing, which this metaserver
-    /// receives at its start.
+    /// Handles the list of objects of this home that objects of a peer are replacing. The
+    /// metaserver receives the list at its start.
     pub(super) fn had_yielded(&mut self, replaced: Vec<Yield>) {
         for it in replaced {
             let stands = self.stands(it.over, &it.place);
@@ -150,11 +158,11 @@ impl Node {
         }
     }
 
-    /// Continues the replacements that a start finds.
+    /// Continues the incomplete replacements that the disk contains at a start.
     pub(super) fn go_on_replacing(&mut self) {
         for (object, (place, over)) in self.disk.replacing.clone() {
-            // The object could neither yield the place nor leave it without having replaced the
-            // other.
+            // An object must complete its replacement before it can leave the name or be prepared
+            // to lose it. So if either has happened, the replacement is complete: drop its record.
             if self.live.yields.has(object) || !self.stands(object, &place) {
                 self.disk.replacing.remove(&object);
                 continue;
