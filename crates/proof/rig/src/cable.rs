@@ -1,5 +1,6 @@
-//! A faulty link (cable) between clients and a server: a proxy for TCP and UDP on one port that
-//! delays, loses, duplicates and reorders messages, and that can be cut in one direction or both.
+//! A faulty link (cable) between clients and a server. It is a proxy for TCP and UDP on one port.
+//! The proxy delays, loses, duplicates and reorders messages, and it can cut the link in one
+//! direction or in both.
 //!
 //! ```no_run
 //! use core::time::Duration;
@@ -15,12 +16,13 @@
 //! cable.sever();
 //! ```
 //!
-//! The cable treats streams as a network does: it delays them, keeps either direction silent until
-//! it is mended, limits the rate so that data waits at the sender, and ends them (sever). Within a
-//! stream nothing is lost, duplicated or reordered, as TCP guarantees. While both directions are
-//! cut the proxy accepts a new connection and keeps it silent, because a proxy cannot keep the
-//! kernel from accepting. The server sees the proxy as the client. If the proxy has the privilege
-//! it connects from a privileged port, so that the server trusts it like the client.
+//! The cable treats streams as a network does: it delays the data; it keeps a cut direction silent
+//! until the cut ends (`mend`); it limits the rate, so that data waits at the sender; and it ends
+//! connections (`sever`). It does not lose, duplicate or reorder data within a stream, because TCP
+//! prevents this. While both directions are cut, the proxy still accepts a new connection, because
+//! a proxy cannot keep the kernel from accepting, but keeps the connection silent. The server sees
+//! the proxy as the client. If the proxy has the privilege, it connects from a privileged port, so
+//! that the server trusts the proxy like the client.
 
 mod control;
 mod datagrams;
@@ -42,40 +44,40 @@ pub use control::Counters;
 pub struct Faults {
     /// The time that the cable adds to each round trip, half of it in each direction.
     pub round_trip: Duration,
-    /// Datagrams that do not arrive.
+    /// The share of datagrams that are lost.
     pub lost: u16,
-    /// Datagrams that arrive twice.
+    /// The share of datagrams that arrive twice.
     pub doubled: u16,
-    /// Datagrams that later ones overtake: they take up to ten milliseconds and a round trip
-    /// longer.
+    /// The share of datagrams that are delayed, so that later datagrams overtake them: by up to ten
+    /// milliseconds and a round trip.
     pub reordered: u16,
 }
 
-/// A direction that is cut.
+/// The directions of a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// From clients to the server.
+    /// The direction from clients to the server.
     ToServer,
-    /// From the server to clients.
+    /// The direction from the server to clients.
     ToClients,
-    /// Both.
+    /// Both directions.
     Both,
 }
 
-/// A cable in use; dropping it removes it.
+/// A cable in use; dropping it closes the cable.
 pub struct Cable {
     address: SocketAddr,
     control: Arc<Control>,
 }
 
-/// The number of attempts to find a port that is free for TCP and for UDP.
+/// The maximum number of attempts to find a port that is free for both TCP and UDP.
 const PICKS_MAX: usize = 32;
 
 impl Cable {
-    /// Opens a cable from an address to a server; port 0 stands for a free port.
+    /// Opens a cable from an address to a server; with port 0 the system chooses a free port.
     ///
     /// # Errors
-    /// Returns an error if the address is not available, or the system has no thread left.
+    /// Returns an error if the address is not available, or if the system cannot start a thread.
     pub fn lay(at: SocketAddr, server: SocketAddr, faults: Faults) -> io::Result<Self> {
         let (listener, datagrams) = open(at)?;
         let address = listener.local_addr()?;
@@ -103,8 +105,8 @@ impl Cable {
         self.control.change(|state| state.narrow = bytes_a_second);
     }
 
-    /// Cuts a direction until it is mended. Data on a stream waits meanwhile, and datagrams are
-    /// lost.
+    /// Cuts a direction until [`Cable::mend`]. During the cut, data on a stream waits, and
+    /// datagrams are lost.
     pub fn cut(&self, direction: Cut) {
         self.control.change(|state| {
             state.cut[streams::TO_SERVER] |= direction != Cut::ToClients;
@@ -117,13 +119,13 @@ impl Cable {
         self.control.change(|state| state.cut = [false; 2]);
     }
 
-    /// Ends every connection, as a reset would; new ones are possible.
+    /// Ends every connection, as a reset does. Clients can connect again.
     pub fn sever(&self) {
         self.control.change(|state| state.severed += 1);
         self.control.sever();
     }
 
-    /// Returns the counts of delivered and lost messages.
+    /// Returns the numbers of delivered and lost messages.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.control.counters()
@@ -134,12 +136,13 @@ impl Drop for Cable {
     fn drop(&mut self) {
         self.control.change(|state| state.is_over = true);
         self.control.sever();
-        // A connection wakes the thread that accepts connections.
+        // The accepting thread waits for a connection. Connect once, so that the thread wakes and
+        // finds that the cable is closed.
         drop(std::net::TcpStream::connect(self.address));
     }
 }
 
-/// Sockets of both kinds on the same port.
+/// Opens sockets for TCP and UDP on the same port.
 fn open(at: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let mut picks = 0;
     loop {

@@ -1,5 +1,5 @@
-//! Tools for tests of clients: servers over memory, also minimal ones, a faulty link (cable) to
-//! them, and programs that record each byte they wrote.
+//! Tools for tests of clients: servers over memory, including servers with minimal features, a
+//! faulty link (cable) to them, and programs that record each byte they write.
 
 mod cable;
 mod load;

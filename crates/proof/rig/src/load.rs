@@ -1,4 +1,4 @@
-//! Programs that record each byte they wrote, over the caching client.
+//! A load on the caching client: programs that record each byte they write.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -7,31 +7,32 @@ use leasehold_client::{
     Client, Credential, Error, Mode, NodeId, OpenHow, OpenId, SetAttributes, Status,
 };
 
-/// Concurrent programs, each with a file of its own in the mounted directory. They write and read
-/// anywhere, truncate and extend, sync and close, at random.
+/// The parameters of a load: concurrent programs, each with its own file in the mounted directory.
+/// Each program writes and reads at random offsets, and truncates, extends, syncs and closes its
+/// file at random.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// The number of programs.
     pub files: u64,
     /// The number of steps of each program.
     pub steps: u32,
-    /// The maximum length of a file.
+    /// The maximum length of a file, in bytes.
     pub bytes_max: usize,
-    /// True if each file must be new. A server that is killed meanwhile may have created it and not
-    /// recognise its client again.
+    /// True if each file must be new. A server that is killed during the load may have created a
+    /// file without its reply, and then reports that the file already exists.
     pub exclusive: bool,
-    /// The random seed; no two loads in one directory may have the same.
+    /// The random seed. Two loads in one directory must have different seeds.
     pub seed: u64,
 }
 
-/// The results of a load.
+/// The counts of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Bytes that programs wrote.
+    /// The number of bytes that programs wrote.
     pub written_bytes: u64,
-    /// Bytes that programs read.
+    /// The number of bytes that programs read.
     pub read_bytes: u64,
-    /// Bytes that were read with a wrong value, or that were missing or superfluous.
+    /// The number of bytes that were read with a wrong value, were missing, or were not expected.
     pub lost_bytes: u64,
 }
 
@@ -43,7 +44,7 @@ pub struct Files {
 }
 
 impl Load {
-    /// Runs the load, and ends when an fsync has made all data durable.
+    /// Runs the load. Ends after an fsync has made all data durable.
     ///
     /// # Errors
     /// Returns the first failure of an operation.
@@ -89,7 +90,8 @@ impl Load {
 }
 
 impl Files {
-    /// Reads the files, for example by another client, and compares them.
+    /// Reads the files, for example by another client, and compares them with the expected
+    /// contents.
     ///
     /// # Errors
     /// Like [`Load::run`].
@@ -108,7 +110,7 @@ impl Files {
 }
 
 impl Ledger {
-    /// Returns the sum of both.
+    /// Returns the sums of the counts of two loads.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A command that runs the load against any server.
+//! The command that runs a load against any server.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,18 @@ use leasehold_client::{Client, Credential, Options, Variant};
 use leasehold_rig::{Ledger, Load};
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 
-/// The options of the load and of its server.
+/// The options of the load, and of the server that it uses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadOptions {
     /// The server's name or address
     #[arg(value_name = "HOST")]
     host: String,
 
-    /// A directory there without a name load-*
+    /// The directory on the server; it must contain no name that begins with `load-`
     #[arg(value_name = "PATH")]
     path: String,
 
-    /// The port of NFS and MOUNT; without it the program asks the portmapper
+    /// The port of NFS and MOUNT [default: the ports that the portmapper reports]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
@@ -33,22 +33,22 @@ pub(crate) struct LoadOptions {
     steps: u32,
 
     /// A command that kills the server and starts it again; the load continues until the command
-    /// has run as often as requested
+    /// has run `--restarts` times
     #[arg(long, value_name = "COMMAND")]
     restart_command: Option<String>,
 
-    /// The number of runs of the command
+    /// The number of times that the restart command runs
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     restarts: u32,
 }
 
-/// The maximum length of a file.
+/// The maximum length of a file, in bytes.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Some thousand calls fit between two restarts.
+/// The pause between two restarts: some thousand calls fit in it.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs the load, and returns a summary; fails if a byte was lost.
+/// Runs the load, and returns a summary; fails if a byte is wrong or missing.
 pub(crate) fn run(options: &LoadOptions) -> Result<String, String> {
     let runtime = Runtime::start().map_err(|error| error.to_string())?;
     let who = Credential::system("rig", 0, 0, &[]);
@@ -87,7 +87,8 @@ fn client(mounted: &Mounted, who: &Credential, variant: Variant) -> Result<Clien
     block_on(Client::new(nfs, root, bounds, who, options)).map_err(|error| error.to_string())
 }
 
-/// Runs rounds, one at least, until the server was restarted as often as requested.
+/// Runs rounds of the load until the server was restarted as often as requested; runs at least one
+/// round.
 fn under_restarts<T>(
     options: &LoadOptions,
     round: impl Fn(u64) -> Result<T, String>,

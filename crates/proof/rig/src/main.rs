@@ -1,4 +1,4 @@
-//! Test servers, faulty links and loads as commands.
+//! The commands for test servers, faulty links and loads.
 
 mod loading;
 
@@ -12,13 +12,13 @@ use clap::Parser;
 use leasehold_rig::{Cable, EXPORT, Faults, Manners, MemServer};
 use leasehold_shell::process::Termination;
 
-/// Test servers and faulty links, until they receive a signal to end, and loads
+/// Run test servers and faulty links until a signal ends them, and loads
 #[derive(Debug, Parser)]
 #[command(name = "leasehold-rig", max_term_width = 100)]
 enum Command {
-    /// Open a faulty link to a server, TCP and UDP
+    /// Open a faulty link to a server, for TCP and UDP
     Cable(CableOptions),
-    /// Run programs that record each byte they write against a server, with the caching client
+    /// Run programs against a server that record each byte they write, with the caching client
     Load(loading::LoadOptions),
     /// Serve an empty store in memory
     Serve {
@@ -26,7 +26,7 @@ enum Command {
         #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
         listen: SocketAddr,
 
-        /// Omit all optional parts of replies, and accept one byte a WRITE
+        /// Omit all optional parts of replies, and accept only one byte in each WRITE
         #[arg(long, conflicts_with = "version_2_only")]
         stingy: bool,
 
@@ -42,23 +42,23 @@ struct CableOptions {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2050")]
     listen: SocketAddr,
 
-    /// The server
+    /// The address of the server
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     server: SocketAddr,
 
-    /// The added round trip, in milliseconds, fractions allowed. Example: 0.2
+    /// The time that the link adds to each round trip, in milliseconds, such as 0.2
     #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
     round_trip: f64,
 
-    /// Lost datagrams, in thousandths
+    /// The share of datagrams that are lost, in thousandths
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     lost: u16,
 
-    /// Duplicated datagrams, in thousandths
+    /// The share of datagrams that are duplicated, in thousandths
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     doubled: u16,
 
-    /// Reordered datagrams, in thousandths
+    /// The share of datagrams that are reordered, in thousandths
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     reordered: u16,
 }
@@ -115,6 +115,6 @@ fn serve(listen: SocketAddr, manners: Manners, termination: Termination) -> Resu
 }
 
 fn say(line: &str) {
-    // If stdout is closed no program reads the line.
+    // If stdout is closed, no program misses the line: ignore the error.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

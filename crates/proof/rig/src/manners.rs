@@ -1,4 +1,4 @@
-//! Servers that implement only the mandatory parts.
+//! Servers that implement only the mandatory parts of the protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use leasehold_wire::nfs3::{
 use leasehold_wire::rpc::{Call, Reply, ReplyStatus, Versions};
 use leasehold_wire::{mount, nfs2};
 
-/// The features of a server.
+/// The features that a test server has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manners {
-    /// All features of our server.
+    /// All features of Leasehold's server.
     #[default]
     Full,
-    /// Only the mandatory parts of version 3: no optional attributes or handles, one byte a WRITE,
-    /// small FSINFO.
+    /// Only the mandatory parts of version 3: no optional attributes or handles, one byte in each
+    /// WRITE, and small sizes in FSINFO.
     Stingy,
-    /// Version 2 of NFS and version 1 of MOUNT.
+    /// Only version 2 of NFS and version 1 of MOUNT.
     Version2Only,
 }
 
-/// A service with limited features.
+/// A service that hides some features of the full service.
 pub(crate) struct Mannered {
     service: Arc<Service>,
     manners: Manners,
@@ -76,7 +76,7 @@ impl Handler for Mannered {
     }
 }
 
-/// Returns the same WRITE with only its first byte.
+/// Returns a WRITE with only its first byte.
 fn one_byte(call: &Call<'_>, mut args: Reader<'_>) -> Option<Bytes> {
     let args: write::Args = decode_all(&mut args).ok()?;
     let data = args.data.slice(..args.data.len().min(1));
@@ -100,13 +100,14 @@ fn poorer(procedure: u32, reply: Message) -> Message {
     writer.finish()
 }
 
-/// A structure with optional parts.
+/// A structure of the protocol with optional parts.
 trait Strip {
     /// Removes the optional parts.
     fn strip(&mut self);
 }
 
-/// Copies results without their optional parts; returns false if there are none.
+/// Copies the results of a procedure without their optional parts; returns false if the procedure
+/// has none.
 fn strip(procedure: u32, reader: &mut Reader<'_>, writer: &mut Writer) -> bool {
     match procedure {
         setattr::NUMBER => copy::<Wcc, Wcc>(reader, writer),
@@ -115,9 +116,9 @@ fn strip(procedure: u32, reader: &mut Reader<'_>, writer: &mut Writer) -> bool {
         readlink::NUMBER => copy::<readlink::Done<'_>, Option<Attributes>>(reader, writer),
         read::NUMBER => copy::<read::Done, Option<Attributes>>(reader, writer),
         write::NUMBER => copy::<write::Done, Wcc>(reader, writer),
-        // CREATE, MKDIR, SYMLINK and MKNOD.
+        // MKDIR, SYMLINK and MKNOD have the same results as CREATE.
         create::NUMBER..=nfs3::mknod::NUMBER => copy::<Made, Wcc>(reader, writer),
-        // RMDIR as well.
+        // RMDIR has the same results as REMOVE.
         remove::NUMBER | nfs3::rmdir::NUMBER => copy::<Wcc, Wcc>(reader, writer),
         rename::NUMBER => copy::<rename::Done, rename::Done>(reader, writer),
         link::NUMBER => copy::<link::Done, link::Done>(reader, writer),
@@ -203,7 +204,7 @@ impl Strip for commit::Done {
 }
 
 impl Strip for fsinfo::Done {
-    /// The preferred sizes may be zero.
+    /// Sets the preferred sizes to zero, which the protocol permits.
     fn strip(&mut self) {
         self.attributes = None;
         (self.read_bytes_best, self.write_bytes_best, self.directory_bytes_best) = (0, 0, 0);
@@ -220,7 +221,7 @@ impl Strip for NamesPlus<'_> {
     }
 }
 
-/// Structures with only attributes as optional parts.
+/// Implements [`Strip`] for structures whose only optional parts are attributes.
 macro_rules! strip_attributes {
     ($($type:ty),*) => {$(
         impl Strip for $type {

@@ -1,4 +1,4 @@
-//! A server over a store in memory.
+//! A test server over a store in memory.
 
 use core::net::SocketAddr;
 use core::num::NonZeroUsize;
@@ -21,10 +21,10 @@ pub const EXPORT: &str = "data";
 /// The key under which metaservers report their epochs to a server that they use as an iod.
 pub const EPOCH_KEY: EpochKey = EpochKey([8; 16]);
 
-/// The epoch of the next server.
+/// The epoch of the next server that starts.
 static EPOCHS: AtomicU64 = AtomicU64::new(1);
 
-/// A list of clients with leases that stores nothing.
+/// A stable list of clients with leases that stores nothing.
 struct Forgetful;
 
 impl Ledger for Forgetful {
@@ -33,9 +33,9 @@ impl Ledger for Forgetful {
     }
 }
 
-/// A server over a store in memory, on the loopback, TCP and UDP on one port; dropping it stops it.
-/// It trusts callers from a privileged port or from this machine, and its handles survive a restart
-/// over the same store.
+/// A server over a store in memory, on the loopback, with TCP and UDP on one port; dropping it
+/// stops the server. The server trusts callers from a privileged port or from this machine. Its
+/// handles stay valid after a restart over the same store.
 pub struct MemServer {
     address: SocketAddr,
     store: Arc<MemStore>,
@@ -46,14 +46,16 @@ impl MemServer {
     /// Starts a server with an empty store on a free port.
     ///
     /// # Panics
-    /// Panics if there is no port, descriptor or thread left: a test cannot continue.
+    /// Panics if the system has no free port, descriptor or thread, because the test cannot
+    /// continue.
     #[must_use]
     pub fn start(manners: Manners) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::start_over(any, Arc::default(), manners).expect("a port is free")
     }
 
-    /// Starts a server at an address over a store, for example at the address of a stopped server.
+    /// Starts a server at an address over an existing store, for example at the address of a
+    /// stopped server.
     ///
     /// # Errors
     /// Returns an error if the address is not available.
@@ -79,7 +81,8 @@ impl MemServer {
         };
         let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
         let service = service.with_epochs(EPOCH_KEY, &[]);
-        // Each start has a new epoch, and does not know earlier leases.
+        // Each server has a new epoch and does not know earlier leases, as after a crash that lost
+        // the list of clients.
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let remembered = Remembered { epoch, list: Vec::new() };
         let service = service.with_leases(remembered, Arc::new(Forgetful), clock::now());
@@ -95,13 +98,13 @@ impl MemServer {
         Ok(Self { address, store, running: Some(running) })
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The server's store.
+    /// Returns the server's store.
     #[must_use]
     pub const fn store(&self) -> &Arc<MemStore> {
         &self.store

@@ -1,4 +1,4 @@
-//! The shared state of a cable's threads.
+//! The state that the threads of a cable share.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -10,33 +10,34 @@ use std::time::Instant;
 
 use super::Faults;
 
-/// The delivered and the lost messages of a cable.
+/// The numbers of the messages that a cable has delivered and lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Accepted connections.
+    /// The number of accepted connections.
     pub connections: u64,
-    /// Bytes of streams that arrived.
+    /// The number of bytes that arrived on streams.
     pub bytes: u64,
-    /// Datagrams that arrived.
+    /// The number of datagrams that arrived.
     pub datagrams: u64,
-    /// Datagrams that were lost, also by cuts.
+    /// The number of datagrams that were lost, including losses during cuts.
     pub lost: u64,
-    /// Datagrams that arrived a second time.
+    /// The number of datagrams that arrived a second time.
     pub doubled: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) faults: Faults,
-    /// The limit of each direction of a connection, in bytes a second, if there is one.
+    /// The maximum rate of each direction of a connection, in bytes a second; `None` without a
+    /// limit.
     pub(crate) narrow: Option<NonZeroU32>,
-    /// The cuts, by direction.
+    /// True for each direction that is cut.
     pub(crate) cut: [bool; 2],
-    /// The number of times at which all connections were ended.
+    /// The number of calls of `sever` so far.
     pub(crate) severed: u64,
     pub(crate) is_over: bool,
     pub(crate) counters: Counters,
-    /// Both ends of each connection, for `sever`.
+    /// Both ends of each connection, so that `sever` can close them.
     open: BTreeMap<u64, [TcpStream; 2]>,
 }
 
@@ -69,15 +70,15 @@ impl Control {
         self.state().counters
     }
 
-    /// Ends the connections through the cable.
+    /// Ends all connections through the cable.
     pub(crate) fn sever(&self) {
         for stream in self.state().open.values().flatten() {
-            // An end that is closed already needs no shutdown.
+            // If an end is already closed, the call fails: ignore the error.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Records a connection's ends as long as the returned value exists.
+    /// Records the ends of a connection until the caller drops the returned value.
     pub(crate) fn opened(self: &Arc<Self>, ends: [TcpStream; 2]) -> Joined {
         let mut state = self.state();
         state.counters.connections += 1;
@@ -87,7 +88,7 @@ impl Control {
         Joined { control, number, severed, is_reset: AtomicBool::new(false) }
     }
 
-    /// Wakes the waiting thread after a change.
+    /// Wakes the waiting threads after a change of the state.
     fn notify(&self) {
         self.changed.notify_all();
     }
@@ -97,9 +98,9 @@ impl Control {
 pub(crate) struct Joined {
     pub(crate) control: Arc<Control>,
     number: u64,
-    /// The number of times at which all connections had been ended before.
+    /// The number of calls of `sever` before the connection was made.
     severed: u64,
-    /// True if an end was reset: data in transit at that time is lost.
+    /// True if an end was reset; data that was in transit at that time is lost.
     is_reset: AtomicBool,
 }
 
@@ -110,8 +111,8 @@ impl Joined {
         self.control.notify();
     }
 
-    /// Waits for the arrival time of a piece, and then while its direction is cut; returns true if
-    /// the piece arrives at all.
+    /// Waits until the arrival time of a piece, and then as long as its direction is cut. Returns
+    /// false if the piece must not arrive, because the connection has ended.
     pub(crate) fn wait(&self, due: Instant, direction: usize) -> bool {
         let mut state = self.control.state();
         loop {

@@ -1,4 +1,4 @@
-//! Datagrams on the cable.
+//! Forwards datagrams over the cable.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -20,11 +20,12 @@ use rustix::io::Errno;
 use super::control::{Control, LOOK};
 use super::streams::{TO_CLIENTS, TO_SERVER};
 
-/// A datagram with its arrival time, its socket, and its destination if the socket is not
+/// A datagram in transit: its arrival time, its socket, and its destination if the socket is not
 /// connected.
 struct Posted {
     due: Instant,
-    /// Datagrams of one moment arrive in the order in which they were sent.
+    /// The number of the datagram in the order of sending: datagrams with the same arrival time
+    /// arrive in this order.
     number: u64,
     socket: Arc<UdpSocket>,
     to: Option<SocketAddr>,
@@ -32,7 +33,7 @@ struct Posted {
     bytes: Vec<u8>,
 }
 
-/// Forwards datagrams by threads of its own, until the cable is dropped.
+/// Forwards datagrams on threads of its own, until the cable is dropped.
 pub(crate) fn carry(
     socket: UdpSocket,
     server: SocketAddr,
@@ -48,7 +49,8 @@ pub(crate) fn carry(
     Ok(())
 }
 
-/// Each client has a separate socket towards the server.
+/// Forwards datagrams from clients to the server. Each client has its own socket to the server, so
+/// that replies find the client.
 fn from_clients(
     clients: &Arc<UdpSocket>,
     server: SocketAddr,
@@ -91,7 +93,7 @@ fn from_server(
     }
 }
 
-/// Accepts datagrams and draws their faults.
+/// Accepts datagrams, and draws the faults of each.
 struct Office {
     control: Arc<Control>,
     post: Sender<Posted>,
@@ -130,13 +132,14 @@ impl Office {
             self.number += 1;
             let (socket, bytes) = (Arc::clone(socket), bytes.to_vec());
             let posted = Posted { due, number: self.number, socket, to, direction, bytes };
-            // After the cable is dropped no thread delivers the datagram.
+            // If the cable was dropped, no thread delivers the datagram, and sending it to the
+            // thread fails: ignore the error.
             let _ = self.post.send(posted);
         }
     }
 }
 
-/// Delivers each datagram at its time.
+/// Delivers each datagram at its arrival time.
 fn deliver(posted: &Receiver<Posted>, control: &Control) {
     let mut waiting: BinaryHeap<Reverse<Posted>> = BinaryHeap::new();
     while !control.state().is_over {
@@ -158,7 +161,8 @@ fn deliver(posted: &Receiver<Posted>, control: &Control) {
             }
             state.counters.datagrams += 1;
             drop(state);
-            // No program listens there: the datagram is lost like others.
+            // If no program listens at the destination, the datagram is lost, as on a network:
+            // ignore the error.
             let _ = match to {
                 Some(to) => socket.send_to(&bytes, to),
                 None => socket.send(&bytes),
@@ -167,7 +171,7 @@ fn deliver(posted: &Receiver<Posted>, control: &Control) {
     }
 }
 
-/// Opens a socket towards the server, from a privileged port if possible.
+/// Opens a socket to the server, from a privileged port if possible.
 fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     let bind = |port: Option<u16>| {
         let address = any_address(server, port.unwrap_or(0));

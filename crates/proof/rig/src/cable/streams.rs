@@ -1,4 +1,4 @@
-//! Connections on the cable.
+//! Forwards TCP connections over the cable.
 
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -16,17 +16,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use super::control::{Control, Joined};
 
-/// Directions, as indices.
+/// The directions of a connection, as indexes.
 pub(crate) const TO_SERVER: usize = 0;
 pub(crate) const TO_CLIENTS: usize = 1;
 
-/// The number of pieces in transit in one direction, and their size: 16 MiB, more than a fast
-/// server sends in the longest delay.
-/// the longest delay.
+/// The maximum number of pieces in transit in one direction, and the size of a piece: together 16
+/// MiB, more than a fast server sends within the longest delay.
 const PIECES_MAX: usize = 256;
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A piece of data with its arrival time; no data is the end of a direction.
+/// A piece of data with its arrival time; an empty piece is the end of the direction.
 struct Piece {
     due: Instant,
     bytes: Vec<u8>,
@@ -38,7 +37,8 @@ pub(crate) fn carry(listener: &TcpListener, server: SocketAddr, control: &Arc<Co
         if control.state().is_over {
             return;
         }
-        // The client is gone already, or there is no server: the client sees an end.
+        // If the connection to the client or to the server fails, the client sees that its
+        // connection ends: ignore the error.
         if let Ok(client) = client {
             let _ = join(client, server, control);
         }
@@ -70,7 +70,8 @@ fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     Ok(connected?.into())
 }
 
-/// Forwards one direction, with a thread at each end.
+/// Forwards one direction of a connection. One thread reads at the sender's end, and another thread
+/// writes at the receiver's end.
 fn direct(
     mut from: TcpStream,
     to: TcpStream,
@@ -101,7 +102,8 @@ fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, direction: usize, join
             return;
         }
         if let Some(rate) = narrow {
-            // Meanwhile data waits at the sender; by default the system would buffer some MiB here.
+            // With a small receive buffer, data waits at the sender; by default the system would
+            // buffer some MiB here.
             let _ = sockopt::set_socket_recv_buffer_size(&*from, PIECE_BYTES);
             if !joined.wait(now + span(count, rate), direction) {
                 return;
@@ -110,7 +112,7 @@ fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, direction: usize, join
     }
 }
 
-/// The time that this number of bytes takes.
+/// Returns the time that this number of bytes takes at a rate.
 fn span(bytes: usize, a_second: NonZeroU32) -> Duration {
     let nanoseconds = bytes as u128 * 1_000_000_000 / u128::from(a_second.get());
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
@@ -131,6 +133,6 @@ fn give(mut to: TcpStream, receiver: &Receiver<Piece>, direction: usize, joined:
         }
         joined.control.state().counters.bytes += bytes.len() as u64;
     }
-    // The other end was reset.
+    // The sender's end was reset, so reset the receiver's end too.
     let _ = to.shutdown(Shutdown::Both);
 }

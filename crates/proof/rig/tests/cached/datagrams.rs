@@ -1,4 +1,4 @@
-//! Clients with leases that send and receive calls by datagrams.
+//! Tests of clients with leases that use datagrams.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::target;
 
 const MODE: Mode = Mode::from_bits(0o700);
 
-/// The faults of a cable that loses, duplicates and reorders.
+/// The faults of a cable that loses, duplicates and reorders datagrams.
 const BAD: Faults =
     Faults { round_trip: Duration::from_millis(1), lost: 10, doubled: 100, reordered: 200 };
 
@@ -34,7 +34,8 @@ fn calls(user: &User) -> u64 {
     user.client().nfs().session().counters().calls
 }
 
-/// The client sends as few calls as by a stream, and learns of others' changes as soon.
+/// Over datagrams the client sends as few calls as over a stream, and learns of changes by other
+/// clients as fast.
 #[test]
 fn leased_data_takes_no_call_and_is_evicted() {
     let (server, cable) = cabled(Faults::default());
@@ -49,7 +50,7 @@ fn leased_data_takes_no_call_and_is_evicted() {
         assert_eq!(calls(&one), before);
         other.write(b"file", MODE, Bytes::from_static(b"newer")).await.unwrap();
         assert_eq!(one.read(b"file").await.unwrap(), "newer");
-        // The other client also sees data that this client has written and not sent.
+        // The other client also sees data that this client has written to its cache only.
         let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"fresh")).await.unwrap();
         let before = calls(&one);
@@ -59,7 +60,7 @@ fn leased_data_takes_no_call_and_is_evicted() {
     });
 }
 
-/// Grants, evictions, reports and returns are lost, arrive twice and overtake each other.
+/// Grants, recalls, reports and returns of leases are lost, arrive twice and overtake each other.
 #[test]
 fn a_client_sees_the_writes_of_another_over_a_faulty_cable() {
     let (_server, cable) = cabled(BAD);
@@ -83,8 +84,8 @@ fn a_client_sees_the_writes_of_another_over_a_faulty_cable() {
     assert!(counters.lost > 0 && counters.doubled > 0, "{counters:?}");
 }
 
-/// Changes under a lease survive a restart of the server that the server does not announce: by
-/// datagrams there is no connection that ends.
+/// Changes under a lease survive a restart of the server, although the client cannot notice the
+/// restart: with datagrams there is no connection that ends.
 #[test]
 fn delayed_writes_survive_a_restart() {
     let (server, cable) = cabled(Faults::default());

@@ -1,4 +1,4 @@
-//! Clients with leases, two on one server.
+//! Tests of two clients with leases on one server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn calls(user: &User) -> u64 {
     user.client().nfs().session().counters().calls
 }
 
-/// Any client sees data that is only in its writer's cache.
+/// Every client sees data that exists only in the cache of the client that wrote it.
 #[test]
 fn a_client_sees_the_writes_of_another_at_once() {
     let server = MemServer::start(Manners::Full);
@@ -32,7 +32,7 @@ fn a_client_sees_the_writes_of_another_at_once() {
             let text = Bytes::from(format!("the {number}th"));
             let file = one.create(b"file", MODE, false).await.unwrap();
             file.write_at(0, text.clone()).await.unwrap();
-            // The data is neither synced nor closed.
+            // The writer has neither synced nor closed the file.
             assert_eq!(other.read(b"file").await.unwrap(), text);
             let size = other.attributes(b"file").await.unwrap().size;
             assert_eq!(size, text.len() as u64);
@@ -57,7 +57,8 @@ fn data_cached_under_a_lease_takes_no_call() {
             assert_eq!(other.read(b"none").await, absent);
         }
         assert_eq!(calls(&other), before);
-        // The change returns only when no client sees the old data any more.
+        // The change returns only after all other clients have dropped the old data from their
+        // caches.
         one.write(b"file", MODE, Bytes::from_static(b"other")).await.unwrap();
         one.write(b"none", MODE, Bytes::from_static(b"there")).await.unwrap();
         assert_eq!(other.read(b"file").await.unwrap(), "other");
@@ -65,7 +66,7 @@ fn data_cached_under_a_lease_takes_no_call() {
     });
 }
 
-/// A listing fetches leases on the directory and on all its entries.
+/// A listing gets leases on the directory and on all its entries.
 #[test]
 fn listed_names_take_no_call() {
     let server = MemServer::start(Manners::Full);
@@ -88,7 +89,8 @@ fn listed_names_take_no_call() {
     });
 }
 
-/// A directory that was listed is listed again without a call, until a client changes its names.
+/// After a listing, the client lists the directory again without a call, until a client changes a
+/// name in it.
 #[test]
 fn a_listing_is_cached_until_a_name_changes() {
     let server = MemServer::start(Manners::Full);
@@ -114,14 +116,14 @@ fn a_listing_is_cached_until_a_name_changes() {
             assert_eq!(names(&one, with_attributes).await, b"ab");
         }
         assert_eq!(calls(&one), before);
-        // Its own changes, and changes of another client.
+        // The cached listing must show changes by this client, and changes by another client.
         one.write(b"directory/c", MODE, Bytes::new()).await.unwrap();
         assert_eq!(names(&one, true).await, b"abc");
         other.remove(b"directory/a").await.unwrap();
         assert_eq!(names(&one, true).await, b"bc");
         other.rename(b"directory/b", b"directory/d").await.unwrap();
         assert_eq!(names(&one, false).await, b"cd");
-        // A client also sees another client's change of a size, without a change of a name.
+        // The cached listing must also show a new size by another client, although no name changes.
         other.write(b"directory/d", MODE, Bytes::from_static(b"longer")).await.unwrap();
         let listed = one.list(b"directory", true).await.unwrap();
         let sizes = listed.iter().filter(|one| &one.name[..] == b"d");
@@ -157,7 +159,8 @@ fn setting(mode: u32, modified: i64) -> SetAttributes {
 }
 
 /// An archive program creates a file, writes it, and sets its times and mode. The client sends
-/// these attributes with the written data, and other clients still see them at once.
+/// these attributes together with the written data, and other clients nevertheless see them at
+/// once.
 #[test]
 fn attributes_are_sent_with_the_written_data() {
     let server = MemServer::start(Manners::Full);
@@ -183,7 +186,7 @@ fn attributes_are_sent_with_the_written_data() {
         assert_eq!(calls(&one), before + 2, "one WRITE has everything");
         let seen = other.attributes(b"new/file").await.unwrap();
         assert!(is_set(&seen), "{seen:?}");
-        // A write sets a new time.
+        // A write after the attributes were set must set a new time.
         let file = one.open(b"new/file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"more")).await.unwrap();
         file.sync().await.unwrap();
@@ -191,8 +194,8 @@ fn attributes_are_sent_with_the_written_data() {
     });
 }
 
-/// A program creates a file with a known length, or takes back its last bytes: the client also
-/// sends the size with the data, and later data beyond that size is kept.
+/// A program creates a file with a known length, or removes the last bytes of a file. The client
+/// sends the size together with the data, and keeps data that is written later beyond that size.
 #[test]
 fn the_size_of_a_new_file_is_sent_with_its_data() {
     let server = MemServer::start(Manners::Full);
@@ -213,7 +216,7 @@ fn the_size_of_a_new_file_is_sent_with_its_data() {
         let text = [&[0; 10][..], b"te", &[0; 8], b"more"].concat();
         assert_eq!(other.read(b"file").await.unwrap(), text);
         assert_eq!(one.read(b"file").await.unwrap(), text);
-        // Without data it is one call.
+        // If no data is written, setting the size takes one call.
         let file = one.create(b"empty", MODE, true).await.unwrap();
         let before = calls(&one);
         one.set_attributes(b"empty", &sized(5000)).await.unwrap();
@@ -221,13 +224,14 @@ fn the_size_of_a_new_file_is_sent_with_its_data() {
         assert_eq!(file.read_at(4000, 5000).await.unwrap().into_bytes(), vec![0; 1000]);
         file.sync().await.unwrap();
         assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 5000]);
-        // The server's data is truncated there.
+        // The existing data of the file must be truncated to the new size.
         one.set_attributes(b"empty", &sized(3)).await.unwrap();
         assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 3]);
     });
 }
 
-/// The write itself reports a full disk; existing data can be overwritten.
+/// A write must itself report a full disk, although the data is only cached. Existing data can be
+/// overwritten.
 #[test]
 fn a_write_reports_a_full_disk() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
@@ -255,15 +259,17 @@ fn a_write_reports_a_full_disk() {
     });
 }
 
-/// The client hands over data that the server refuses after the write has returned before a program
-/// learns of the refusal, and the next writes do not return before the server has their data.
+/// The server may refuse data after the write of the data has returned. The client then passes the
+/// data to the keeper of refused data before a program learns of the refusal. Later writes return
+/// only after the server has their data.
 #[test]
 fn data_that_the_server_refuses_later_is_handed_over() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     let store = Arc::new(MemStore::new(config));
     let server = MemServer::start_over(any, Arc::<MemStore>::clone(&store), Manners::Full).unwrap();
-    // The second server knows no lease of the first server, like a program on the server's machine.
+    // The second server does not know the leases of the first server, so it acts like a program on
+    // the server's machine.
     let elsewhere = MemServer::start_over(any, store, Manners::Full).unwrap();
     let (one, other) = (user(&server, 1), user(&elsewhere, 2));
     let kept = Arc::new(Kept::default());
@@ -296,7 +302,7 @@ fn data_that_the_server_refuses_later_is_handed_over() {
     });
 }
 
-/// Unused reservations do not keep other clients from the rest of the disk.
+/// Reserved space that a client does not use must not keep other clients from using the disk.
 #[test]
 fn unused_reservations_are_given_to_writers() {
     let config = Config { capacity_bytes: 8 << 20, ..Config::default() };
@@ -305,7 +311,8 @@ fn unused_reservations_are_given_to_writers() {
     let server = MemServer::start_over(any, store, Manners::Full).unwrap();
     let (one, other) = (user(&server, 1), user(&server, 2));
     block_on(async {
-        // The reservations of all these files would be many times the disk.
+        // If the client kept all reservations, these files would need many times the size of the
+        // disk.
         for number in 0..200 {
             let name = format!("small{number}");
             one.write(name.as_bytes(), MODE, Bytes::from(vec![1; 1024])).await.unwrap();
@@ -325,7 +332,7 @@ fn unused_reservations_are_given_to_writers() {
     });
 }
 
-/// The server learns at once of a mode that is more restrictive, before later writes.
+/// The client sends a more restrictive mode to the server at once, before later writes.
 #[test]
 fn a_restrictive_mode_is_sent_at_once() {
     let server = MemServer::start(Manners::Full);
@@ -343,7 +350,8 @@ fn a_restrictive_mode_is_sent_at_once() {
     });
 }
 
-/// Other users' access depends on a mode that only its setter knows.
+/// Only the client that has set the mode knows it. The server must use it to decide about the
+/// access of other users.
 #[test]
 fn access_is_decided_by_the_mode_that_was_set() {
     let server = MemServer::start(Manners::Full);
@@ -361,7 +369,7 @@ fn access_is_decided_by_the_mode_that_was_set() {
     });
 }
 
-/// Attributes survive a restart of the server and the end of a lease.
+/// Attributes that a client has set survive a restart of the server, and the end of the lease.
 #[test]
 fn attributes_survive_a_server_that_forgets_leases() {
     let server = MemServer::start(Manners::Full);
@@ -373,7 +381,8 @@ fn attributes_survive_a_server_that_forgets_leases() {
         file.sync().await.unwrap();
         let seen = other.attributes(b"file").await.unwrap();
         assert_eq!((seen.mode.bits(), seen.modified.seconds), (0o640, 77));
-        // A write that is sent back includes the earlier attributes.
+        // When the client writes data back because of a recall, the call must contain the
+        // attributes that were set earlier.
         one.set_attributes(b"file", &setting(0o644, 78)).await.unwrap();
         other.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
         let seen = one.attributes(b"file").await.unwrap();
@@ -383,8 +392,8 @@ fn attributes_survive_a_server_that_forgets_leases() {
     });
 }
 
-/// A client with a wrong result would create the file again, and then there would be more removals
-/// than creations.
+/// If the creation had a wrong result, the client would create the file again, and the test would
+/// count more removals than creations.
 #[test]
 fn a_created_file_counts_as_created_if_another_client_removes_it_at_once() {
     const TIMES: usize = 200;
@@ -410,7 +419,7 @@ fn a_created_file_counts_as_created_if_another_client_removes_it_at_once() {
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), removed + left);
 }
 
-/// Two threads of two clients: no append overwrites another.
+/// Two threads of two clients append to one file: no append may overwrite another.
 #[test]
 fn concurrent_appends_are_all_kept() {
     const TIMES: u64 = 40;
@@ -434,7 +443,7 @@ fn concurrent_appends_are_all_kept() {
     assert_eq!(text, b"0123456789".repeat(2 * usize::try_from(TIMES).unwrap()));
 }
 
-/// The refused data.
+/// The data that the server refused.
 #[derive(Default)]
 struct Kept(Mutex<Vec<Refused>>);
 
@@ -444,14 +453,14 @@ impl Rescuer for Kept {
     }
 }
 
-/// Starts a server over the same files that knows no earlier leases.
+/// Starts a server over the same files, without knowledge of the earlier leases.
 fn restart(server: MemServer) -> MemServer {
     let (address, store) = (server.address(), Arc::clone(server.store()));
     drop(server);
     MemServer::start_over(address, store, Manners::Full).unwrap()
 }
 
-/// Does the same, after another client has changed the file.
+/// Restarts the server like `restart`, after another client has changed the file.
 fn restart_changed(server: MemServer, text: &'static [u8]) -> MemServer {
     let (address, store) = (server.address(), Arc::clone(server.store()));
     drop(server);
@@ -468,8 +477,8 @@ fn restart_changed(server: MemServer, text: &'static [u8]) -> MemServer {
     MemServer::start_over(address, store, Manners::Full).unwrap()
 }
 
-/// The client's own links, renames and removals change a file's times, which must not look like
-/// changes of another client.
+/// Links, renames and removals by the client itself change the times of a file. The client must not
+/// take these changes for changes by another client.
 #[test]
 fn own_changes_of_names_cause_no_conflict() {
     let server = MemServer::start(Manners::Full);
@@ -493,8 +502,8 @@ fn own_changes_of_names_cause_no_conflict() {
     assert_eq!(*kept.0.lock().unwrap(), []);
 }
 
-/// A server with nothing but the files accepts changes under earlier leases, if no other client has
-/// changed the file since.
+/// A server that has lost its list of clients accepts changes under earlier leases, if no other
+/// client has changed the file since.
 #[test]
 fn delayed_writes_survive_a_server_that_forgets_leases() {
     let server = MemServer::start(Manners::Full);
@@ -510,7 +519,8 @@ fn delayed_writes_survive_a_server_that_forgets_leases() {
 
         let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"late")).await.unwrap();
-        // This happens before the client finds a server again, which it does by itself.
+        // The restart happens before the client has connected again; the client does that by
+        // itself.
         let _server = restart_changed(server, b"newer");
         let late = Error::Failed(Status::NotSynchronized);
         assert_eq!(file.sync().await, Err(late), "the data is not merged, and fsync reports it");

@@ -1,4 +1,4 @@
-//! The caching client under load while the server crashes and the cable has faults.
+//! Tests of the caching client under load, while the server crashes and the cable has faults.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use leasehold_shell::client::{Target, block_on};
 
 use crate::support::{mounted, root, target};
 
-/// The server, the cable and the clients of a load.
+/// The server and the cable of a load, from which the test creates clients.
 struct World {
     server: MemServer,
     cable: Cable,
@@ -40,7 +40,7 @@ impl World {
         Self { server, cable, calling, version }
     }
 
-    /// A client with a cache so small that it is always full.
+    /// Creates a client with such a small cache that the cache is always full.
     fn client(&self, bearing: Bearing) -> Client {
         let version = Some(self.version);
         let mounted = mounted(&Target { version, ..target(self.cable.address(), self.calling) });
@@ -62,9 +62,9 @@ impl World {
         block_on(client).unwrap()
     }
 
-    /// Runs a load while `trouble` causes faults, from time to time, numbered. Data that was
-    /// reported as durable must survive one more crash. Returns the number of bytes that were
-    /// written again.
+    /// Runs a load while `trouble` causes numbered faults from time to time. Then the server
+    /// crashes once more: data that was reported as durable must survive. Returns the number of
+    /// bytes that the client wrote again.
     fn bear(&self, bearing: Bearing, trouble: impl Fn(&Self, u32) + Sync) -> u64 {
         let client = self.client(bearing);
         let is_over = AtomicBool::new(false);
@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-/// Ends the faults, also when a program finds a loss.
+/// Ends the faults when it is dropped, even if a program panics because of a loss.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -102,7 +102,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The server loses all unstable data, and its connections.
+/// Crashes the server: it loses all unstable data and its connections.
 fn crash(world: &World, _number: u32) {
     world.server.store().crash();
     world.cable.sever();

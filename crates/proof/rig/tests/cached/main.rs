@@ -1,4 +1,4 @@
-//! The caching client against real servers over memory.
+//! Tests of the caching client against real servers over memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 

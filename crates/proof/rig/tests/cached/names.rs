@@ -1,4 +1,5 @@
-//! Clients with leases on a server that grants leases on files alone: names are cached by time.
+//! Tests of clients with leases on a server that grants leases on files only. The clients cache
+//! names for a time instead.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,17 +17,17 @@ use leasehold_store_mem::{Config, MemStore};
 use crate::support::{TIMEOUT, mounted, root, target_of, with_leases};
 
 const MODE: Mode = Mode::from_bits(0o700);
-/// Longer than any test.
+/// A time that is longer than any test.
 const LONG: Duration = Duration::from_secs(86_400);
 
-/// A server that grants leases on files alone, as one of several metaservers does.
+/// Starts a server that grants leases on files only, as one of several metaservers does.
 fn server() -> MemServer {
     let config = Config { leases_names: false, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     MemServer::start_over(any, Arc::new(MemStore::new(config)), Manners::Full).unwrap()
 }
 
-/// A client with leases that trusts entries by time for the given period.
+/// Creates a client with leases that trusts cached names for the given time.
 fn user(server: &MemServer, seed: u64, trust: Duration) -> User {
     user_asking(server, seed, trust, Asking::Named)
 }
@@ -55,7 +56,8 @@ fn a_client_knows_whether_names_are_leased() {
     assert!(user(&all, 1, LONG).client().leases_names());
 }
 
-/// Each name of a path is looked up once, and the reply contains its attributes.
+/// The client looks up each name of a path once, and the reply contains the attributes of the
+/// object.
 #[test]
 fn a_resolved_path_takes_no_call() {
     let server = server();
@@ -85,7 +87,8 @@ fn a_resolved_path_takes_no_call() {
     });
 }
 
-/// As with close-to-open, an open of a directory asks the server for it, and lists it again.
+/// As with close-to-open consistency, an open of a directory requests its attributes from the
+/// server, and the directory is listed again.
 #[test]
 fn an_open_of_a_directory_asks_the_server() {
     let server = server();
@@ -133,7 +136,7 @@ fn a_name_that_another_client_created_is_visible_when_trust_ends() {
     waits(false);
 }
 
-/// Names may be old, but data of files is not.
+/// Cached names may be out of date, but the data of files must be current.
 #[test]
 fn data_is_seen_at_once() {
     let server = server();
@@ -143,7 +146,7 @@ fn data_is_seen_at_once() {
         here.write_at(0, Bytes::from_static(b"____")).await.unwrap();
         let there = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         for number in 0..20 {
-            // The data is neither synced nor closed.
+            // The writer has neither synced nor closed the file.
             let text = Bytes::from(format!("{number:04}"));
             here.write_at(0, text.clone()).await.unwrap();
             assert_eq!(other.read(b"file").await.unwrap(), text);
@@ -157,8 +160,8 @@ fn data_is_seen_at_once() {
     });
 }
 
-/// The cached view of a file depends on its lease: once the lease is returned for another client's
-/// change, no older data is shown.
+/// A client shows cached attributes of a file only under a lease. After the lease is returned
+/// because of another client's change, the client shows no older data.
 #[test]
 fn a_file_is_read_without_a_call_until_another_changes_it() {
     let server = server();
@@ -176,8 +179,8 @@ fn a_file_is_read_without_a_call_until_another_changes_it() {
     });
 }
 
-/// A LOOKUP returns the attributes of an object without a lease; the client does not request them
-/// again, and does not trust them later.
+/// The reply to a LOOKUP contains the attributes of an object without a lease. The client uses them
+/// for this operation without another call, but does not trust them later.
 #[test]
 fn attributes_of_a_lookup_are_not_requested_again() {
     let (server, who) = (server(), &root());
@@ -196,8 +199,9 @@ fn attributes_of_a_lookup_are_not_requested_again() {
     });
 }
 
-/// A trusted name may belong to another file already. The file that was known by it continues, and
-/// so does its written data, if it is open or closed when the name is removed.
+/// A name in the cache may meanwhile belong to another file. If the client removes the name, the
+/// file that had the name before must continue to exist with its written data, whether it is open
+/// or closed.
 #[test]
 fn written_data_survives_the_removal_of_a_name_of_another_file() {
     for is_open in [true, false] {

@@ -1,4 +1,4 @@
-//! Each operation on nodes, for each variant, version and kind of server.
+//! Tests of each operation on nodes, for each caching policy, protocol version and kind of server.
 
 use core::future::Future;
 use core::pin::pin;
@@ -103,8 +103,8 @@ async fn names(client: &Client, who: &Credential, folder: NodeId, file: NodeId) 
     assert_eq!(client.getattr(who, file).await.unwrap().attributes.link_count, 1);
 }
 
-/// A directory that is open and not empty must not get a silly rename with all its contents, as a
-/// file does.
+/// If a program removes an open directory that is not empty, the removal must fail. A silly rename,
+/// as for an open file, would hide the directory with all its contents.
 async fn directories(client: &Client, who: &Credential, folder: NodeId) {
     let mode = Mode::from_bits(0o755);
     let empty = client.mkdir(who, (folder, b"empty"), mode).await.unwrap().node;
@@ -127,7 +127,7 @@ async fn directories(client: &Client, who: &Credential, folder: NodeId) {
     client.rmdir(who, folder, b"full").await.unwrap();
 }
 
-/// Files that lose their name while they are open.
+/// Tests files that lose their name while they are open.
 async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     let found = client.lookup(who, folder, b"file").await.unwrap();
     let open = client.open(who, found.node, OpenHow::READ_WRITE).await.unwrap();
@@ -147,7 +147,7 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     assert_eq!(client.read(second, 0, 100).await.unwrap().into_bytes(), "over it");
     client.release(open);
     client.release(second);
-    // A file with another name is not gone, and neither is its written data.
+    // If the file still has another name, the client must keep the file and its written data.
     let (kept, open) =
         client.create(who, (folder, b"kept"), mode, OpenHow::READ_WRITE).await.unwrap();
     client.write(open, 0, Bytes::from_static(b"kept")).await.unwrap();
@@ -161,7 +161,8 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     client.release(open);
     client.remove(who, folder, b"link").await.unwrap();
     twice_aside(client, who, folder).await;
-    // The hidden name goes without a wait.
+    // The client removes the hidden name in the background, so the directory is not empty until
+    // then.
     client.remove(who, folder, b"file").await.unwrap();
     let end = Instant::now() + TIMEOUT;
     while let Err(error) = client.rmdir(who, NodeId::ROOT, b"folder").await {
@@ -170,8 +171,8 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     }
 }
 
-/// An open file that loses two names must not get two silly renames: the first hidden name would
-/// stay, and the data written before it would be dropped with the last.
+/// An open file that loses two names must not get two silly renames. Otherwise the first hidden
+/// name would stay on the server, and the client would drop data with the last name.
 async fn twice_aside(client: &Client, who: &Credential, folder: NodeId) {
     let mode = (Mode::from_bits(0o600), true);
     let place = (folder, &b"one"[..]);
@@ -189,8 +190,8 @@ async fn twice_aside(client: &Client, who: &Credential, folder: NodeId) {
     client.release(open);
 }
 
-/// A name that was created in another case must be visible although the client has looked up its
-/// absence.
+/// The client has looked up a name and found that it does not exist. If the name is then created in
+/// another case, it must be visible.
 #[test]
 fn without_case_sensitivity_no_absence_is_cached() {
     for variant in [Variant::BufferCache, Variant::CloseToOpen, Variant::Lease] {
@@ -220,8 +221,8 @@ fn without_case_sensitivity_no_absence_is_cached() {
     }
 }
 
-/// A refusal before any fsync or close, and one after all programs have closed the file, must not
-/// be forgotten.
+/// The client must report a refusal of data that occurs before any fsync or close, or after all
+/// programs have closed the file.
 #[test]
 fn an_unreported_refusal_stays_recorded() {
     for is_told in [false, true] {
@@ -253,21 +254,21 @@ fn an_unreported_refusal_stays_recorded() {
     }
 }
 
-/// The way in which a file is removed.
+/// The method by which a file loses its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removal {
     Remove,
-    /// A rename of another file to its name.
+    /// The program renames another file to the name.
     Rename,
-    /// A removal while the file is open.
+    /// The program removes the name while the file is open.
     WhileOpen,
 }
 
-/// The round trip to the server.
+/// The round-trip time to the server.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-/// The server refuses a WRITE that arrives after the call that removes its file, and no program has
-/// lost data.
+/// If a WRITE arrives after the call that removes its file, the server refuses the WRITE. No
+/// program has lost data, so the client must not report a loss.
 #[test]
 fn a_write_after_the_removal_of_its_file_counts_as_no_loss() {
     let server = MemServer::start(Manners::Full);
@@ -288,7 +289,8 @@ fn a_write_after_the_removal_of_its_file_counts_as_no_loss() {
             if way != Removal::WhileOpen {
                 client.release(open);
             }
-            // Calls of one connection that do not wait run in their order.
+            // The server runs calls of one connection that need not wait in their order, so the
+            // WRITE runs after the removal.
             match way {
                 Removal::Remove => {
                     join(client.remove(who, file.0, file.1), client.sync()).await.0.unwrap();
@@ -297,8 +299,8 @@ fn a_write_after_the_removal_of_its_file_counts_as_no_loss() {
                     join(client.rename(who, other, file), client.sync()).await.0.unwrap();
                 }
                 Removal::WhileOpen => {
-                    // The program closes the file during the silly rename, and the hidden name goes
-                    // at once then.
+                    // The program closes the file during the silly rename, so the client removes
+                    // the hidden name immediately after the rename.
                     let remove = async {
                         client.remove(who, file.0, file.1).await.unwrap();
                         client.sync().await;
@@ -324,7 +326,7 @@ fn a_write_after_the_removal_of_its_file_counts_as_no_loss() {
     }
 }
 
-/// A client must not request data that was to be read ahead for a file whose node is gone.
+/// A client must not continue to read ahead for a file whose node it has dropped.
 #[test]
 fn a_file_that_was_read_in_part_can_be_forgotten() {
     let server = MemServer::start(Manners::Full);
@@ -360,8 +362,9 @@ fn a_file_that_was_read_in_part_can_be_forgotten() {
     }
 }
 
-/// With close-to-open each open sends a call, and a small file needs no other calls: its one WRITE
-/// is stable, so that no COMMIT follows, and replies contain attributes and the creator's access.
+/// With close-to-open consistency each open sends a call. A small file needs few other calls: its
+/// only WRITE is stable, so no COMMIT follows, and the replies contain the attributes and the
+/// access rights of the creator.
 #[test]
 fn a_small_file_takes_five_calls() {
     const LONG: Duration = Duration::from_secs(86_400);
@@ -407,8 +410,8 @@ async fn names_at_top(client: &Client) -> Vec<Vec<u8>> {
     listing.entries.into_iter().map(|entry| entry.name.to_vec()).collect()
 }
 
-/// A `rm` or `mv` that is killed midway must not leave the hidden name behind for the lifetime of
-/// the client, and a `mv` nothing else.
+/// If an `rm` or `mv` is killed during its silly rename, no hidden name may stay for the lifetime
+/// of the client, and a killed `mv` may leave no other name.
 #[test]
 fn a_program_killed_during_a_silly_rename_leaves_no_name() {
     let server = MemServer::start(Manners::Full);
@@ -444,7 +447,8 @@ fn a_program_killed_during_a_silly_rename_leaves_no_name() {
                     if before && is_right && names == names_at_top(&near).await && ended() {
                         break;
                     }
-                    // Between two calls no call is open; a remaining name stays.
+                    // Retry for a while, because the client removes the hidden name in the
+                    // background. A name that stays is a fault.
                     let what = format!("killed after {moment:?}, renames: {renames}, {names:?}");
                     assert!(Instant::now() < end, "{what}");
                 }
@@ -456,7 +460,7 @@ fn a_program_killed_during_a_silly_rename_leaves_no_name() {
     }
 }
 
-/// Runs a future for a moment, then drops it.
+/// Runs a future for a short time, and then drops it, as if its program was killed.
 fn kill<T>(work: impl Future<Output = T>, after: Duration) {
     let (end, mut work) = (Instant::now() + after, pin!(work));
     while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {

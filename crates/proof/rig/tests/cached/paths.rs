@@ -1,4 +1,4 @@
-//! Operations by paths, as a program uses them.
+//! Tests of operations by paths, as a program uses them.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const fn failed<T>(status: Status) -> Result<T, Error> {
     Err(Error::Failed(status))
 }
 
-/// Lets a program run a future on any thread.
+/// Checks that the future can run on any thread, as programs need it.
 fn sent<F: Future + Send>(future: F) -> F {
     future
 }
@@ -99,13 +99,14 @@ fn replaced_objects_are_looked_up_again() {
         one.create_directory(b"a", MODE).await.unwrap();
         one.write(b"a/file", MODE, Bytes::from_static(b"old")).await.unwrap();
         assert_eq!(other.read(b"a/file").await.unwrap(), "old");
-        // Both the directory and the file are new, while their names are still trusted.
+        // Replace both the directory and the file by new ones, while the client still trusts the
+        // old names.
         one.remove(b"a/file").await.unwrap();
         one.remove_directory(b"a").await.unwrap();
         one.create_directory(b"a", MODE).await.unwrap();
         one.write(b"a/file", MODE, Bytes::from_static(b"new")).await.unwrap();
         assert_eq!(other.read(b"a/file").await.unwrap(), "new");
-        // A removed file stays removed.
+        // The client must not show the removed file by its old name.
         one.remove(b"a/file").await.unwrap();
         assert_eq!(other.read(b"a/file").await, failed(Status::NotFound));
     });
@@ -128,8 +129,8 @@ fn an_open_after_a_close_sees_the_written_data() {
     });
 }
 
-/// A full server refuses data that the client had accepted: each program with the file open gets
-/// one error.
+/// A full server refuses data that the client had accepted. Each program that has the file open
+/// must get exactly one error.
 #[test]
 fn a_late_failure_is_reported_once() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };

@@ -1,4 +1,5 @@
-//! Times that a client showed programs before the server had the written data.
+//! Tests of file times that a client showed to programs before it sent the written data to the
+//! server.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::support::{mounted, root, target_of, with_leases};
 
 const MODE: Mode = Mode::from_bits(0o666);
 
-/// A client's machine whose clock is years fast, and runs.
+/// The clock of a client's machine: it is years fast, and advances.
 fn time_of_day() -> FileTime {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.expect("the clock is behind 1970") + Duration::from_secs(100_000_000);
@@ -34,7 +35,8 @@ const fn times(seen: &Attributes) -> (FileTime, FileTime) {
     (seen.modified, seen.changed)
 }
 
-/// `make` compares the times of files that it has made: a target must not grow newer by itself.
+/// `make` compares the times of files that it has made, so the time of a target must not change
+/// after a program has seen it.
 #[test]
 fn a_time_that_a_program_saw_stays() {
     for variant in [Variant::Lease, Variant::BufferCache, Variant::CloseToOpen] {
@@ -53,8 +55,8 @@ fn a_time_that_a_program_saw_stays() {
                 assert_eq!(times(&seen), times(&shown), "{variant:?}");
                 let seen = other.attributes(name).await.unwrap();
                 assert_eq!(seen.modified, shown.modified, "{variant:?}: the server's time");
-                // The time lies within a second of the server's clock, however wrong the client's
-                // clock is.
+                // The time must lie within a second of the server's clock, no matter how wrong the
+                // client's clock is.
                 one.write(b"new", MODE, Bytes::from_static(b"x")).await.unwrap();
                 let new = other.attributes(b"new").await.unwrap().modified;
                 assert!((0..=1).contains(&(new.seconds - shown.modified.seconds)), "{variant:?}");
@@ -65,7 +67,7 @@ fn a_time_that_a_program_saw_stays() {
     }
 }
 
-/// Each mount shows the time that another mount has shown.
+/// A mount must show the same time that another mount has shown.
 #[test]
 fn a_time_that_another_client_saw_stays() {
     let server = MemServer::start(Manners::Full);
@@ -80,8 +82,8 @@ fn a_time_that_another_client_saw_stays() {
     });
 }
 
-/// A user who may write a file of another user may not set its times, so the server has to choose
-/// the times first.
+/// A user with write permission for another user's file may not set its times. So the client must
+/// get the times from the server before it shows them.
 #[test]
 fn the_time_of_another_users_file_stays() {
     for variant in [Variant::Lease, Variant::BufferCache] {
@@ -100,7 +102,8 @@ fn the_time_of_another_users_file_stays() {
     }
 }
 
-/// A program that looks at no times costs no call: the server chooses the time.
+/// If no program reads the time, no call is needed: the server chooses the time when the data
+/// arrives.
 #[test]
 fn a_time_that_no_program_saw_costs_no_call() {
     let server = MemServer::start(Manners::Full);

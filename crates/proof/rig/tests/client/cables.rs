@@ -1,4 +1,4 @@
-//! The rules of a session over faulty links: a call ends once, with its reply.
+//! Tests of a session over faulty links: each call ends exactly once, with its own reply.
 
 use core::future::Future;
 use core::pin::pin;
@@ -15,7 +15,7 @@ use leasehold_wire::nfs3::{Handle, SetAttributes};
 
 use crate::support::{TIMEOUT, mounted, root, target};
 
-/// A server, a cable to it, and a mount over that cable.
+/// A server, a cable to the server, and a mount over the cable.
 struct World {
     mounted: Mounted,
     cable: Cable,
@@ -31,8 +31,8 @@ impl World {
         Self { mounted, cable, _server: server }
     }
 
-    /// Creates a new file, writes and reads it, and removes it: each call takes effect once or
-    /// fails.
+    /// Creates a new file, writes and reads the file, and removes it. Each call must take effect
+    /// once or fail.
     async fn life_of_a_file(&self, number: u64) -> Result<(), Error> {
         let (nfs, who, top) = (&self.mounted.nfs, &root(), &self.mounted.root);
         let name = format!("file-{number}");
@@ -53,7 +53,7 @@ impl World {
         assert_eq!(ends, vec![Ok(()); usize::try_from(count).unwrap()]);
     }
 
-    /// Waits until the cable has reached a state.
+    /// Waits until the world satisfies a condition.
     fn wait_until(&self, what: impl Fn(&Self) -> bool) {
         let end = Instant::now() + TIMEOUT;
         while !what(self) {
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-/// Polls a call once, so that it is sent.
+/// Polls the future of a call once, so that the session sends the call.
 fn send(call: core::pin::Pin<&mut impl Future>) {
     assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
@@ -119,7 +119,7 @@ fn a_hard_call_outlasts_a_cut_and_a_soft_one_does_not() {
         });
 
         let soft = World::new(Options { soft: Some(Duration::from_secs(3)), ..options });
-        // Half a cut: the server receives calls, and its replies are lost.
+        // With only one direction cut, the server receives the calls, and its replies are lost.
         soft.cable.cut(Cut::ToClients);
         let (nfs, who) = (&soft.mounted.nfs, &root());
         let ended = block_on(nfs.getattr(who, &soft.mounted.root));
@@ -134,11 +134,13 @@ fn a_silent_connection_is_given_up() {
     let world = World::new(Options { patience, ..Options::stream() });
     let (nfs, who) = (&world.mounted.nfs, &root());
     block_on(nfs.getattr(who, &world.mounted.root)).unwrap().done().unwrap();
-    // There may be more than one already, if a reply took longer on a slow machine.
+    // On a slow machine a reply may have taken so long that the session has already reconnected, so
+    // count from the current number.
     let before = nfs.session().counters().connections;
     world.cable.cut(Cut::Both);
     std::thread::scope(|scope| {
-        // This call may run twice: on a slow machine a reply may take longer than the timeout.
+        // On a slow machine the reply may take longer than the timeout, so this call may run twice;
+        // it has no effect.
         let call = scope.spawn(|| block_on(nfs.getattr(who, &world.mounted.root)).map(|_| ()));
         world.wait_until(|world| world.mounted.nfs.session().counters().connections > before);
         assert!(!call.is_finished());
@@ -166,7 +168,7 @@ fn a_dropped_call_frees_its_slot_and_its_reply_is_dropped() {
         world.cable.mend();
         block_on(nfs.getattr(who, top)).unwrap().done().unwrap();
         if options == Options::stream() {
-            // The replies that the stream held back come first.
+            // The stream delivers the delayed reply first, and the session must count it as late.
             assert_eq!(session.counters().late, 1);
         }
     }

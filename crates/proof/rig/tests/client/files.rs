@@ -1,4 +1,4 @@
-//! Each operation, over each transport and version.
+//! Tests of each operation, over each transport and protocol version.
 
 use bytes::Bytes;
 use leasehold_session::nfs::{Place, Version};
@@ -13,7 +13,7 @@ use leasehold_rig::{Manners, MemServer};
 
 use crate::support::{TIMEOUT, mounted, root, target_of};
 
-/// The operations that behave alike in all versions and transports.
+/// Runs the operations that behave in the same manner in all versions and over all transports.
 async fn everything(mounted: &Mounted) {
     let (nfs, who, top) = (&mounted.nfs, &root(), &mounted.root);
     let unnamed = SetAttributes::default();
@@ -58,7 +58,7 @@ async fn everything(mounted: &Mounted) {
     assert!(nfs.fsstat(who, top).await.unwrap().done().unwrap().bytes > 0);
 }
 
-/// Returns the names of a directory except `.` and `..`, in order.
+/// Returns the names in a directory, except `.` and `..`, in sorted order.
 async fn names(mounted: &Mounted, directory: &leasehold_wire::nfs3::Handle) -> Vec<String> {
     let (mut names, mut place) = (Vec::new(), Some(Place::default()));
     while let Some(from) = place {
@@ -107,7 +107,7 @@ fn missing_objects_and_servers_are_reported() {
     let runtime = Runtime::start().unwrap();
     let impatient = Options::stream().impatient(TIMEOUT);
     let missing = Target { path: b"/data/no/such".to_vec(), ..target_of(&server, impatient) };
-    // The export is mounted, and the caller looks up the rest.
+    // MOUNT succeeds for the export only, and the caller must look up the rest of the path.
     let found = block_on(mount(&runtime, &missing, &root())).unwrap();
     assert_eq!(
         (&found.mounted[..], found.rest),

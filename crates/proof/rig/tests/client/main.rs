@@ -1,4 +1,4 @@
-//! The client's side of the shell against real servers over memory, and over faulty links.
+//! Tests of the client side of the shell against real servers over memory, and over faulty links.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 

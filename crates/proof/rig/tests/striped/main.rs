@@ -1,5 +1,5 @@
-//! A striped volume whose iods are separate servers: full ones, one that omits all optional parts
-//! and accepts a byte a WRITE, and one with names of its own.
+//! Tests of a striped volume whose iods are separate servers. Some servers have all features, and
+//! one omits all optional parts of replies and accepts only one byte in each WRITE.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use leasehold_store_striped::{
 
 const VOLUME: u64 = 9;
 
-/// Names in memory, and servers that store the data.
+/// A store of names in memory, and the servers that store the data.
 struct Cluster {
     runtime: Runtime,
     names: Arc<MemStore>,
@@ -34,8 +34,8 @@ struct Cluster {
     starts: u64,
     copies: u16,
     patience: Option<Timeouts>,
-    /// The key under which a metaserver reports its epoch; the epoch is the number of started
-    /// metaservers.
+    /// The key under which a metaserver reports its epoch. The epoch of a metaserver is the number
+    /// of metaservers started so far.
     key: EpochKey,
 }
 
@@ -135,8 +135,8 @@ fn a_volume_over_servers_conforms() {
     }
 }
 
-/// This holds also if a server returns no attributes and no handles of created objects, and accepts
-/// one byte at a time.
+/// The volume must also conform if a server returns no attributes and no handles of created
+/// objects, and accepts only one byte in each WRITE.
 #[test]
 fn a_volume_over_a_stingy_server_conforms() {
     let stingy = || subject(&[Manners::Full, Manners::Stingy]);
@@ -156,8 +156,8 @@ fn put(store: &Striped, file: &ObjectId, offset: u64, byte: u8) -> leasehold_fs:
     done.result.expect("the disk has space").verifier
 }
 
-/// A server that is killed and started again has the same address; a client that sees the new
-/// verifier of the COMMIT writes unstable data again.
+/// A server is killed and started again at the same address. A client that sees the new write
+/// verifier in the reply to COMMIT must write its unstable data again.
 #[test]
 fn a_server_that_restarts_loses_nothing_that_was_committed() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
@@ -188,15 +188,16 @@ fn a_server_that_restarts_loses_nothing_that_was_committed() {
     assert_eq!(read.data, whole);
 }
 
-/// Writes to every third of a file that lies on all iods.
+/// Writes to the first bytes of a file whose stripes lie on all iods.
 fn try_put(store: &Striped, file: &ObjectId, byte: u8) -> Result<(), FsError> {
     let data = Bytes::from(vec![byte; 50]);
     let done = block_on(store.write(&superuser(), file, 0, data, Stability::FileSync));
-    // The client writes the rest of a partial write again.
+    // The store may write only a part, and the client then writes the rest again: let the caller of
+    // this function retry.
     done.result.and_then(|done| if done.count == 50 { Ok(()) } else { Err(FsError::Delay) })
 }
 
-/// Repeats an attempt until it succeeds.
+/// Repeats an attempt until it succeeds; returns the result.
 fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -207,13 +208,14 @@ fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The metaserver waits for an unreachable server, then lets its caller retry, and at last reports
-/// it as lost; operations on files without data there continue. When the server is back, all
-/// operations continue.
+/// If a server is unreachable, the metaserver waits, then lets its caller retry, and finally fails
+/// the call. Operations on files without data on this server continue. When the server is reachable
+/// again, all operations continue.
 #[test]
 fn a_call_waits_for_an_unreachable_server() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
-    // Far apart, because a slow machine may take a while to reply with a retry.
+    // The two times differ much, because a slow machine may need long until it replies with a
+    // retry.
     let (later, give_up) = (Duration::from_millis(50), Duration::from_secs(3));
     cluster.patience = Some(Timeouts { later, give_up });
     let store = cluster.start();
@@ -241,14 +243,15 @@ fn a_call_waits_for_an_unreachable_server() {
     assert_eq!(removed, Ok(()), "a name is removed without its iods");
     let again = MemServer::start_over(address, memory, Manners::Full);
     cluster.servers.push(again.expect("the address is free again"));
-    // The remains of old changes come before new ones.
+    // The rest of an old change may still be in progress and must end first, so repeat the write
+    // until it succeeds.
     until(|| try_put(&store, &large, 4).ok());
     let read = until(|| block_on(store.read(&superuser(), &large, 0, 1000)).ok());
     assert_eq!(read.data, vec![4; 50]);
 }
 
-/// A superseded metaserver that continues before its successor has written anything: its calls
-/// reach no object, and its clients have to retry.
+/// A superseded metaserver continues before its successor has written anything. Its calls must
+/// reach no stripe object, and its clients have to retry.
 #[test]
 fn a_superseded_metaserver_reaches_no_object() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
@@ -270,8 +273,8 @@ fn a_superseded_metaserver_reaches_no_object() {
     assert_eq!(read(&after).expect("the file exists").data, vec![3; 50]);
 }
 
-/// A metaserver without an epoch, as of an earlier version, is not compared with others; and a
-/// server without epochs, as an iod of an earlier version, accepts all.
+/// A metaserver of an earlier version has no epoch, so servers do not compare it with other
+/// metaservers. An iod of an earlier version ignores epochs, so it accepts every metaserver.
 #[test]
 fn epochs_bind_only_programs_that_send_them() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
@@ -293,7 +296,8 @@ fn epochs_bind_only_programs_that_send_them() {
     }
 }
 
-/// The note lies beside the objects, and on a server that accepts a byte a WRITE.
+/// A metaserver stores a note beside the stripe objects. It must read the note unchanged, also on a
+/// server that accepts only one byte in each WRITE.
 #[test]
 fn a_note_is_read_as_it_was_written() {
     for manners in [Manners::Full, Manners::Stingy] {
@@ -308,8 +312,8 @@ fn a_note_is_read_as_it_was_written() {
     }
 }
 
-/// A narrow link takes longer for a call's data than a server may be silent: the call is neither
-/// postponed nor sent twice.
+/// Over a narrow link the data of a call takes longer than a server may be silent. As long as data
+/// moves, the call must be neither postponed nor sent twice.
 #[test]
 fn a_server_behind_a_narrow_cable_is_not_unreachable() {
     let server = MemServer::start(Manners::Full);
@@ -319,15 +323,15 @@ fn a_server_behind_a_narrow_cable_is_not_unreachable() {
     let clock = runtime.session(cable.address(), Calling::stream(), SourcePort::Any);
     let clock = clock.expect("no socket is needed");
     let folder = open_folder(&runtime, cable.address());
-    // Far longer than a piece takes, so that a pause of the machine of some seconds does not make
-    // the server silent.
+    // The timeout is far longer than the time of a piece. So even if the machine pauses for some
+    // seconds, the server does not count as silent.
     let (later, give_up) = (Duration::from_secs(6), Duration::from_secs(120));
     let iod = RetryingIod::new(Arc::new(folder), clock, Timeouts { later, give_up });
     let (object, data) = (ObjectName([1; 16]), Bytes::from(vec![7; 1 << 20]));
     let first = block_on(iod.write(object, 0, data.slice(..1), Stability::Unstable));
     assert!(first.is_ok_and(|written| written.extent.size == 1));
     let before = cable.counters().bytes;
-    // A piece takes two thirds of a second, and all of them nearly eleven.
+    // A piece takes two thirds of a second, and all pieces together take nearly eleven seconds.
     cable.set_narrow(NonZeroU32::new(96 << 10));
     let begun = Instant::now();
     let written = block_on(iod.write(object, 0, data.clone(), Stability::Unstable));
@@ -340,7 +344,7 @@ fn a_server_behind_a_narrow_cable_is_not_unreachable() {
     assert!(block_on(iod.read(object, 0, 1 << 20)).is_ok_and(|read| read == data));
 }
 
-/// Opens the objects of the server at an address.
+/// Opens the stripe objects of the server at an address.
 fn open_folder(runtime: &Runtime, at: SocketAddr) -> FileIod<Remote> {
     let who = Credential::system("metaserver", 0, 0, &[]);
     let path = format!("/{EXPORT}");
@@ -354,13 +358,13 @@ fn open_folder(runtime: &Runtime, at: SocketAddr) -> FileIod<Remote> {
     block_on(FileIod::open(files, &mark)).expect("the disk has space")
 }
 
-/// Returns all objects of an iod.
+/// Returns the names of all stripe objects of an iod.
 fn objects(iod: &impl Iod) -> Vec<ObjectName> {
     let list = |first| block_on(iod.list(first)).expect("the iod runs");
     (0..=u8::MAX).flat_map(list).collect()
 }
 
-/// A list contains all objects of a server, in as many calls as needed, and nothing else.
+/// A list contains exactly the stripe objects of a server, in as many calls as needed.
 #[test]
 fn the_objects_of_a_server_are_listed() {
     let cluster = Cluster::new(&[Manners::Stingy]);
@@ -368,7 +372,7 @@ fn the_objects_of_a_server_are_listed() {
     assert_eq!(objects(&iod), []);
     let names = (0..600_u32).map(|number| {
         let mut name = [number.to_be_bytes(); 4].concat();
-        // Many in one directory, some in others.
+        // Put many objects into one directory of the iod, and some into others.
         name[0] = if number % 100 == 0 { 0xFE } else { 3 };
         ObjectName(name.try_into().expect("it has 16 bytes"))
     });
