@@ -183,7 +183,7 @@ impl Guards {
                 Err(self.refuse())
             }
             // The file system does not support leases, or the file belongs to another user. The
-            // file then has no guard, as on other servers.
+            // file then has no guard.
             Err(_) => Ok(()),
         }
     }
