@@ -45,7 +45,8 @@ const IOD_PATIENCE: Duration = Duration::from_secs(5);
 /// call only if the attribute timeout of the file has expired.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Mounts; returns when the mount is complete, or in the foreground when it has ended.
+/// Mounts a directory. Returns when the mount is complete, or with `--foreground` when the mount
+/// has ended.
 pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
     let lists = options.options.iter().map(String::as_str);
     let mut words = Words::read(lists).map_err(|text| Kind::Options.because(text))?;

@@ -415,7 +415,7 @@ pub(crate) struct Restart {
 ///
 /// Checks ports, the portmapper, the firewall, the clock, capabilities, the file systems of the
 /// directories to serve, and the options of mounts from NFS servers. The command changes nothing.
-/// Run it as the user who runs the server. The exit code is 1 if it finds a serious fault.
+/// Run the command as the user who runs the server. The exit code is 1 if it finds a serious fault.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Doctor {

@@ -116,9 +116,9 @@ pub(crate) struct Server {
 
     /// Run a portmapper for this server, on port 111 or at the given address
     ///
-    /// Clients then need no port options in their mount commands. Use it on machines without
-    /// rpcbind; the portmapper lists this server only. In the file: true, or an address. Example:
-    /// `--portmap=0.0.0.0:111`
+    /// Clients then need no port options in their mount commands. Use this option on machines
+    /// without rpcbind; the portmapper lists only this server. In the file: true, or an address.
+    /// Example: `--portmap=0.0.0.0:111`
     #[arg(
         long,
         num_args = 0..=1,

@@ -49,7 +49,7 @@ pub struct Below {
     /// The threads that open file systems. These threads must not be the threads of the export's
     /// own directory, because the close of a file system waits for syncs that run on those threads.
     pub blocking: Arc<dyn Blocking>,
-    /// The guarantee of a stable reply.
+    /// The storage to which a stable reply refers.
     pub durability: Durability,
     /// The maximum number of descriptors that each file system keeps open.
     pub descriptors_max: usize,

@@ -78,7 +78,7 @@ pub struct Options {
     /// The write verifier: a new value for each start of the server, or the value that the previous
     /// server's [`DirStore::settle`] returned.
     pub verifier: Verifier,
-    /// The guarantee of a stable reply.
+    /// The storage to which a stable reply refers.
     pub durability: Durability,
     /// The maximum number of descriptors that the store keeps open; while requests run it uses a
     /// few more.
