@@ -83,8 +83,7 @@ fn serve(
 ) -> Result<(), Failure> {
     let (mut given, lock) = (given()?, GivenLock::take());
     let mut plan = plan()?;
-    // Without a configuration file the server cannot reload, so SIGHUP, the hangup of the terminal,
-    // ends the server.
+    // Without a file to reload, SIGHUP ends the server, as a hangup of the terminal does.
     let termination = Termination::prepare_server(plan.file.is_some());
     start_own_work(&plan)?;
     let descriptors = process::prepare();

@@ -345,9 +345,8 @@ impl Serving {
                     let text = format!("{name}: a change of stripes requires a restart");
                     return Err(Kind::Options.because(text));
                 }
-                // The server does not know if an earlier server had unstable writes in this
-                // directory. So the store gets a new verifier, which makes clients send those
-                // writes again.
+                // An earlier server may have had unstable writes here, so the store gets a new
+                // verifier: clients then send these writes again.
                 None => {
                     let at = (&*place, &self.noted);
                     self.how.open(export, random_verifier()?, SHARES, at)?

@@ -150,8 +150,7 @@ fn file_systems_below_are_entered() {
                 let of_above = wait(world.store.getattr(&above)).expect("it is there");
                 assert_eq!(up.file_id, of_above.file_id);
             }
-            // The listing contains the name without an object, so that the client looks the name
-            // up.
+            // The listing contains only the name, so that the client looks the name up.
             let a = world.id("a");
             let page =
                 wait(world.store.readdir(&superuser(), &a, Cookie(0), ALL, Wanted::Everything));
