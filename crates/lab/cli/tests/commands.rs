@@ -254,7 +254,7 @@ fn plan_reports_why_no_upgrade_helps() {
     let refused = lab(&[&goal[..], &["--price", "disk=1"]].concat()).expect_err("hopeless");
     assert!(refused.contains("with 63 more of each it would still take"), "{refused}");
     let unknown = lab(&[&goal[..], &["--price", "moon=1"]].concat()).expect_err("unknown");
-    assert!(unknown.contains("\"moon\" is no centre"), "{unknown}");
+    assert!(unknown.contains("\"moon\" is not a centre"), "{unknown}");
 }
 
 #[test]

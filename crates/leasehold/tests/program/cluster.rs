@@ -196,7 +196,7 @@ fn trial_cluster_can_be_inspected() {
     assert_eq!(bytes, 300_000, "{placed}");
     assert_eq!(layout("small"), "5 bytes, stored in the metafile\n");
     let (code, _, said) = run(leasehold(&["layout", &home.path("cluster/cluster.key")]));
-    assert!(code == 1 && said.contains("no metafile"), "{said}");
+    assert!(code == 1 && said.contains("not a metafile"), "{said}");
     assert!(serving.end(Signal::TERM).success());
     // The data of the trial persists.
     let mut serving = Serving::start(leasehold(&try_it));

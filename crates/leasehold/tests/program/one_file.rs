@@ -165,7 +165,7 @@ fn incomplete_iod_file_is_rejected() {
         (over("'nfs://127.0.0.12/x'"), "does not describe a cluster: name all iods"),
         (over(own).replace(iod, ""), "names no directory for an iod: add [iod]"),
         (over(own).replace("stripes", "none"), "cluster.toml:2:13: "),
-        (over(own).replace("stripes", "data/below"), "lies in"),
+        (over(own).replace("stripes", "data/below"), "contain one another"),
         (over(own).replace("cluster-key = 'HOME/key'\n", ""), "its export has no cluster key"),
         (over(own).replace("HOME/key", "HOME/stripes/key"), "lies in the served directory"),
         (over(own).replace("[iod]", "[iod]\nstate = 'HOME/state'"), "unknown option `state`"),

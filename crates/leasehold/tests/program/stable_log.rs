@@ -145,7 +145,7 @@ fn file_that_is_not_a_log_is_not_overwritten() {
     fs::write(options[1], &text).unwrap();
     let (code, _, said) = run(home.command(&options));
     assert_eq!((code, fs::read_to_string(options[1]).unwrap()), (5, text));
-    assert!(said.contains("it holds something else"), "{said}");
+    assert!(said.contains("it contains other data"), "{said}");
 }
 
 #[test]

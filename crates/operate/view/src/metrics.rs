@@ -245,7 +245,7 @@ fn rest(page: &mut Page, told: &Snapshot) {
     page.value(name, &[("result", "failed")], number(syncs.failed));
     let help = "The total time of syncs.";
     page.single(("leasehold_sync_seconds_total", "counter", help), syncs.time_s);
-    let help = "Open file systems below exports with `cross`.";
+    let help = "Open file systems below exports with the option cross.";
     page.single(("leasehold_crossed_file_systems", "gauge", help), size(told.crossed));
 }
 

@@ -104,7 +104,7 @@ fn an_impossible_test_is_reported() {
     let why = |arguments: &[&str]| {
         support::try_run(&server, arguments).expect_err("the arguments are invalid")
     };
-    assert!(why(&["--group", "none"]).contains("there is no group none"));
+    assert!(why(&["--group", "none"]).contains("group none does not exist"));
     assert!(why(&["--case", "no such case"]).contains("no case matches"));
     let port = server.port();
     drop(server);
