@@ -1,4 +1,4 @@
-//! Allocation of room for data, and changes of a file's size.
+//! Allocation of a location for file data, and changes of a file's size.
 
 use bytes::{Bytes, BytesMut};
 use leasehold_base::units::FileTime;
@@ -13,7 +13,7 @@ use crate::full::lacks_space;
 use crate::metafile::{Change, HEAD_BYTES, Head};
 use crate::objects::resized;
 
-/// The number of bytes in each step of a move out of the metafile.
+/// The number of bytes in each step when data moves from the metafile to iods.
 const MOVED_BYTES: u32 = 1 << 20;
 
 impl Striped {
@@ -22,8 +22,9 @@ impl Striped {
         if end > most { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 
-    /// Allocates room for data up to `end`: in the metafile if the data is small, otherwise on
-    /// iods. A new head has the given stability.
+    /// Prepares a file for data up to the offset `end`: writes a metafile header if there is none,
+    /// and moves the data from the metafile to iods if it becomes too large. A new header is
+    /// written with the given stability.
     pub(crate) async fn make_room(
         &self,
         caller: &Caller,
@@ -36,12 +37,13 @@ impl Striped {
         match &*data {
             Data::Nowhere => {
                 if self.names.getattr(object).await?.size > 0 {
-                    // Removes the data after a head that was lost.
+                    // The metafile has data but its header was lost before it was stable. Remove
+                    // this data.
                     let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
                     self.names.setattr(caller, object, &none, None).await.result?;
                 }
                 let head = self.new_head(&self.shape(object).await?, inline);
-                // There is no data yet, so no copy is out of date.
+                // There is no data yet, so the new header lists no out-of-date copy.
                 let placed = Objects::empty(head);
                 self.put_head(caller, object, &placed, stability).await?;
                 *data = Self::placed(placed);
@@ -50,7 +52,8 @@ impl Striped {
                 match self.move_out(caller, object, head.clone()).await {
                     Ok(out) => *data = Data::OnIods(out),
                     Err(error) => {
-                        // A later read shows which head is in place.
+                        // It is unknown which header is in the metafile, so the next operation
+                        // reads the header again.
                         *data = Data::Unknown;
                         return Err(error);
                     }
@@ -61,7 +64,7 @@ impl Striped {
         Ok(())
     }
 
-    /// Returns the location of data before its first write.
+    /// Returns the location of a file's data before the first write.
     fn placed(file: Objects) -> Data {
         if file.head.inline { Data::Inline(file.head) } else { Data::OnIods(file) }
     }
@@ -81,7 +84,7 @@ impl Striped {
         if done.count as usize == length { Ok(()) } else { Err(FsError::NoSpace) }
     }
 
-    /// Moves data from the metafile to the iods.
+    /// Moves the data of a small file from the metafile to iods.
     async fn move_out(
         &self,
         caller: &Caller,
@@ -99,9 +102,10 @@ impl Striped {
         });
         let file = Objects::empty(head);
         if let Err(error) = self.copy_out(caller, object, &file).await {
-            // No other file uses objects of a new name. The next attempt could use objects of the
-            // file's own name, but they take room where there is none, and would remain if the file
-            // is removed first.
+            // Remove the objects with a new object name, which no file uses. Objects with the
+            // object name of this file could stay for the next attempt. But if an iod is full,
+            // remove them to free space, and because a removal of the small file would not remove
+            // them.
             if !is_same {
                 self.remove_objects(&file.head).await;
             } else if lacks_space(error) {
@@ -116,20 +120,21 @@ impl Striped {
         }
         making.end();
         placed?;
-        // The data after the head has no meaning any more, and only takes room.
+        // The data after the header is obsolete and only uses space. Ignore an error of its
+        // removal.
         let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
         let _ = self.names.setattr(caller, object, &cut, None).await;
         Ok(file)
     }
 
-    /// Copies data from the metafile to the iods, and makes it stable there.
+    /// Copies data from the metafile to iods, and makes the data stable there.
     async fn copy_out(
         &self,
         caller: &Caller,
         object: &ObjectId,
         file: &Objects,
     ) -> Result<(), FsError> {
-        // An earlier attempt may have left data.
+        // An earlier attempt may have left data in these objects, so truncate them first.
         for (number, extent) in (0..).zip(self.extents(file).await?) {
             file.resized(number, extent);
         }
@@ -147,8 +152,8 @@ impl Striped {
         }
     }
 
-    /// Writes all of the data to stable storage. After a partial write, requests the rest again to
-    /// find the reason: an iod that is away does not lack room.
+    /// Writes all of the data to stable storage. After a partial write, repeats the write of the
+    /// rest to learn the error, because an unreachable iod and a full iod need different treatment.
     async fn put_all(
         &self,
         object: &ObjectId,
@@ -165,7 +170,7 @@ impl Striped {
         Ok(())
     }
 
-    /// Executes SETATTR of a file with a size among the changes.
+    /// Executes a SETATTR that sets the size of a file.
     pub(crate) async fn set_size(
         &self,
         caller: &Caller,
@@ -177,7 +182,8 @@ impl Striped {
         self.set_guarded_size(caller, object, changes, size, &mut guard).await
     }
 
-    /// Like `set_size`; if the caller must retry, `guard` is set to the guard for the retry.
+    /// Like `set_size`. If the caller must retry, sets `guard` to the change time that a retry must
+    /// compare with.
     pub(crate) async fn set_guarded_size(
         &self,
         caller: &Caller,
@@ -206,7 +212,8 @@ impl Striped {
         Changed { result, wcc: Self::wcc(&data, &Wcc { before: None, after }) }
     }
 
-    /// Returns the attributes of the metafile, if they are known.
+    /// Sets the size under the exclusive lock of the file. Returns the attributes of the metafile,
+    /// if they are known.
     async fn set_size_alone(
         &self,
         caller: &Caller,
@@ -217,7 +224,7 @@ impl Striped {
         data: &mut Data,
     ) -> Result<Option<Attributes>, FsError> {
         self.fits(size)?;
-        // The steps below may change that time.
+        // Compare the guard now, because the steps below may change the change time.
         if let Some(guard) = guard
             && self.names.getattr(object).await?.changed != guard
         {
@@ -232,18 +239,20 @@ impl Striped {
             let done = self.names.setattr(caller, object, &behind, None).await;
             return done.result.map(|()| done.wcc.after);
         };
-        // The data that the move has copied would be too long.
+        // Cancel a migration in progress: its new objects may contain data beyond the new size.
         objects.set_moving(None);
         let others = SetAttributes { size: None, ..*changes };
         if others != SetAttributes::default() {
             self.upkeep.forget(&self.names.identity(object));
-            // The store may refuse these changes, so they come first.
+            // Set the other attributes first. If the names' store refuses them, the size stays
+            // unchanged.
             self.names.setattr(caller, object, &others, None).await.result?;
         }
         if self.options.shared {
             self.ask_size(objects).await?;
         } else if objects.size() > size && resized(objects, size).len() > 1 {
-            // This prevents a partial cut after a crash.
+            // Record the truncation before it begins, so that it continues after a crash and the
+            // file is not left partly truncated.
             self.touch(caller, object, objects, Some(size), Stability::FileSync).await.result?;
         }
         if let Err(error) = self.resize(Some(object), objects, size).await {

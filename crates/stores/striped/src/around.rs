@@ -6,12 +6,12 @@ use leasehold_session::Traffic;
 
 use crate::{Extent, Iod, ObjectName, Room, Written};
 
-/// A wrapper of another iod. Each type of this kind is an [`Iod`].
+/// A wrapper of another iod. Each type that implements this trait is an [`Iod`].
 pub trait Around: Send + Sync {
-    /// Makes one call of the other iod, with the work of this type before and after it.
+    /// Makes one call of the wrapped iod, with the work of the wrapper before and after the call.
     ///
     /// # Errors
-    /// The errors of the call, and errors of this type's own.
+    /// The errors of the call, and errors of the wrapper itself.
     fn around<'a, T: Send + 'a>(
         &'a self,
         call: impl for<'i> FnOnce(&'i dyn Iod) -> MaybeReady<'i, Result<T, FsError>> + Send + 'a,

@@ -1,18 +1,19 @@
-//! Copies of objects: the copies that each call uses, and the handling of a copy that misses a
-//! change.
+//! Reads and changes of objects that have two copies on different iods, and the record of a copy
+//! that misses a change.
 //!
 //! Rules:
-//! 1. A change goes to all copies that are not out of date (behind), and succeeds if one copy has
-//!    it.
-//! 2. A copy that missed a change which the other copy has is out of date. The metafile records
-//!    this on stable storage before the client receives the reply to the change. The store neither
-//!    reads nor writes an out-of-date copy until it moves the file. The record changes no data, so
-//!    the modification time stays the same.
-//! 3. At least one copy of each object is up to date: if the store cannot ensure this, the change
+//! 1. A change goes to all copies that are not out of date (`behind`), and succeeds if one copy has
+//!    the change.
+//! 2. If one copy misses a change that the other copy has, the first copy is out of date. The
+//!    metafile records this on stable storage before the client receives the reply to the change.
+//!    The store neither reads nor writes an out-of-date copy; the rebalancer replaces the copy when
+//!    it migrates the file. The record changes no file data, so the store restores the modification
+//!    time.
+//! 3. At least one copy of each object is up to date. If a change would violate this rule, it
 //!    fails.
-//! 4. If one of two copies has no room, it becomes out of date, as a copy on a failed iod does,
-//!    provided that other iods which the file may use are reachable and have room for the file: the
-//!    file then moves to these iods. Otherwise the change fails for lack of room.
+//! 4. If the iod of one copy is full, the copy becomes out of date, provided that enough iods that
+//!    the file may use are reachable and not full, so that the file can migrate to them. Otherwise
+//!    the change fails for lack of space.
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
@@ -29,7 +30,8 @@ use crate::visible::superuser;
 pub(crate) type Done<T> = Vec<(u16, T)>;
 
 impl Striped {
-    /// Calls one up-to-date copy, and the other copy if the first call fails.
+    /// Makes a call that changes nothing at one up-to-date copy, and at the other copy if the first
+    /// call fails.
     pub(crate) async fn ask<'a, T>(
         &'a self,
         file: &Objects,
@@ -41,12 +43,13 @@ impl Striped {
             return ask(self.iod(iod), name).await;
         }
         let mut copies = self.good_copies(file, object);
-        // Copies on iods that are away come last.
+        // Try the copies on unreachable iods last.
         copies.sort_by_key(|&(_, iod, _)| self.iod(iod).is_away());
         let mut failed = FsError::Io;
         for (_, iod, name) in copies {
             match ask(self.iod(iod), name).await {
-                // A copy that is away may come back, and the other copy may be lost.
+                // If any copy is only unreachable, report that the caller must retry, although the
+                // other copy may be lost: the unreachable copy may return.
                 Err(error) if failed != FsError::Delay => failed = error,
                 Err(_) => {}
                 done => return done,
@@ -55,8 +58,9 @@ impl Striped {
         Err(failed)
     }
 
-    /// Applies a change to all up-to-date copies. If `metafile` is present, the store records each
-    /// copy that failed as out of date; without a metafile the change must succeed on all copies.
+    /// Applies a change to all up-to-date copies. If `metafile` is present and one copy fails, the
+    /// store records this copy as out of date in the metafile. If `metafile` is absent, the change
+    /// must succeed on all copies.
     pub(crate) async fn change<'a, T>(
         &'a self,
         metafile: Option<&ObjectId>,
@@ -97,7 +101,8 @@ impl Striped {
                 self.note_behind(metafile, file, object, lost).await?;
             }
         }
-        // The result of a copy that became out of date in the meantime does not count.
+        // Another task may have recorded one of these copies as out of date in the meantime. Ignore
+        // the result of such a copy.
         let behind = file.behind();
         done.retain(|&(copy, ..)| !behind.has(object, copy));
         if done.is_empty() {
@@ -121,16 +126,18 @@ impl Striped {
         Ok(!self.others_have_room(&shape, file.head.copies))
     }
 
-    /// Records the error of a change at an iod.
+    /// Records the error of a change at an iod, for the modules `full` and `health`.
     pub(crate) fn heard_error(&self, iod: u16, error: FsError) {
         self.full.heard(iod, error);
-        // The call may have waited for an iod that is away now.
+        // If the iod is unreachable now, the error is the result of a timeout and says nothing
+        // about its disk.
         if !self.iod(iod).is_away() {
             self.health.heard(iod, error);
         }
     }
 
-    /// Returns the up-to-date copies: number of the copy, number of the iod, name of the object.
+    /// Returns the up-to-date copies of an object: for each copy its number (0 or 1), the number of
+    /// its iod, and its object name.
     fn good_copies(&self, file: &Objects, object: u16) -> Vec<(u16, u16, ObjectName)> {
         let behind = file.behind();
         let good = (0..file.head.copies).filter(|&copy| !behind.has(object, copy));
@@ -141,7 +148,7 @@ impl Striped {
         .collect()
     }
 
-    /// Returns true if all up-to-date copies of some object are on iods that are away.
+    /// Returns true if the up-to-date copies of some object are all on unreachable iods.
     pub(crate) fn lacks_one(&self, file: &Objects) -> bool {
         (0..file.head.layout.width()).any(|object| {
             self.good_copies(file, object).iter().all(|&(_, iod, _)| self.iod(iod).is_away())
@@ -183,18 +190,20 @@ impl Striped {
         Ok(())
     }
 
-    /// Records internal maintenance: the store changed the metafile of a file but none of its data,
-    /// and no other change ran at the same time.
+    /// Records internal maintenance: the store changed the metafile of a file but no file data.
+    /// `before` and `after` are the change times; no other change ran in between.
     pub(crate) fn kept_up(&self, file: ObjectId, before: FileTime, after: FileTime) {
         self.put_off.follow(&file, before, after);
-        // This metaserver does not know the changes that another one made in between.
+        // With several metaservers, another metaserver may have changed the file in between, so the
+        // interval is not known to be maintenance only.
         if !self.options.shared {
             self.upkeep.note(file, before, after);
         }
     }
 }
 
-/// Returns true if an error is the result of the caller's request, and not a failure of the iod.
+/// Returns true if the caller must receive this error of an iod (no space, file too large), because
+/// the error is not a failure of the iod.
 pub(crate) fn is_told(error: FsError) -> bool {
     lacks_space(error) || error == FsError::FileTooBig
 }

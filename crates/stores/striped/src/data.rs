@@ -38,8 +38,9 @@ impl Striped {
                 let length = size.saturating_sub(offset).min(u64::from(count));
                 let bytes = self.gather(object, objects, offset, length).await?;
                 let end = offset.saturating_add(length) >= size;
-                // These attributes predate the read. A client that caches the data and these
-                // attributes detects, by later attributes, that the data is older than the file.
+                // Return the attributes from before the read. If the file changed during the read,
+                // a client that caches the data with these attributes sees the difference in later
+                // attributes. Attributes from after the read would hide the change.
                 let attributes = apparent(&data, allowed.attributes);
                 Ok(ReadDone { data: bytes, end, attributes })
             }
@@ -120,14 +121,16 @@ impl Striped {
         }
     }
 
-    /// Returns the reply to a WRITE that found no room: it may have changed the metafile before.
+    /// Returns the reply to a WRITE that failed for lack of space. Reads the attributes again,
+    /// since the call may have changed the metafile.
     async fn without_room(&self, object: &ObjectId, error: FsError) -> Changed<WriteDone> {
         let after = self.names.getattr(object).await.ok();
         let wcc = self.true_wcc(object, Wcc { before: None, after }).await;
         Changed { result: Err(error), wcc }
     }
 
-    /// Derives the reply to a WRITE from the reply of the names' store.
+    /// Derives the reply to a WRITE from the result of the write to the metafile and the verifiers
+    /// of the iods.
     fn told(&self, data: &Data, done: &Changed<WriteDone>, said: &[Said]) -> Changed<WriteDone> {
         let wcc = Self::wcc(data, &done.wcc);
         let result = done
@@ -136,7 +139,8 @@ impl Striped {
         Changed { result, wcc }
     }
 
-    /// Updates the metafile to record that the data was changed, or is about to be cut to a size.
+    /// Updates the metafile to record that the file data has changed, or (`cut`) is about to be
+    /// truncated to a size.
     pub(crate) async fn touch(
         &self,
         caller: &Caller,
@@ -155,8 +159,8 @@ impl Striped {
         done
     }
 
-    /// Like `touch`, for a change without a client's request: a client that has seen the metafile
-    /// before reads it again.
+    /// Like `touch`, for a change that no client requested. Records the new change time, so that a
+    /// task that read the attributes of the metafile before reads them again.
     pub(crate) async fn touch_unasked(
         &self,
         object: &ObjectId,
@@ -191,7 +195,8 @@ impl Striped {
         let said = match &*data {
             Data::OnIods(objects) => {
                 let said = self.commit_on_iods(object, objects).await;
-                // The record of an out-of-date copy, or of changed data, has changed the metafile.
+                // The commit may have changed the metafile (to record an out-of-date copy or
+                // changed data), so read the attributes again.
                 wcc.after = self.names.getattr(object).await.ok();
                 said
             }
@@ -215,7 +220,8 @@ impl Striped {
     pub(crate) async fn purge(&self, object: &ObjectId, head: Head) {
         let file = self.file(object);
         let mut data = file.write().await;
-        // The file may have moved since the caller read its head.
+        // The data may have migrated after the caller read the header, so prefer the current
+        // header.
         let head = match &*data {
             Data::OnIods(objects) => objects.head.clone(),
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => head,

@@ -1,40 +1,46 @@
 //! Direct data access: clients read and write the data of a file at the iods themselves.
 //!
 //! Rules:
-//! 1. Objects to which the store has sent clients belong to a user number of ours: an odd number
-//!    while a client may write them, an even number otherwise. Each change takes the next number.
-//!    The iods keep the number on stable storage and accept writes under no other number, so they
-//!    refuse a client with an earlier layout even if the metaserver has lost all its memory. The
-//!    metaserver does not give a client the number itself, but a caller (credential) that follows
-//!    from the number by a key (`leasehold_fs::ClientKey`): without the key no client derives the
-//!    caller of a later number, and no client that reads derives the caller that writes.
+//! 1. The stripe objects to which the store sends clients belong to a reserved user id, the owner
+//!    number. The owner number is odd while a client may write the objects, and even otherwise.
+//!    Each change of access takes the next owner number. The iods keep the owner number on stable
+//!    storage and accept writes under no other one, so they refuse a client with an earlier layout
+//!    even if the metaserver has lost all its memory. The metaserver does not give a client the
+//!    owner number itself, but a credential that it derives from the owner number with a key
+//!    (`leasehold_fs::ClientKey`). Without the key, no client can derive the credential of a later
+//!    owner number, and no reader can derive the credential of a writer.
 //! 2. While a client may write, the store queries the iods for sizes each time, and COMMIT updates
-//!    the metafile to record the change of data. At the end of the layout the store first has the
-//!    iods refuse the client, then records any later change of data in the metafile on stable
-//!    storage, and then makes the number even.
-//! 3. A store that finds an odd number which it does not know, as after a restart, ends the layout
-//!    in this way. If an iod failed while the store assigned numbers, no client has received the
-//!    layout, and there is no change to record.
-//! 4. The store sends no client to an object that is out of date, or that is about to move. With
-//!    two copies, clients can read the first; the metaserver alone writes both, since it must
-//!    record a copy that misses a change. The data in the first copy is stable before the store
-//!    sends a client there: otherwise its iod might lose the data, and be away when COMMIT finds
-//!    the copy out of date, which ends no read lease. A client that changes the file under its own
+//!    the metafile to record the change of data. To end the layout, the store first makes the iods
+//!    refuse the client (by the next odd owner number). It then records any change of data since
+//!    then in the metafile on stable storage, and at last makes the owner number even.
+//! 3. If a store finds objects with an odd owner number that it has no layout for, as after a
+//!    restart, it ends the unknown layout by the steps of rule 2. If an iod failed while the store
+//!    assigned owner numbers, no client has received the layout, and the metafile lacks no change.
+//! 4. The store sends no client to an object that is out of date, or whose data is about to migrate
+//!    to other iods. If a file has two copies, clients can read the first copy. Only the metaserver
+//!    writes the copies, since it must record a copy that misses a change. The data in the first
+//!    copy is stable before the store sends a client to this copy. Otherwise the iod of the copy
+//!    might lose the data and then be unreachable when COMMIT marks the copy as out of date; the
+//!    mark does not recall the clients' read leases. A client that changes the file under its own
 //!    read lease, for example by a WRITE here, requests the layout again.
 //! 5. SETATTR ends the layout: the permissions may differ afterwards, and later updates must not
 //!    change the times that SETATTR set.
-//! 6. If several metaservers change the same files, one assigns a number only while no other may
-//!    write the file, and first queries the iods for the last number; it has no layout unknown to
-//!    the others when they may write the file. The metafile changes before a client receives an odd
-//!    number. So a metaserver that uses the file next queries the iods, even if it only reads and
-//!    has queried them before, in case the first metaserver has failed or restarted in the
-//!    meantime.
-//! 7. Refusal of a client that only reads is best effort, without waiting: when other users may use
-//!    the file, and when the file moves. Data that a client read is valid under its lease only, and
-//!    no data changes, here or at a new location, before the lease is over.
-//! 8. While a client may write, the metaserver never reports a WRITE of its own as partly done if
-//!    an iod did not answer: the iod may do the rest later, and the client would not wait for this
-//!    before it writes newer data there. A retry of the WRITE waits for the iod.
+//! 6. If several metaservers change the same files, a metaserver assigns an owner number only while
+//!    no other metaserver may write the file, and first queries the iods for the last owner number.
+//!    It ends its layouts of a file before another metaserver may write the file. The change time
+//!    of the metafile changes before a client receives a layout with an odd owner number. The next
+//!    metaserver that uses the file sees the new change time and queries the iods, even if it only
+//!    reads and has queried them before. So it detects a layout of a metaserver that has failed or
+//!    restarted in the meantime.
+//! 7. The store revokes the layout of a client that only reads on a best-effort basis: it waits for
+//!    no unreachable iod. It does so after a change of the file's mode or owner, and when the data
+//!    migrates. This suffices because a client may use data that it read only under its read lease,
+//!    and no data changes, at the old or the new location, before the lease ends.
+//! 8. While a client may write the objects directly, the metaserver fails a WRITE of its own as a
+//!    whole if an iod did not answer, and does not report a part as done. The iod may execute the
+//!    missing part later; a client that received a partial result could write newer data to the
+//!    same range first, and the late part would overwrite it. A retry of the failed WRITE waits for
+//!    the iod.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -50,25 +56,25 @@ use crate::visible::superuser;
 
 const OWNERS: core::ops::Range<u32> = Layout::OWNERS;
 
-/// Returns true if clients may write an object that belongs to this user number.
+/// Returns true if clients may write an object with this owner number.
 pub(crate) fn is_given_out(user: u32) -> bool {
     Owner { user, group: user }.is_given_out()
 }
 
-/// Returns the next even or odd number after `owner`.
+/// Returns the next even or odd owner number after `owner`.
 fn next(owner: u32, is_odd: bool) -> u32 {
-    // The two smallest numbers own no object: a client that reads may have `OWNERS.start` as its
-    // user (`ClientKey::reader`).
+    // The two smallest owner numbers own no object: a client that reads may have `OWNERS.start` as
+    // its user (`ClientKey::reader`).
     let least = owner.saturating_add(1).max(OWNERS.start + 2);
     let next = if (least % 2 == 1) == is_odd { least } else { least.saturating_add(1) };
     if next < OWNERS.end { next } else { OWNERS.start + 2 + u32::from(is_odd) }
 }
 
-/// Returns the user number that the objects of a file get for a client.
+/// Returns the owner number that the objects of a file get for a client.
 fn number(objects: &Objects, writes: bool) -> u32 {
-    // Clients that read may share a number. While another metaserver assigns the number, some
-    // objects do not have it yet: with a new number the iods would refuse that metaserver's
-    // clients.
+    // Readers may share one even owner number, so reuse the greatest one. Another metaserver may be
+    // assigning this owner number right now, so that some objects do not have it yet. A new owner
+    // number would make the iods refuse the readers of the other metaserver.
     let greatest = objects.greatest_owner();
     let is_readers = OWNERS.contains(&greatest) && !is_given_out(greatest);
     if is_readers && !writes { greatest } else { next(greatest, writes) }
@@ -108,7 +114,8 @@ impl Striped {
         let file = self.file(object);
         let alone = if writes { self.names.alone(object).await? } else { Alone::default() };
         if let (true, Data::OnIods(objects)) = (self.options.shared, &*file.read().await) {
-            // Another metaserver may have assigned the last number; only the iods know it.
+            // Another metaserver may have assigned the last owner number, which only the iods
+            // store. So query the iods again.
             objects.doubt();
         }
         let mut data = self.alone(object, &file).await?;
@@ -128,14 +135,15 @@ impl Striped {
         }
         let owner = self.owner(objects, number(objects, writes));
         if writes && self.options.shared && objects.is_unwritten() {
-            // Other metaservers would not query the iods for a file without a recorded change.
+            // A metaserver does not query the iods for a file whose metafile has no recorded
+            // change, so it would not see the client's data. Record a first change now.
             let (all, stability) = (superuser(), Stability::FileSync);
             self.touch(&all, object, objects, None, stability).await.result?;
         }
         let Some(spots) = self.give(objects, owner).await? else { return Ok(None) };
         if writes {
-            // Data that the client writes may be stable at once, so its location must be stable
-            // before.
+            // A client's WRITE may be stable at once. So the metafile, which states the location of
+            // the data, must be stable before the client receives the layout.
             self.names.commit(caller, object, 0, 0).await.result?;
             self.give_out(object, objects).await?;
             objects.alone_by(alone.number);
@@ -145,7 +153,7 @@ impl Striped {
         Ok(Some(Layout { unit, owner, caller, verifier, objects: self.laid_out(spots) }))
     }
 
-    /// Returns the caller under which a client calls the iods.
+    /// Returns the credential with which a client calls the iods.
     fn caller(&self, owner: Owner, purpose: Purpose) -> Owner {
         match purpose {
             Purpose::Read => self.options.clients.reader(owner),
@@ -153,13 +161,14 @@ impl Striped {
         }
     }
 
-    /// Returns the owner of a file's objects for this number.
+    /// Returns the owner (user and group) of a file's objects for this owner number.
     fn owner(&self, objects: &Objects, number: u32) -> Owner {
         self.options.clients.owner(objects.head.name.0, number)
     }
 
-    /// Commits the first copies to stable storage; returns true if all of them succeeded. The store
-    /// records nothing about a copy that does not answer, since this is no change of data.
+    /// Commits the first copies of a file's objects to stable storage; returns true if all commits
+    /// succeeded. A failed commit does not make a copy out of date, since a commit changes no data;
+    /// so the store records nothing about it.
     async fn commit_first_copies(&self, objects: &Objects) -> bool {
         let copies: Vec<_> =
             (0..objects.head.layout.width()).map(|number| objects.head.copy(number, 0)).collect();
@@ -173,13 +182,16 @@ impl Striped {
         let Ok(said) = join_all(commits).await.into_iter().collect::<Result<Vec<_>, _>>() else {
             return false;
         };
-        // A writer must detect data that an iod has lost before.
+        // Record the new verifiers: a changed verifier shows a writer that an iod has lost unstable
+        // data.
         drop(self.heard(&said));
         true
     }
 
-    /// Records that a client may write the objects from now on. By the change time of the metafile
-    /// other metaservers detect that they must query the iods; no data is changed yet.
+    /// Records that a client may write the objects from now on. If other metaservers change the
+    /// same files, also updates the change time of the metafile, by which the other metaservers
+    /// detect that they must query the iods. The modification time stays equal, since no data has
+    /// changed yet.
     async fn give_out(&self, object: &ObjectId, objects: &Objects) -> Result<(), FsError> {
         self.ask_size(objects).await?;
         if self.options.shared {
@@ -202,8 +214,9 @@ impl Striped {
         spots.into_iter().map(with_verifier).collect()
     }
 
-    /// Gives the first copies of a file's objects to an owner. Returns the place of each with its
-    /// iod; `None` if one of the copies is not available for this.
+    /// Sets the owner of the first copies of a file's objects. Returns the iod of each copy, and
+    /// the handle and address at which clients find the copy. Returns `None` if one of the iods is
+    /// unreachable, or does not set the owner.
     async fn give(
         &self,
         objects: &Objects,
@@ -217,7 +230,8 @@ impl Striped {
         let given = copies.iter().map(|&(iod, name)| self.iod(iod).give(name, owner));
         let given = join_all(given).await;
         if given.iter().any(|given| !matches!(given, Ok(Some(_)))) {
-            // The next call to use the file finds out which of the iods carried out the change.
+            // Some iods may have set the owner, and others not. So the next operation on the file
+            // queries the owner numbers from the iods again.
             if given.iter().any(|given| !matches!(given, Ok(None))) {
                 objects.doubt();
             }
@@ -232,7 +246,7 @@ impl Striped {
     pub(crate) async fn end_layout(&self, object: &ObjectId) -> Result<(), FsError> {
         let file = self.file(object);
         let data = match self.alone(object, &file).await {
-            // The file no longer exists, and its objects neither.
+            // The file and its objects no longer exist, so there is no layout to end.
             Err(FsError::Stale) => return Ok(()),
             data => data?,
         };
@@ -242,7 +256,8 @@ impl Striped {
         }
     }
 
-    /// Like `end_layout`, if the store knows of a layout.
+    /// Like `end_layout`, but does nothing if the store knows that the file has no layout for
+    /// writing.
     pub(crate) async fn end_known_layout(&self, object: &ObjectId) -> Result<(), FsError> {
         let file = self.file(object);
         let is_out = match &*file.read().await {
@@ -254,8 +269,9 @@ impl Striped {
             Some(true) => self.end_layout(object).await,
             Some(false) => Ok(()),
             None => {
-                // The first query ends a layout from before a restart. If it fails, no layout is
-                // known.
+                // The first query of the iods ends a layout from before a restart of the
+                // metaserver. If the query fails, the store does not know of a layout, so ignore
+                // the error.
                 let _ = self.shared(object, &file).await;
                 Ok(())
             }
@@ -276,8 +292,9 @@ impl Striped {
                 objects.owned_by(number, extent.owner);
             }
             if !is_given_out(objects.greatest_owner()) {
-                // Another metaserver has ended the layout while this one was unreachable for longer
-                // than its leases lasted.
+                // This metaserver was unreachable for longer than the term of its leases, and
+                // another metaserver has ended the layout in the meantime. So there is nothing left
+                // to end here; only the cached sizes are out of date.
                 objects.taken_back();
                 objects.doubt();
                 return Ok(());
@@ -290,8 +307,8 @@ impl Striped {
         Ok(())
     }
 
-    /// Makes the iods refuse clients that have a layout of the file: writes always, reads at the
-    /// iods that answer.
+    /// Makes the iods refuse clients that have a layout of the file. An error means that an iod may
+    /// still accept writes. Reads are refused only by the iods that answer.
     pub(crate) async fn refuse_clients(
         &self,
         object: &ObjectId,
@@ -299,20 +316,23 @@ impl Striped {
     ) -> Result<(), FsError> {
         self.take_back(object, objects).await?;
         if OWNERS.contains(&objects.greatest_owner()) {
-            // No client writes under an even number, and data that a client read is valid under a
-            // lease only.
+            // Under an even owner number clients only read, and they may use the data only under
+            // their leases. So an iod that keeps the old owner number does no harm: ignore the
+            // error.
             let _ = self.have_owner(objects, false).await;
         }
         Ok(())
     }
 
-    /// Like `refuse_clients`, before other users may use a file.
+    /// Makes the iods refuse the clients that have a layout of a file, after a SETATTR of the mode
+    /// or owner that may have withdrawn a permission. Best effort: errors are ignored.
     pub(crate) async fn refuse_others(&self, object: &ObjectId) {
         let file = self.file(object);
         if let Ok(data) = self.alone(object, &file).await
             && let Data::OnIods(objects) = &*data
         {
-            // The iods refused clients that write before this.
+            // SETATTR has ended any layout for writing before this call. So an error concerns
+            // readers only: ignore it.
             let _ = self.refuse_clients(object, objects).await;
         }
     }
@@ -323,7 +343,8 @@ impl Striped {
         let given = numbers.map(async |number| {
             let (iod, name) = objects.head.copy(number, 0);
             let iod = self.iod(iod);
-            // Only the refusal of clients that write waits for iods.
+            // If a client may write the objects, every iod must set the new owner, so wait for all
+            // iods. If clients only read, skip the unreachable iods.
             let is_asked = objects.is_given_out() || !iod.is_away();
             if is_asked { iod.give(name, owner).await } else { Err(FsError::Delay) }
         });
@@ -331,8 +352,8 @@ impl Striped {
         for (number, given) in (0..).zip(join_all(given).await) {
             match given {
                 Ok(Some(_)) => objects.owned_by(number, owner.user),
-                // Clients had direct access to the object before, so a client may still write it
-                // there.
+                // The iod refuses to set the owner, although clients had direct access to the
+                // object before. A client may still write the object, so the layout has not ended.
                 Ok(None) if OWNERS.contains(&objects.owner_of(number)) => {
                     result = Err(FsError::Delay);
                 }
@@ -343,8 +364,8 @@ impl Striped {
         result
     }
 
-    /// Updates the metafile on stable storage if clients have changed data since it last reflected
-    /// the objects.
+    /// Updates the times of the metafile on stable storage if clients have written data at the iods
+    /// since the last update.
     pub(crate) async fn show(&self, object: &ObjectId, objects: &Objects) -> Result<(), FsError> {
         if !objects.is_given_out() {
             return Ok(());

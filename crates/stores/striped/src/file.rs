@@ -11,11 +11,12 @@ use crate::iod::Extent;
 use crate::metafile::{Behind, Head};
 use crate::migrate::Move;
 
-/// The maximum number of files in memory; for other files the store queries the iods again.
+/// The maximum number of files whose location and sizes are in memory. For other files the store
+/// queries the iods again.
 const FILES_MAX: usize = 65_536;
 
-/// The location of a file's data, under a lock. Reads and writes share the lock; a move or a cut of
-/// the data holds it exclusively.
+/// The location of a file's data, under a lock. READ and WRITE hold the lock shared; a migration or
+/// a truncation of the data holds the lock exclusively.
 pub(crate) type File = RwLock<Data>;
 
 /// The location of a file's data.
@@ -26,7 +27,7 @@ pub(crate) enum Data {
     Unknown,
     /// The file has no data: no client has written any.
     Nowhere,
-    /// The data is in the metafile, after the head.
+    /// The data is in the metafile, after its header.
     Inline(Head),
     /// The data is on iods.
     OnIods(Objects),
@@ -35,7 +36,7 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    /// Returns true if callers may rely on this information without a query.
+    /// Returns true if callers may rely on this information without a query of the iods.
     pub(crate) fn is_known(&self) -> bool {
         match self {
             Self::Nowhere | Self::Inline(_) => true,
@@ -45,12 +46,13 @@ impl Data {
     }
 }
 
-/// Data on iods.
+/// The cached information about a file whose data is on iods.
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(crate) head: Head,
-    /// Held exclusively by a task that records an out-of-date copy, which restores the times of the
-    /// metafile; shared by tasks that change these times.
+    /// The lock of the metafile's times. A task that records an out-of-date copy holds the lock
+    /// exclusively while it writes the metafile and restores its times; tasks that change the times
+    /// hold the lock shared.
     pub(crate) times: RwLock<()>,
     state: Mutex<State>,
 }
@@ -58,21 +60,23 @@ pub(crate) struct Objects {
 #[derive(Debug)]
 struct State {
     extents: Vec<Extent>,
-    /// The number of the last change.
+    /// The number of the last change of data; see `Change::number`.
     change: u64,
-    /// True if an iod failed, so that the actual extents may differ.
+    /// True if `extents` may be wrong, as after an error of an iod.
     in_doubt: bool,
     /// The out-of-date copies that the metafile lists.
     behind: Behind,
-    /// The move of the data, if one is in progress.
+    /// The migration of the data, if one is in progress.
     moving: Option<Arc<Move>>,
     /// The change time of the metafile as of which the extents are valid.
     seen: FileTime,
-    /// The number of the last exclusive access to the file.
+    /// The number of this metaserver's exclusive access to the file under which it read the
+    /// extents.
     alone: u64,
-    /// The state of the objects that the metafile last reflected, if a client may write them.
+    /// If a client may write the objects: the sizes and times of the objects when the metafile last
+    /// reflected them.
     given_out: Option<Shown>,
-    /// The change time that the metafile got from its last change without a client's request.
+    /// The change time of the metafile after its last change that no client requested.
     shown_at: FileTime,
 }
 
@@ -95,13 +99,13 @@ impl Objects {
         Self { head, times: RwLock::new(()), state: Mutex::new(state) }
     }
 
-    /// Objects without any data yet.
+    /// Returns the information about objects that contain no data yet.
     pub(crate) fn empty(head: Head) -> Self {
         let none = vec![Extent::default(); head.iods.len()];
         Self::new(head, none, 0, Behind::default())
     }
 
-    /// Records the change time of the metafile as of which the extents are valid.
+    /// Records that the extents are valid for this change time of the metafile.
     pub(crate) fn saw(&self, changed: FileTime) {
         self.state(|state| state.seen = changed);
     }
@@ -111,8 +115,8 @@ impl Objects {
         self.state(|state| state.seen != changed)
     }
 
-    /// Returns true if no other metaserver has had access to the file since the extents were read.
-    /// The caller has exclusive access now, and `number` is the number of this access.
+    /// Returns true if no other metaserver has had access to the file since this metaserver read
+    /// the extents. The caller has exclusive access now, and `number` is the number of this access.
     pub(crate) fn was_alone(&self, number: u64) -> bool {
         self.state(|state| state.alone == number)
     }
@@ -172,12 +176,13 @@ impl Objects {
         self.state(|state| state.extents[usize::from(object)] = extent);
     }
 
-    /// Records that an iod failed: it may have executed the request nevertheless.
+    /// Records that the extents may be wrong, for example because an iod failed and may have
+    /// executed the request nevertheless. The next operation queries the iods again.
     pub(crate) fn doubt(&self) {
         self.state(|state| state.in_doubt = true);
     }
 
-    /// Returns true if the store must query the iods again.
+    /// Returns true if the store must query the iods again before it uses the extents.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.state(|state| state.in_doubt)
     }
@@ -192,12 +197,12 @@ impl Objects {
         self.state(|state| state.behind = behind);
     }
 
-    /// Returns the move of the data, if one is in progress.
+    /// Returns the migration of the data, if one is in progress.
     pub(crate) fn moving(&self) -> Option<Arc<Move>> {
         self.state(|state| state.moving.clone())
     }
 
-    /// Records that a move of the data starts, or that it has ended.
+    /// Records that a migration of the data has started, or (`None`) that the migration has ended.
     pub(crate) fn set_moving(&self, moving: Option<Arc<Move>>) {
         self.state(|state| state.moving = moving);
     }
@@ -207,25 +212,25 @@ impl Objects {
         self.state(|state| state.given_out.is_some())
     }
 
-    /// Records that a client may write the objects from now on; the metafile reflects their current
-    /// state.
+    /// Records that a client may write the objects from now on. The metafile reflects the current
+    /// state of the objects.
     pub(crate) fn give_out(&self) {
         self.state(|state| state.given_out = Some(state.shown()));
     }
 
     /// Records that a client may have written the objects since the metafile last reflected them.
-    /// `shown` is their state at that time, and `None` if it is unknown.
+    /// `shown` is the state of the objects at that time; `None` if the state is unknown.
     pub(crate) fn found_given_out(&self, shown: Option<Shown>) {
         self.state(|state| state.given_out = Some(shown.unwrap_or_default()));
     }
 
-    /// Returns the state of the objects that the metafile last reflected, if a client may write
-    /// them.
+    /// If a client may write the objects, returns the sizes and times of the objects when the
+    /// metafile last reflected them.
     pub(crate) fn last_shown(&self) -> Option<Shown> {
         self.state(|state| state.given_out.clone())
     }
 
-    /// Records that no client may write the objects any more.
+    /// Records that the layout has ended: no client may write the objects any more.
     pub(crate) fn taken_back(&self) {
         self.state(|state| state.given_out = None);
     }
@@ -249,31 +254,30 @@ impl Objects {
         self.state(|state| state.given_out = Some(shown));
     }
 
-    /// Records the change time of a metafile that the store changed without a client's request for
-    /// a change.
+    /// Records the change time of the metafile after a change that no client requested.
     pub(crate) fn showed(&self, changed: FileTime) {
         self.state(|state| state.shown_at = changed);
     }
 
-    /// Returns true if the store has changed the metafile in this way after the change time
-    /// `changed`.
+    /// Returns true if the store has changed the metafile without a client's request after the
+    /// change time `changed`.
     pub(crate) fn has_shown_since(&self, changed: FileTime) -> bool {
         self.state(|state| changed < state.shown_at)
     }
 
-    /// Returns the greatest user number that owns an object of the file.
+    /// Returns the greatest owner number of the file's objects.
     pub(crate) fn greatest_owner(&self) -> u32 {
         self.state(|state| {
             state.extents.iter().map(|extent| extent.owner).max().unwrap_or_default()
         })
     }
 
-    /// Returns the user number that owns an object.
+    /// Returns the owner number of an object.
     pub(crate) fn owner_of(&self, object: u16) -> u32 {
         self.state(|state| state.extents[usize::from(object)].owner)
     }
 
-    /// Records the owner of an object.
+    /// Records the owner number of an object.
     pub(crate) fn owned_by(&self, object: u16, owner: u32) {
         self.state(|state| state.extents[usize::from(object)].owner = owner);
     }
@@ -283,7 +287,7 @@ impl Objects {
         self.state(|state| state.change == 0)
     }
 
-    /// Returns the number of the next change.
+    /// Returns the number for the next change of data.
     pub(crate) fn next_change(&self) -> u64 {
         self.state(|state| {
             state.change = state.change.wrapping_add(1);
@@ -297,24 +301,25 @@ impl Objects {
 pub(crate) struct FileTable(Mutex<BTreeMap<ObjectId, Arc<File>>>);
 
 impl FileTable {
-    /// Returns a file by its object key, which is equal for all ids of the file.
+    /// Returns the entry of a file, by the object key of the file; creates the entry if it is
+    /// missing.
     pub(crate) fn get(&self, identity: ObjectId) -> Arc<File> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if files.len() >= FILES_MAX && !files.contains_key(&identity) {
-            // Tasks that work on a file hold a reference to it, and all tasks must share one
-            // `File`.
+            // Drop only entries that no task uses: all tasks that work on one file must share one
+            // `File`, because it is their lock.
             files.retain(|_, file| Arc::strong_count(file) > 1);
         }
         Arc::clone(files.entry(identity).or_default())
     }
 
-    /// Returns all files that the metaserver has in memory.
+    /// Returns the entries of all files in memory.
     pub(crate) fn all(&self) -> Vec<Arc<File>> {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.values().map(Arc::clone).collect()
     }
 
-    /// Drops a file that no longer exists.
+    /// Drops the entry of a file that no longer exists.
     pub(crate) fn forget(&self, identity: &ObjectId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);
     }

@@ -16,7 +16,8 @@ use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 /// The maximum number of object handles in memory.
 const KNOWN_MAX: usize = 65_536;
 
-/// Objects lie in directories that the first byte of their names selects.
+/// The number of hexadecimal digits in the name of a directory. An object is in the directory of
+/// the first byte of its object name.
 const DIRECTORY_DIGITS: usize = 2;
 
 /// The name of the file that marks a directory of objects and records its volume.
@@ -28,13 +29,13 @@ const MARK_BYTES_MAX: u32 = 64 << 10;
 /// The last line of a mark; any text after it is the rest of an earlier, longer mark.
 const END: &str = "end";
 
-/// The first word of every mark.
+/// The first word of every mark. A health check writes this word again.
 const FIRST_WORD: &str = "volume";
 
 /// The number of attempts of a WRITE if the server restarts during the write.
 const TRIES: u32 = 3;
 
-/// An iod over files.
+/// An iod that stores each object in a file.
 pub struct FileIod<F: Files> {
     files: F,
     mark: F::Object,
@@ -46,15 +47,16 @@ struct Known<Object> {
     objects: BTreeMap<ObjectName, Object>,
 }
 
-/// The identity of an iod in its volume, stored with its objects to prevent a confusion of iods.
+/// The identity of an iod in its volume. The mark is stored in the directory of the objects, so
+/// that a metaserver detects exchanged directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The volume.
     pub volume: u64,
     /// The number of the iod in the volume, from zero.
     pub number: u16,
-    /// All iods of the volume in the order of their numbers. An iod that was given up keeps its
-    /// number.
+    /// All iods of the volume in the order of their numbers. An iod that an administrator gave up
+    /// as lost keeps its number.
     pub members: Vec<Member>,
 }
 
@@ -67,14 +69,14 @@ pub struct Member {
     pub gone: bool,
 }
 
-/// The reason why the mark of an iod is unknown.
+/// The reason why the mark of an iod cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkError {
     /// The file system of the iod failed.
     Files(FsError),
     /// The directory contains names but no mark.
     NotEmpty,
-    /// The mark is not readable.
+    /// The text of the mark is malformed.
     Damaged,
 }
 
@@ -93,7 +95,8 @@ impl Mark {
             None => find().await?.ok_or(MarkError::NotEmpty)?,
         };
         let (text, _) = files.read(file, 0, MARK_BYTES_MAX).await.map_err(MarkError::Files)?;
-        // A crash may have come before the mark was written.
+        // The mark is empty if a crash came after its creation and before its text was written. It
+        // then counts as absent.
         if text.is_empty() {
             return Ok(None);
         }
@@ -164,7 +167,7 @@ impl<F: Files> FileIod<F> {
         look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the directory of an object; `None` if it does not exist yet.
+    /// Returns the directory of an object; `None` if the directory does not exist yet.
     async fn directory(&self, name: ObjectName) -> Result<Option<F::Object>, FsError> {
         let number = name.0[0];
         if let Some(found) = self.known(|known| known.directories.get(&number).copied()) {
@@ -197,7 +200,7 @@ impl<F: Files> FileIod<F> {
         self.files.lookup(directory, &name.text()).await
     }
 
-    /// Removes the name of an object, if it exists.
+    /// Removes the file of an object, if the file exists.
     async fn take_away(&self, name: ObjectName) -> Result<(), FsError> {
         self.known(|known| known.objects.remove(&name));
         let Some(directory) = self.directory(name).await? else { return Ok(()) };
@@ -235,8 +238,9 @@ impl<F: Files> FileIod<F> {
         });
     }
 
-    /// Runs `work` on the file of an object. If the cached handle is stale, as on a server that
-    /// assigns new handles, looks the file up once more; it never creates a new file instead.
+    /// Runs `work` on the file of an object. If the cached handle is stale, as after a restart of a
+    /// server that assigns new handles, looks the file up once more. If the file is gone, returns
+    /// an error and creates no new file, because a new file would hide the loss of data.
     async fn with<T, W>(
         &self,
         name: ObjectName,
@@ -279,8 +283,8 @@ impl<F: Files> FileIod<F> {
         Err(FsError::Io)
     }
 
-    /// Writes the data; returns `None` if the server may have lost the beginning before it received
-    /// the end.
+    /// Writes the data. Returns `None` if the server restarted during the write and may have lost
+    /// the beginning of the data.
     async fn write_once(
         &self,
         file: F::Object,
@@ -315,7 +319,7 @@ impl<F: Files> FileIod<F> {
         if end || first.len() >= count as usize {
             return Ok(first);
         }
-        // The server prefers smaller reads.
+        // The server returned less than requested, so request the rest.
         let mut data = BytesMut::from(&*first);
         while data.len() < count as usize {
             let rest = count - u32::try_from(data.len()).map_err(|_| FsError::ServerFault)?;
@@ -446,8 +450,8 @@ impl<F: Files> Iod for FileIod<F> {
 
     fn turns(&self) -> MaybeReady<'_, Result<NotedTurns, FsError>> {
         MaybeReady::later(async move {
-            // An empty directory, such as the mount point of a disk that is not mounted, has no
-            // turns, either.
+            // Check the mark first. If the disk of the iod is not mounted, its empty mount point
+            // has no counter file either, and must not count as an iod without rollback counters.
             self.files.extent(self.mark).await?;
             let note = self.files.note(TURN_NOTE, TURN_NOTE_BYTES).await?;
             Ok(NotedTurns::read(&note.unwrap_or_default()))

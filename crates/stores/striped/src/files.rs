@@ -1,4 +1,4 @@
-//! The file operations that an iod needs of a file system.
+//! The file operations that an iod requires from a file system.
 
 use core::future::Future;
 
@@ -33,7 +33,7 @@ pub trait Files: Send + Sync {
         }
     }
 
-    /// Returns the object of a name.
+    /// Returns the file or directory of a name; `None` if there is none.
     fn lookup(
         &self,
         directory: Self::Object,
@@ -55,7 +55,7 @@ pub trait Files: Send + Sync {
     ) -> impl Future<Output = Result<Self::Object, FsError>> + Send;
 
     /// Writes a short text to a file in the top directory; the text is stable when the call
-    /// returns. A later text must not be shorter.
+    /// returns. A later text must not be shorter, because the file is not truncated.
     fn put_note(&self, name: &str, text: &str) -> impl Future<Output = Result<(), FsError>> + Send {
         let text = Bytes::copy_from_slice(text.as_bytes());
         async move {
@@ -92,7 +92,7 @@ pub trait Files: Send + Sync {
         name: &str,
     ) -> impl Future<Output = Result<(), FsError>> + Send;
 
-    /// Returns the size of a file.
+    /// Returns the extent of a file.
     fn extent(&self, file: Self::Object) -> impl Future<Output = Result<Extent, FsError>> + Send;
 
     /// Sets the size of a file; the size is stable when the call returns.
@@ -110,8 +110,8 @@ pub trait Files: Send + Sync {
         count: u32,
     ) -> impl Future<Output = Result<(Bytes, bool), FsError>> + Send;
 
-    /// Writes as much of the data as there is room for. Returns the number of bytes, the verifier,
-    /// and the file's extent if it is known.
+    /// Writes the data, or a part from its start. Returns the number of bytes, the verifier, and
+    /// the file's extent if it is known.
     fn write(
         &self,
         file: Self::Object,
@@ -123,9 +123,9 @@ pub trait Files: Send + Sync {
     /// Writes the data of a file to stable storage.
     fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
 
-    /// Gives a file to this user and group, lets the group read the file, and returns the place
-    /// where clients find the file; `None` if clients cannot find the file. The new owner is on
-    /// stable storage when the call returns.
+    /// Sets the owner of a file and lets the group of the owner read the file. Returns the address
+    /// and the handle at which clients find the file; `None` if clients cannot access the file. The
+    /// new owner is on stable storage when the call returns.
     fn give(
         &self,
         _file: Self::Object,
@@ -134,21 +134,21 @@ pub trait Files: Send + Sync {
         async { Ok(None) }
     }
 
-    /// Makes the server of the files answer clients if the server has recorded this turn (rollback
-    /// counter), and refuse all clients otherwise.
+    /// Makes the server of the files answer clients if the server has recorded this rollback
+    /// counter, and refuse all clients otherwise.
     fn let_clients_in(&self, _turn: u64) -> impl Future<Output = Result<(), FsError>> + Send {
         async { Ok(()) }
     }
 
-    /// The number of times that a connection to the files was opened or lost.
+    /// Returns the number of times that a connection to the server of the files was opened or lost.
     fn connections(&self) -> u64 {
         0
     }
 
-    /// Returns the room for data.
+    /// Returns the size and free space of the file system.
     fn space(&self) -> impl Future<Output = Result<Room, FsError>> + Send;
 
-    /// Returns the traffic on the connections to the files so far.
+    /// Returns the traffic on the connections to the server of the files so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }

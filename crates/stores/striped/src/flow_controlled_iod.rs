@@ -1,25 +1,28 @@
 //! Flow control for the READs of all iods that share the metaserver's own link.
 //!
-//! Many iods that answer at once send faster than one link carries. Their data then queues before
-//! the link or is lost, each reply has a small part of the link, and all replies are late: a link
-//! reaches about half of its capacity. A reply that has the link nearly for itself does not suffer
-//! from this.
+//! If many iods answer at once, they send faster than the link of the metaserver can carry. Their
+//! data then queues in the network or is lost, each reply gets a small share of the link, and all
+//! replies are late. The link reaches about half of its capacity. If only a few replies share the
+//! link, this does not happen.
 //!
 //! Rules:
-//! 1. The outstanding bytes are limited to the bytes that arrived recently, but two large READs are
-//!    always permitted, or three with several metaservers ([`Flow`]); other READs wait for their
-//!    turn. So while iods answer within that time, the bound grows until the link is full or no
-//!    READ waits; once a link is full, the queue before it does not grow further.
-//! 2. The next turn goes to the iod with the fewest outstanding READs, then to the oldest READ: an
-//!    iod that is slow or silent has one turn as long as READs of other iods wait.
-//! 3. A READ without a reply within [`HELD_MAX`] no longer counts, and a READ at an iod that is
-//!    away never counts.
-//! 4. Small READs need no turn.
-//! 5. With several metaservers, each serves the iods in round-robin order from its own start: among
-//!    the iods with the fewest outstanding READs, the one after the last served iod has the turn,
-//!    and all READs that arrive together enter the queue first. Otherwise, clients that read one
-//!    file from its start through several metaservers would make all of them read the same stripe,
-//!    and then the next: from one iod, while the links of the others are idle.
+//! 1. The number of outstanding bytes is limited to the number of bytes that arrived in the last
+//!    interval ([`Flow`]), and to at least two large READs, or three with several metaservers.
+//!    Other READs wait in a queue. While iods answer within the interval, the limit grows until the
+//!    link is full or no READ waits. Once the link is full, the queue in the network does not grow
+//!    further.
+//! 2. The next READ to start is a READ of the iod with the fewest outstanding READs, and among
+//!    these the oldest READ. So a slow or silent iod has one outstanding READ while READs of other
+//!    iods wait.
+//! 3. A READ without a reply within [`HELD_MAX`] no longer counts as outstanding, and a READ at an
+//!    unreachable iod never counts.
+//! 4. Small READs never wait and do not count.
+//! 5. If there are several metaservers, each metaserver serves the iods in round-robin order and
+//!    starts at a different iod: among the iods with the fewest outstanding READs, it chooses the
+//!    first one after the last served iod. All READs that arrive together enter the queue before
+//!    one of them starts. Otherwise, clients that read one file from its start through several
+//!    metaservers would make all metaservers read the same stripe from the same iod, while the
+//!    links of the other iods are idle.
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -36,18 +39,19 @@ use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// The longest time for which one READ counts.
+/// The longest time for which one READ counts as outstanding.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
-/// The smallest READ that waits for its turn.
+/// The size of the smallest READ that flow control applies to.
 const TURN_BYTES: u32 = 64 << 10;
 
-/// The outstanding bytes that are always permitted: two large READs, so that a link is not idle
-/// from one to the other.
+/// The number of outstanding bytes that is always permitted: two large READs, so that the link is
+/// not idle between two READs.
 const LEAST_BYTES: u64 = 2 << 20;
 
-/// The same limit with several metaservers: if another metaserver reads from the same iod, a READ
-/// has half of the iod's link, and the third READ fills the metaserver's own.
+/// The number of outstanding bytes that is always permitted with several metaservers: three large
+/// READs. If two metaservers read from one iod, each READ gets half of the iod's link, and a third
+/// READ is necessary to fill the metaserver's own link.
 const LEAST_AMONG_BYTES: u64 = 3 << 20;
 
 /// The schedule of the READs of several iods.
@@ -58,7 +62,7 @@ pub struct Pace {
 
 struct State {
     flow: Flow,
-    /// The number of READs of each iod that have their turn.
+    /// The number of outstanding READs of each iod that count.
     turns: Vec<u32>,
     waiting: VecDeque<Waiting>,
     /// The round-robin state, if there are several metaservers.
@@ -67,36 +71,36 @@ struct State {
 
 /// The round-robin order of the iods.
 struct Round {
-    /// The number of this metaserver, and the number of metaservers.
+    /// The number of this metaserver among all metaservers, from zero.
     number: usize,
     metaservers: usize,
-    /// The iod after the last served one, once there is one.
+    /// The iod after the last served iod; `None` before the first READ.
     next: Option<usize>,
 }
 
 impl Round {
-    /// Returns the distance to an iod in round-robin order.
+    /// Returns the distance from the next iod to this iod in round-robin order.
     fn way(&self, iod: usize, iods: usize) -> usize {
         let next = self.next.unwrap_or(self.number * iods / self.metaservers);
         (iod + iods - next % iods) % iods
     }
 }
 
-/// A READ that waits for its turn.
+/// A READ in the queue.
 struct Waiting {
     iod: usize,
     bytes: u64,
     go_on: oneshot::Sender<Turn>,
 }
 
-/// An iod whose READs take turns with the READs of other iods.
+/// An iod whose READs share one flow control with the READs of other iods.
 pub struct FlowControlledIod {
     iod: Arc<dyn Iod>,
     number: usize,
     pace: Arc<Pace>,
 }
 
-/// A READ that counts until this value is dropped.
+/// An outstanding READ, which counts until this value is dropped.
 struct Turn {
     pace: Arc<Pace>,
     iod: usize,
@@ -104,7 +108,7 @@ struct Turn {
 }
 
 impl State {
-    /// Gives a READ its turn, if the limit permits.
+    /// Counts a READ as outstanding, if the limit permits; otherwise returns false.
     fn take(&mut self, iod: usize, bytes: u64) -> bool {
         let taken = self.flow.take(bytes);
         self.turns[iod] += u32::from(taken);
@@ -119,11 +123,12 @@ impl State {
         self.turns[iod] -= 1;
     }
 
-    /// Returns the next READ and counts it, if the limit permits.
+    /// Takes the next READ out of the queue and counts the READ as outstanding, if the limit
+    /// permits.
     fn next(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.iter().enumerate();
         let iods = self.turns.len();
-        // Among equal entries the minimum is the first one.
+        // `min_by_key` returns the first of equal entries, which is the oldest READ.
         let (next, _) = waiting.min_by_key(|(_, waiting)| {
             let way = self.round.as_ref().map(|round| round.way(waiting.iod, iods));
             (self.turns[waiting.iod], way)
@@ -176,21 +181,22 @@ impl Pace {
         comes.await.expect("a waiting READ is released only with a turn")
     }
 
-    /// Gives waiting READs their turns, as far as the limit permits.
+    /// Starts waiting READs, as far as the limit permits.
     fn go_on(self: &Arc<Self>) {
         loop {
             let next = self.state().next();
             let Some(Waiting { iod, bytes, go_on }) = next else { return };
             let turn = Turn { pace: Arc::clone(self), iod, bytes };
             if let Err(turn) = go_on.send(turn) {
-                // The task that waited for this turn no longer exists.
+                // The task of this READ was dropped. Return its bytes without starting another READ
+                // here; the loop does this.
                 turn.cancel();
             }
         }
     }
 }
 
-/// Yields once: completes at the next poll, and requests this poll immediately.
+/// Yields once, so that all READs that arrived together are in the queue.
 async fn behind_what_came_together() {
     let mut was_here = false;
     poll_fn(|context| {
@@ -204,7 +210,7 @@ async fn behind_what_came_together() {
 }
 
 impl Turn {
-    /// Returns the turn without giving it to a waiting READ.
+    /// Removes the READ from the count without starting a waiting READ.
     fn cancel(mut self) {
         self.pace.state().give_back(self.iod, self.bytes);
         self.bytes = 0;
@@ -253,8 +259,8 @@ impl Iod for FlowControlledIod {
             }
             let turn = self.pace.turn(self.number, count.into()).await;
             if self.iod.is_away() {
-                // The iod was found to be away in the meantime: READs in the queue wait for other
-                // iods.
+                // The iod has become unreachable in the meantime. Do not count this READ any
+                // longer, so that READs of other iods can start.
                 drop(turn);
                 return self.iod.read(object, offset, count).await;
             }

@@ -1,12 +1,13 @@
 //! Iods whose disks are full.
 //!
 //! Rules:
-//! 1. An iod that refuses a change for lack of room counts as full until it reports that a part of
-//!    its room is free again. The threshold keeps an iod from switching to and fro with each file.
-//! 2. New files use the other iods, as long as these can hold all copies.
-//! 3. A copy that lacks data because its iod had no room counts as a copy on a failed iod, provided
-//!    that two iods of the file's layout policy have room and are not away; the file then moves to
-//!    these two iods. `copies` has the rules of copies.
+//! 1. An iod that refuses a change for lack of space counts as full until it reports at least 1/20
+//!    of its space ([`FREE_PART`]) as free. The threshold prevents that the state changes with each
+//!    file.
+//! 2. New files use the other iods, as long as these are enough for all copies.
+//! 3. If a full iod refuses a change of one copy, the copy becomes out of date, provided that two
+//!    iods of the file's layout policy are reachable and not full; the file then migrates to them.
+//!    See rule 4 of the module `copies`.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +19,10 @@ use crate::Striped;
 use crate::iod::Room;
 use crate::layout_policy::LayoutPolicy;
 
-/// The divisor of an iod's room that gives the free room at which the iod is not full any more.
+/// An iod is no longer full when its free space is at least its total space divided by this number.
 const FREE_PART: u64 = 20;
 
-/// Returns true if an iod refused a change because the iod has no room for the change.
+/// Returns true if the error means that the iod has no space for a change.
 pub(crate) fn lacks_space(error: FsError) -> bool {
     matches!(error, FsError::NoSpace | FsError::QuotaExceeded)
 }
@@ -59,8 +60,8 @@ impl Striped {
         self.full.all()
     }
 
-    /// Returns true if enough iods for so many copies are reachable and have room, among the iods
-    /// that the file may use.
+    /// Returns true if, among the iods that the file may use, at least `copies` iods are reachable
+    /// and not full.
     pub(crate) fn others_have_room(&self, shape: &LayoutPolicy, copies: u16) -> bool {
         let full = self.full.all();
         let has_room = |iod: &&u16| !full.contains(*iod) && !self.iod(**iod).is_away();
@@ -68,8 +69,9 @@ impl Striped {
         candidates.iter().filter(has_room).count() >= usize::from(copies)
     }
 
-    /// Returns true if a file of `size` bytes needs a full iod that reports less free room than
-    /// `size`. A full iod that does not report its room counts as an iod without room.
+    /// Returns true if a file of `size` bytes must use full iods, and one of them reports less free
+    /// space than `size`. A full iod that does not report its free space counts as an iod without
+    /// free space.
     pub(crate) async fn lacks_room(&self, shape: &LayoutPolicy, size: u64) -> bool {
         let full = self.full.all();
         if !shape.needs_full(&self.options, &full) {
@@ -85,7 +87,7 @@ impl Striped {
         join_all(asked).await.contains(&true)
     }
 
-    /// Queries full iods for their room. Returns true if one of these iods has room again.
+    /// Queries the free space of the full iods. Returns true if one of them is no longer full.
     pub(crate) async fn look_for_room(&self) -> bool {
         let full = self.full.all();
         let asked = full.iter().filter(|&&iod| !self.iod(iod).is_away());

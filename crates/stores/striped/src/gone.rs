@@ -1,16 +1,16 @@
-//! Files that another metaserver removes while this metaserver uses the files.
+//! Files that another metaserver removes while this metaserver reads or writes them.
 //!
-//! A metaserver that removes a file removes its name first and its objects afterwards, and no lock
-//! excludes the other metaservers. So a call of another metaserver may find the name and miss an
-//! object, or may write an object again after its removal.
+//! A metaserver removes the name of a file first and the file's objects afterwards, without a lock
+//! against the other metaservers. So a call at another metaserver may find the name but no object,
+//! or may create an object again after its removal.
 //!
 //! Rules:
-//! 1. The client receives the error of an iod only if the metafile still exists. Without the
-//!    metafile the handle is stale; a LOOKUP or CREATE by name starts again, and finds the next
-//!    file of the name, or none. A CREATE that finds no file has made the file, and the reply
-//!    reports the new file even if the file is removed afterwards.
-//! 2. A change of data that ends with a stale metafile removes the objects of the file once more,
-//!    since the change may have created the objects again.
+//! 1. If an iod reports an error, the store checks that the metafile still exists. If the metafile
+//!    is gone, the client receives a stale status instead of the error; a LOOKUP or CREATE by name
+//!    starts again. A CREATE that has made a new file reports success even if another metaserver
+//!    has removed the file since.
+//! 2. If the metafile is gone at the end of a WRITE, SETATTR or COMMIT, the store removes the
+//!    objects of the file once more, since the call may have created them again.
 //! 3. An object that is shorter than its known size is a hole only if the metafile still exists.
 
 use leasehold_fs::{Changed, FsError, ObjectId};
@@ -18,8 +18,8 @@ use leasehold_fs::{Changed, FsError, ObjectId};
 use crate::Striped;
 use crate::file::Data;
 
-/// The number of attempts of a LOOKUP or CREATE. If the file of the name changes in each attempt,
-/// the client must retry.
+/// The maximum number of attempts of a LOOKUP or CREATE. If the file of the name is gone after each
+/// attempt, the client must retry.
 pub(crate) const ATTEMPTS: u32 = 8;
 
 impl Striped {
@@ -41,7 +41,7 @@ impl Striped {
         }
     }
 
-    /// Returns the reply to a call that reads a file.
+    /// Returns the result of a call that reads a file, with a stale status if the file is gone.
     pub(crate) async fn unless_gone<T>(
         &self,
         object: &ObjectId,
@@ -53,7 +53,8 @@ impl Striped {
         }
     }
 
-    /// Returns the reply to a call that changes the data of a file.
+    /// Returns the result of a call that changes the data of a file, with a stale status if the
+    /// file is gone.
     pub(crate) async fn changed_unless_gone<T>(
         &self,
         object: &ObjectId,
@@ -62,7 +63,8 @@ impl Striped {
         if !self.failed_for_gone(object, &done.result).await {
             return done;
         }
-        // Rule 2. If no other metaserver exists, the removal waits for calls that use the file.
+        // Rule 2. Without other metaservers this is not necessary, because the removal of the
+        // objects takes the lock of the file and so waits for this call.
         if self.options.shared && self.is_gone(object).await {
             let head = match &*self.file(object).read().await {
                 Data::OnIods(objects) => Some(objects.head.clone()),

@@ -1,12 +1,14 @@
-//! Iods that answer and refuse changes, as an iod does whose file system is read-only.
+//! Detection of iods that answer but refuse changes, for example because their file system is
+//! read-only.
 //!
-//! The failure detector (`patient`) detects an iod that does not answer. It counts an iod that
-//! answers with an error as healthy, and with two copies no client receives the error. Rules:
-//! 1. An iod that answers a change with the error of a read-only file system refuses changes.
-//! 2. Any other error of a change may be an error of one object. After the error the store probes
-//!    the iod soon. A probe (health check) is a change without effect ([`crate::Iod::probe`]).
-//! 3. A probe that fails shows that the iod refuses changes, and a probe that succeeds shows that
-//!    the iod accepts changes.
+//! The failure detector ([`crate::RetryingIod`]) detects only iods that do not answer. An iod that
+//! answers with errors counts as reachable there, and if files have two copies, no client receives
+//! the errors. Therefore this module reports such iods to the administrator. Rules:
+//! 1. An iod that answers a change with NFS3ERR_ROFS refuses changes.
+//! 2. Any other error of a change may concern one object only. After such an error, the store soon
+//!    makes a health check (probe) of the iods. The health check is a change without effect
+//!    ([`crate::Iod::probe`]).
+//! 3. If the health check fails, the iod refuses changes; if it succeeds, the iod accepts changes.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ use crate::Striped;
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     refusing: Mutex<BTreeMap<u16, FsError>>,
-    /// True if a change failed since the last probe.
+    /// True if a change failed since the last health check, so that a health check is due.
     is_probe_due: AtomicBool,
 }
 
@@ -30,7 +32,7 @@ impl Health {
         look(&mut self.refusing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records the error of a change at an iod that is not away.
+    /// Records the error of a change at a reachable iod.
     pub(crate) fn heard(&self, iod: u16, error: FsError) {
         if error == FsError::ReadOnly {
             self.state(|refusing| refusing.insert(iod, error));
@@ -53,14 +55,14 @@ impl Striped {
         self.health.state(|refusing| refusing.clone())
     }
 
-    /// Returns true if a change failed since the last probe, so that the next probe is due.
+    /// Returns true if a change failed since the last health check, so that the next health check
+    /// is due.
     #[must_use]
     pub fn is_probe_due(&self) -> bool {
         self.health.is_probe_due.load(Ordering::Relaxed)
     }
 
-    /// Makes each iod that is not away execute a change without effect, and records the iods that
-    /// refuse the change.
+    /// Makes a health check of each reachable iod, and records the iods that refuse the change.
     pub async fn probe_iods(&self) {
         self.health.is_probe_due.store(false, Ordering::Relaxed);
         let there = (0..).zip(&self.iods).filter(|(_, iod)| !iod.is_gone() && !iod.is_away());

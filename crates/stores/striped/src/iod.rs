@@ -13,13 +13,13 @@ use leasehold_session::Traffic;
 ///
 /// Properties of every operation:
 /// - An object that was never written is empty; a query does not create it.
-/// - The metaserver chooses the names; the iod has no other objects.
-/// - An operation that would have to sleep returns a future; it never blocks.
+/// - The metaserver chooses the object names, and the iod creates no objects of its own.
+/// - An operation that must wait returns a future; no operation blocks its thread.
 pub trait Iod: Send + Sync {
-    /// Returns the extent of an object.
+    /// Returns the extent of an object: its size, owner and modification time.
     fn extent(&self, object: ObjectName) -> MaybeReady<'_, Result<Extent, FsError>>;
 
-    /// Reads up to `count` bytes; fewer only at the end.
+    /// Reads up to `count` bytes; returns fewer bytes only at the end of the object.
     fn read(
         &self,
         object: ObjectName,
@@ -27,8 +27,8 @@ pub trait Iod: Send + Sync {
         count: u32,
     ) -> MaybeReady<'_, Result<Bytes, FsError>>;
 
-    /// Writes all of the data with the requested stability, or fails, possibly after a part of it.
-    /// Creates the object.
+    /// Writes all of the data with the requested stability. After an error a part of the data may
+    /// be written. Creates the object if it does not exist.
     fn write(
         &self,
         object: ObjectName,
@@ -46,10 +46,10 @@ pub trait Iod: Send + Sync {
     /// Removes an object, if it exists.
     fn remove(&self, object: ObjectName) -> MaybeReady<'_, Result<(), FsError>>;
 
-    /// Gives an object to this user and group. Clients write the object as the user, and read the
-    /// object as the group. Returns the place where clients find the object; `None` if clients
-    /// cannot, or if the iod would accept a caller with another user nevertheless. The new owner is
-    /// on stable storage when the call returns.
+    /// Sets the owner of an object. Clients write the object as the user of the owner, and read the
+    /// object as the group. Returns the address and the handle at which clients find the object;
+    /// `None` if clients cannot access the object, or if the iod would also accept writes by other
+    /// users. The new owner is on stable storage when the call returns.
     fn give(
         &self,
         _object: ObjectName,
@@ -75,11 +75,11 @@ pub trait Iod: Send + Sync {
         MaybeReady::now(Ok(()))
     }
 
-    /// Returns the room for data.
+    /// Returns the size and free space of the iod's file system.
     fn space(&self) -> MaybeReady<'_, Result<Room, FsError>>;
 
-    /// Returns true if the iod has not answered requests for a while, so that callers should avoid
-    /// it.
+    /// Returns true if the iod is unreachable: it has not answered requests for a while, so callers
+    /// should avoid it.
     fn is_away(&self) -> bool {
         false
     }
@@ -89,13 +89,13 @@ pub trait Iod: Send + Sync {
         false
     }
 
-    /// Returns the traffic on the connections to the iod so far, if it has any.
+    /// Returns the traffic on the connections to the iod so far; zero if there are no connections.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 
-    /// The number of times that a connection to the iod was opened or lost: the number changes when
-    /// another process serves the iod. Zero if there are no connections.
+    /// Returns the number of times that a connection to the iod was opened or lost, or zero for an
+    /// iod without connections. A restart of the iod changes the number.
     fn connections(&self) -> u64 {
         0
     }
@@ -105,56 +105,57 @@ pub trait Iod: Send + Sync {
         false
     }
 
-    /// Looks up the directory of the objects again before the next call: its handle is stale.
+    /// Makes the next call look up the directory of the objects again, because the handle of the
+    /// directory is stale.
     fn find_again(&self) {}
 
-    /// Returns the turns (rollback counters) that the iod has recorded beside its objects. See
-    /// [`crate::VerifiedIod`]. The error is [`FsError::Stale`] if the objects have no mark any more, or
-    /// are at another place.
+    /// Returns the rollback counter ("turn") that the iod has recorded beside its objects. See
+    /// [`crate::VerifiedIod`]. The error is [`FsError::Stale`] if the handle of the mark is stale,
+    /// as when the directory of the objects was replaced.
     fn turns(&self) -> MaybeReady<'_, Result<NotedTurns, FsError>> {
         MaybeReady::now(Err(FsError::NotSupported))
     }
 
-    /// Records a turn on stable storage.
+    /// Makes the iod record this rollback counter on stable storage.
     fn note_turn(&self, _turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
         MaybeReady::now(Err(FsError::NotSupported))
     }
 
-    /// Makes the iod answer clients if the iod has recorded this turn, and refuse all clients
-    /// otherwise.
+    /// Makes the iod answer clients if the iod has recorded this rollback counter, and refuse all
+    /// clients otherwise.
     fn let_clients_in(&self, _turn: u64) -> MaybeReady<'_, Result<(), FsError>> {
         MaybeReady::now(Ok(()))
     }
 
-    /// Verifies the iod once more, and gives the iod its next turn if `step` requires one.
+    /// Verifies the iod once more, and advances its rollback counter if `step` requires this.
     fn take_turn(&self, _step: Step) -> MaybeReady<'_, Result<(), FsError>> {
         MaybeReady::now(Ok(()))
     }
 
-    /// The number of times that the iod was found to be rolled back; `None` if the iod is not
-    /// rolled back now.
+    /// Returns the number of times that the iod was found to be rolled back; `None` if the iod is
+    /// not rolled back now.
     fn older(&self) -> Option<u64> {
         None
     }
 
-    /// Returns true if the iod is rolled back: its counter is less than the metaserver's.
+    /// Returns true if the iod is rolled back: its rollback counter is less than the metaserver's.
     fn is_older(&self) -> bool {
         self.older().is_some()
     }
 }
 
-/// The conditions under which an iod gets its next turn.
+/// The condition under which the metaserver advances the rollback counter of an iod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// If the iod is not rolled back, and its objects have changed since the last turn.
+    /// If the iod is not rolled back, and its objects have changed since the last advance.
     IfChanged,
-    /// Also if the iod is rolled back and [`Iod::older`] still returns this number: no file depends
-    /// on its objects, or an administrator accepts the iod.
+    /// Also if the iod is rolled back and [`Iod::older`] still returns this number. The caller has
+    /// checked that no file depends on the objects of the iod, or an administrator accepts the iod.
     Believed(u64),
 }
 
-/// The name of an object, which holds all stripes of one file on one iod. Names are unique for all
-/// time.
+/// The name of a stripe object, which contains all stripes of one file on one iod. The store never
+/// uses an object name for a second file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(pub [u8; 16]);
 
@@ -165,8 +166,8 @@ impl ObjectName {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
 
-    /// Returns the name of the second copy. It differs from the first name in one bit of the random
-    /// number of a metaserver's start.
+    /// Returns the name of the second copy. The two names differ in one bit of the random number
+    /// that each start of the metaserver puts into object names.
     #[must_use]
     pub const fn second(self) -> Self {
         let mut name = self.0;
@@ -190,25 +191,26 @@ impl fmt::Debug for ObjectName {
     }
 }
 
-/// The room for data, and the file system that provides it.
+/// The size and free space of the file system of an iod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// The room.
+    /// The size and the free space.
     pub space: Space,
-    /// Distinguishes the file systems of iods: two iods on one file system share its room.
+    /// The machine and the file system of the iod. Two iods with equal values share one file system
+    /// and its free space.
     pub place: (u64, FileSystemId),
 }
 
-/// Size, owner and time of an object.
+/// The size, owner and modification time of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Bytes that the object uses on the disk.
+    /// The number of bytes that the object uses on the disk.
     pub used: u64,
-    /// The user that owns the object.
+    /// The user id of the object's owner.
     pub owner: u32,
-    /// The last change of the object's data.
+    /// The time of the last change of the object's data.
     pub modified: FileTime,
 }
 
@@ -223,8 +225,8 @@ impl Extent {
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The object after the write.
+    /// The extent of the object after the write.
     pub extent: Extent,
-    /// The verifier. A later COMMIT returns the same one unless the iod has lost data.
+    /// The write verifier. A later COMMIT returns an equal verifier unless the iod has lost data.
     pub verifier: Verifier,
 }

@@ -1,8 +1,9 @@
 //! The layout policy that an administrator sets for a file, or for all new files of a directory, in
 //! place of the volume's options.
 //!
-//! The store of names keeps the policy with the file or directory, as lines of text. New entries of
-//! a directory inherit the policy, and an object that moves to another directory keeps it.
+//! The store of names stores the policy with the file or directory, as lines of text. New entries
+//! of a directory inherit its policy. A file or directory that is renamed into another directory
+//! keeps its own policy.
 
 use core::str::FromStr;
 use std::collections::BTreeSet;
@@ -13,17 +14,19 @@ use leasehold_core::stripes::Layout;
 use crate::Options;
 use crate::metafile::Head;
 
-/// The layout policy of a file or directory. LostIod values are as for the volume.
+/// The layout policy of a file or directory. An absent value means the value of the volume's
+/// options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutPolicy {
     /// The stripe unit in bytes.
     pub unit: Option<u32>,
-    /// The number of iods for a file, or all iods if there are fewer.
+    /// The number of iods for a file. If fewer iods are available, the file uses all of them.
     pub width: Option<u16>,
-    /// The iod of the first stripe, if it is among the file's iods. Otherwise the files start at
-    /// the iods in turn.
+    /// The iod of the first stripe, if this iod is among the file's iods. Otherwise new files start
+    /// at the iods in round-robin order.
     pub first: Option<u16>,
-    /// The iods to use; if none of them is in use, the iods of the volume.
+    /// The iods to use. If the volume uses none of them for new data, the file uses the iods of the
+    /// volume.
     pub iods: Vec<u16>,
     /// The number of copies of each stripe.
     pub copies: Option<u16>,
@@ -73,7 +76,7 @@ impl LayoutPolicy {
         Some(shape)
     }
 
-    /// Returns the stored policy of a file or directory. An unreadable policy counts as absent.
+    /// Parses the stored policy of a file or directory. A malformed policy counts as absent.
     pub(crate) fn of(noted: Option<Bytes>) -> Self {
         noted.and_then(|noted| Self::parse(&noted)).unwrap_or_default()
     }
@@ -86,7 +89,7 @@ impl LayoutPolicy {
                 named.push(*iod);
             }
         }
-        // Two copies need two iods, even if the policy names fewer.
+        // Two copies need two iods. If the policy names fewer iods, use all iods of the volume.
         let least = usize::from(self.copies_of(options));
         if named.len() < least { options.used.clone() } else { named }
     }
@@ -101,8 +104,8 @@ impl LayoutPolicy {
         wanted.max(self.copies_of(options).into()).min(candidates.len())
     }
 
-    /// Returns the iods that a new file may use: without the full iods, as long as the other iods
-    /// can have all copies.
+    /// Returns the iods that a new file may use. Omits full iods, unless the rest is too few for
+    /// all copies.
     fn with_room(&self, options: &Options, full: &BTreeSet<u16>) -> Vec<u16> {
         let all = self.candidates(options);
         match self.needs_full(options, full) {
@@ -111,13 +114,15 @@ impl LayoutPolicy {
         }
     }
 
-    /// Returns true if a file needs an iod that is full.
+    /// Returns true if a file must use a full iod, because there are not enough other iods for all
+    /// copies.
     pub(crate) fn needs_full(&self, options: &Options, full: &BTreeSet<u16>) -> bool {
         let rest = self.candidates(options).iter().filter(|iod| !full.contains(iod)).count();
         rest < usize::from(self.copies_of(options))
     }
 
-    /// Returns the iods of the file with this number, in the order of its stripes.
+    /// Returns the iods of a new file, in the order of its stripes. `number` is the number in the
+    /// file's object name; it selects the first iod in round-robin order.
     pub(crate) fn iods(&self, options: &Options, number: u64, full: &BTreeSet<u16>) -> Vec<u16> {
         let mut iods = self.with_room(options, full);
         let count = iods.len() as u64;
@@ -143,12 +148,14 @@ impl LayoutPolicy {
         let candidates = self.candidates(options);
         let with_room = self.with_room(options, full);
         let width_of = |iods: &[u16]| self.width_of(options, iods);
-        // A file that was placed around an iod moves when the iod has room again.
+        // A file that omits a full iod still matches. Once the iod has free space again, only the
+        // full width matches, so the rebalancer migrates the file.
         let is_wide = || {
             let width = head.iods.len();
             width == width_of(&candidates) || width == width_of(&with_room)
         };
-        // A new file would not start at a full iod, either.
+        // A file need not start at the preferred iod while this iod is full, since a new file would
+        // not start there either.
         let begins = |first: u16| head.iods.first() == Some(&first) || !with_room.contains(&first);
         head.iods.iter().all(|iod| candidates.contains(iod))
             && head.copies == self.copies_of(options)

@@ -1,8 +1,9 @@
-//! Leftovers: objects on iods that belong to no metafile.
+//! Leftovers: stripe objects on iods that belong to no file.
 //!
 //! A search lists the objects of the iods first, and then reads the metafiles. This order is safe
-//! because an object is created after its metafile names it, or for a file that is about to name
-//! it. The module `search` handles files that change during the search.
+//! because an object is created only after a metafile contains its object name, or while a task is
+//! about to write the object name to a metafile. The module `search` handles files that change
+//! during the search.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +13,11 @@ use leasehold_fs::FsError;
 use crate::iod::{Extent, Iod, ObjectName};
 use crate::metafile::Placed;
 
-/// The number of objects of an iod that a task queries or removes at once.
+/// The maximum number of objects of one iod that a task queries or removes at once.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// The objects of the iods, without the objects that metafiles name; 16 bytes and some for each
-/// object.
+/// The objects of the iods that no metafile read so far contains; 16 bytes and some overhead for
+/// each object.
 #[derive(Debug)]
 pub struct Listed {
     volume: u64,
@@ -62,11 +63,10 @@ pub async fn list(iod: &dyn Iod) -> Result<Vec<ObjectName>, FsError> {
     Ok(objects)
 }
 
-/// Removes an object of no file if it has not changed since `found`; returns true if the object is
-/// gone.
+/// Removes a leftover object if its extent is still `found`; returns true if the object is gone.
 pub async fn remove(iod: &dyn Iod, object: ObjectName, found: &Extent) -> bool {
     match iod.extent(object).await {
-        // A task that writes the object would know a file that owns it.
+        // An unchanged object has no writer, so it is safe to remove the object.
         Ok(now) if is_same(&now, found) => iod.remove(object).await.is_ok(),
         Ok(now) => is_none(&now),
         Err(_) => false,
@@ -74,7 +74,7 @@ pub async fn remove(iod: &dyn Iod, object: ObjectName, found: &Extent) -> bool {
 }
 
 impl Listed {
-    /// Lists the objects of the iods of a volume; `None` stands for an iod that did not answer.
+    /// Lists the objects of the iods of a volume; `None` means that the iod did not answer.
     #[must_use]
     pub fn new(volume: u64, iods: Vec<Option<Vec<ObjectName>>>) -> Self {
         let of = |objects: Vec<ObjectName>| ListedOf {
@@ -85,13 +85,13 @@ impl Listed {
         Self { volume, iods, is_volumes: false }
     }
 
-    /// Takes out the objects of a file.
+    /// Takes the objects of a file off the list.
     pub fn found(&mut self, file: &Placed) {
         self.is_volumes |= file.volume == self.volume;
         file.objects().into_iter().for_each(|object| self.take(object));
     }
 
-    /// Takes an object out.
+    /// Takes an object off the list.
     pub(crate) fn take(&mut self, object: ObjectName) {
         for iod in self.iods.iter_mut().flatten() {
             iod.left.remove(&object);
@@ -103,7 +103,7 @@ impl Listed {
         self.iods.iter().flatten().flat_map(|iod| iod.left.iter().copied())
     }
 
-    /// Takes out all objects for which `is_left` returns false.
+    /// Takes all objects off the list for which `is_left` returns false.
     pub(crate) fn retain(&mut self, is_left: impl Fn(ObjectName) -> bool) {
         for iod in self.iods.iter_mut().flatten() {
             iod.left.retain(|object| is_left(*object));
@@ -120,8 +120,8 @@ impl Listed {
         self.iods.iter().flatten().all(|iod| iod.left.is_empty())
     }
 
-    /// Returns the remaining objects with their sizes on these iods, without objects that no longer
-    /// exist.
+    /// Returns the remaining objects with their current extents on these iods, without objects that
+    /// no longer exist.
     pub async fn measured(self, iods: &[&dyn Iod]) -> Leftovers {
         let mut measured = Vec::new();
         for (listed, iod) in self.iods.into_iter().zip(iods) {
@@ -133,7 +133,7 @@ impl Listed {
                 iod.extent(object).await.map(|extent| (object, extent))
             });
             let found: Result<Vec<_>, FsError> = asked.buffered(AT_ONCE).try_collect().await;
-            // An iod that stops answering counts as an iod that did not answer at first.
+            // An iod that stops answering now counts like an iod that never answered.
             measured.push(found.ok().map(|mut objects| {
                 objects.retain(|(_, extent)| !is_none(extent));
                 LeftOf { all, objects }
@@ -172,19 +172,20 @@ impl LeftOf {
         self.objects.len() as u64
     }
 
-    /// Returns the bytes of these objects.
+    /// Returns the total size in bytes of the leftover objects.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.objects.iter().map(|(_, extent)| extent.size).sum()
     }
 }
 
-/// Returns true if an object was not changed; its disk usage may become known later.
+/// Returns true if an object has not changed. Ignores the disk usage, which may become exact some
+/// time after a write.
 fn is_same(now: &Extent, then: &Extent) -> bool {
     (now.size, now.owner, now.modified) == (then.size, then.owner, then.modified)
 }
 
-/// Returns true if the extent is the one that an iod reports for an object that does not exist.
+/// Returns true if this is the extent that an iod reports for an object that does not exist.
 fn is_none(extent: &Extent) -> bool {
     *extent == Extent::default()
 }

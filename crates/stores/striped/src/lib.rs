@@ -1,22 +1,23 @@
 //! A store that keeps names in one store, and file data in stripes on I/O daemons (iods).
 //!
-//! This is the metaserver of NFSP. A store of names holds one metafile for each file; the metafile
-//! provides the name, owner, mode and times, and the data goes to iods. The id of a file is the id
-//! of its metafile, so a handle lives as long as the metafile. See `docs/design/0013-stripes.md`.
+//! This is the metaserver of NFSP. A store of names contains one metafile for each file. The
+//! metafile has the name, owner, mode and times of the file, and records the location of the data.
+//! The data itself is on iods. The id of a file is the id of its metafile, so a handle is valid as
+//! long as the metafile exists. See `docs/design/0013-stripes.md`.
 //!
 //! Rules:
-//! 1. The data of a file of at most [`Options::inline_bytes_max`] bytes is inline: it lies in the
-//!    metafile. When the file grows larger, the store moves the data to iods. The data is stable on
-//!    iods before the metafile records the move.
-//! 2. The size of a file on iods is the greatest end of its objects. No other place stores the
-//!    size.
+//! 1. The data of a file of at most [`Options::inline_bytes_max`] bytes is inline: it is stored in
+//!    the metafile. When the file grows larger, the store moves the data from the metafile to iods.
+//!    The data is stable on the iods before the metafile records its new location.
+//! 2. The size of a file on iods is the greatest end of its objects, translated to a file offset.
+//!    The metafile does not store the size.
 //! 3. A small write to the metafile follows every change of data. This write updates the file's
-//!    times, checks the caller's permission, and is as stable as the change.
+//!    times, checks the caller's permission, and has the stability of the change.
 //! 4. The store removes a name before it removes the objects of the file.
 //! 5. A new file or directory inherits the layout policy that an administrator set for its
-//!    directory. See `shape`.
-//! 6. Where a file has two copies of each stripe, a change succeeds if one copy has it. The store
-//!    first records that the other copy is out of date. See `copies`.
+//!    directory. See the module `layout_policy`.
+//! 6. If a file has two copies of each stripe, a change succeeds if one copy has the change and the
+//!    store has recorded that the other copy is out of date. See the module `copies`.
 //! 7. The verifier is a function of the verifiers of the names' store and of all iods. The reply to
 //!    a WRITE or COMMIT includes the verifiers that the iods of this call just returned, so a
 //!    client detects lost data at its COMMIT at the latest.
@@ -105,44 +106,45 @@ pub struct Options {
     pub unit: u32,
     /// The maximum size of a file with inline data, in bytes.
     pub inline_bytes_max: u32,
-    /// A number that differs for each start of the metaserver; it is the prefix of object names.
+    /// A random number for each start of the metaserver, which is a part of all object names.
     pub start: u64,
-    /// The numbers of the iods for new data. The rebalance moves data away from all other iods.
+    /// The numbers of the iods for new data. The rebalancer migrates data away from all other iods.
     pub used: Vec<u16>,
-    /// The number of copies of each stripe: one or two. The rebalance moves files with another
-    /// number.
+    /// The number of copies of each stripe: one or two. The rebalancer migrates files with another
+    /// number of copies.
     pub copies: u16,
-    /// True if the rebalance also moves files that are spread over fewer iods than configured.
+    /// True if the rebalancer also migrates files that are striped over fewer iods than configured.
     pub rebalance: bool,
     /// True if other metaservers change the same files. The names' store then creates each metafile
-    /// with a head from [`Options::new_file`], and all file data lies on iods. A cached file size
+    /// with a header from [`Options::new_file`], and all file data is on iods. A cached file size
     /// is valid only for the change time of the metafile at which the store read it.
     pub shared: bool,
-    /// True if the names' store keeps other metaservers from objects on which clients of this
-    /// metaserver hold leases ([`Store::cover`]). The store may then send these clients to the
-    /// iods.
+    /// True if the names' store excludes other metaservers from conflicting access to files on
+    /// which clients of this metaserver hold leases ([`Store::cover`]). Only then may the store
+    /// give layouts to these clients.
     pub leased: bool,
-    /// The key from which the store derives the user numbers by which clients access objects. All
+    /// The key from which the store derives the credentials with which clients access objects. All
     /// metaservers and iods of a cluster have the same key.
     pub clients: ClientKey,
 }
 
 impl Options {
-    /// Returns the content of the metafile of a new file: file `number` of this start.
+    /// Returns the content of the metafile of a new file, with the object name that has this
+    /// number.
     #[must_use]
     pub fn new_file(&self, number: u64) -> Bytes {
         let head = self.head(&LayoutPolicy::default(), number, false, &BTreeSet::new()).encode();
         [head, Behind::default().encode(), Change::default().encode()].concat().into()
     }
 
-    /// Returns a head for a file that has none. Unless `shape` sets another layout, the file uses
-    /// all iods that are not full, and each file starts at a different iod.
+    /// Returns a metafile header with a new object name. Unless `shape` sets another layout, the
+    /// file uses all iods that are not full, and consecutive files start at different iods.
     fn head(&self, shape: &LayoutPolicy, number: u64, inline: bool, full: &BTreeSet<u16>) -> Head {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.start.to_be_bytes());
         name[8..].copy_from_slice(&number.to_be_bytes());
-        // The bytes that differ between names come first: iods choose the directory by the first
-        // byte.
+        // Put the bytes that differ between object names first, because an iod chooses the
+        // directory of an object by the first byte.
         name.reverse();
         // Different metaservers should not all start their first file at the same iod.
         let first = if self.shared { self.start } else { 0 };
@@ -151,7 +153,7 @@ impl Options {
         Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }
 
-    /// Returns the file number in the name of an object, if this start created the name.
+    /// Returns the number in an object name, if this start of the metaserver created the name.
     fn number_of(&self, object: ObjectName) -> Option<u64> {
         let is_of_this = |object: &ObjectName| {
             let mut start = self.start.to_be_bytes();
@@ -180,7 +182,7 @@ pub struct Striped {
     /// Files whose CREATE is pending: the client retries the call.
     put_off: PendingCreates,
     upkeep: Maintenance,
-    /// Objects that belong to no file any more, and whose iod has not removed them yet.
+    /// The pending removals: objects of removed files that an iod has not removed yet.
     removals: Removals,
     full: Full,
     health: Health,
@@ -223,20 +225,23 @@ impl Striped {
             return Err(OpenError::Unit);
         }
         let mut verifiers = Vec::new();
-        // The calls go to all iods at once, since the metaserver waits for each iod that is away.
+        // Query all iods at once: each unreachable iod costs a timeout.
         let said = join_all(iods.iter().map(|iod| iod.verifier())).await;
         for (number, said) in (0..).zip(said) {
             verifiers.push(match said {
                 Ok(verifier) => verifier,
-                // The iod is away: any verifier that it returns later counts as a change.
+                // The iod is unreachable. Any verifier that the iod returns later counts as a
+                // change.
                 Err(FsError::Delay) => Verifier::default(),
                 Err(error) => return Err(OpenError::Iod(number, error)),
             });
         }
         let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
-        // Files from earlier starts may be misplaced; the store has not examined them yet.
+        // Files from earlier starts may need rebalancing, so the rebalancer must examine all files
+        // once.
         let may_be_misplaced = options.copies > 1 || options.rebalance || used.len() < iods.len();
-        // Other metaservers would not learn that this one has moved a file.
+        // With several metaservers the rebalancer is off, because the other metaservers would not
+        // learn that this metaserver has migrated a file.
         let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Rebalance::new(may_be_misplaced));
         let (search, put_off, upkeep) =
@@ -266,7 +271,8 @@ impl Striped {
         &self.options
     }
 
-    /// Returns a head for a file that has none, or that gets a new one.
+    /// Returns a metafile header with a new object name, for a new file or a new location of a
+    /// file.
     fn new_head(&self, shape: &LayoutPolicy, inline: bool) -> Head {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         self.options.head(shape, number, inline, &self.full.all())
@@ -277,8 +283,9 @@ impl Striped {
         Ok(LayoutPolicy::of(self.names.layout(object).await?))
     }
 
-    /// Records the verifiers that iods returned, and computes the verifier for the client. An iod
-    /// that is not in `said` counts with its last known verifier.
+    /// Records the verifiers that iods returned, and computes the verifier for the client from the
+    /// verifiers of the names' store and of all iods. For an iod that is not in `said`, the last
+    /// known verifier is used.
     fn verifier(&self, names: Verifier, said: &[(u16, Verifier)]) -> Verifier {
         let known = self.heard(said);
         let mut hasher = SipHasher24::new();

@@ -1,4 +1,4 @@
-//! Files of a store in this process.
+//! The trait `Files` for a store in this process.
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
-//! The stand-in for an iod that is permanently lost.
+//! A placeholder for an iod that is permanently lost.
 
 use bytes::Bytes;
 use leasehold_fs::{FsError, MaybeReady, Stability, Verifier};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
-/// An iod that is permanently lost: it keeps the iod's number, and its objects are lost.
+/// An iod that is permanently lost, with all of its objects. The placeholder keeps the number of
+/// the iod in the volume.
 pub struct LostIod;
 
 const LOST: FsError = FsError::Io;

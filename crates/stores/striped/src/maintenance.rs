@@ -1,9 +1,11 @@
-//! Internal maintenance: files whose last change of the metafile came from this store itself,
-//! without a change of data, and the interval of change times.
+//! Internal maintenance: changes of metafiles that the store makes itself, without a change of file
+//! data. This module records the affected files, with the change times before and after the
+//! maintenance.
 //!
-//! The lease protocol reports a client's own changes to it and excludes changes of other clients.
-//! The record of an out-of-date copy and the move of data belong to no client, but they change the
-//! change time of the metafile, with which a client compares data that it flushes late.
+//! A client compares the change time of a file to detect changes of other clients, for example
+//! before it flushes data late. The record of an out-of-date copy and the migration of data also
+//! change this time, although no client has changed the file. With the record of this module the
+//! server can tell a client that its data is still valid.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use leasehold_base::units::FileTime;
 use leasehold_fs::ObjectId;
 
-/// The maximum number of files in memory; an insertion beyond it drops an entry.
+/// The maximum number of recorded files. A new entry beyond it replaces another entry.
 const FILES_MAX: usize = 65_536;
 
 /// The change times before and after the maintenance.
 type Span = (FileTime, FileTime);
 
-/// The files, by object key.
+/// The recorded files, by object key.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance(Mutex<BTreeMap<ObjectId, Span>>);
 
@@ -26,8 +28,8 @@ impl Maintenance {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the store changed a metafile without a change of data, and that no other change
-    /// occurred between `before` and `after`.
+    /// Records that maintenance changed the change time of a file from `before` to `after`, and
+    /// that no other change occurred in between.
     pub(crate) fn note(&self, file: ObjectId, before: FileTime, after: FileTime) {
         if before == after {
             return;
@@ -46,8 +48,8 @@ impl Maintenance {
         self.files().get(file).copied()
     }
 
-    /// Records that a client changes a file. The clock may stand still, so the change time alone
-    /// does not show this.
+    /// Drops the entry of a file, because a client changes the file. The change time alone does not
+    /// reveal this: the clock may not advance between two changes.
     pub(crate) fn forget(&self, file: &ObjectId) {
         self.files().remove(file);
     }

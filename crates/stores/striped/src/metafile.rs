@@ -1,12 +1,13 @@
 //! The metafile: the plain file in the metaserver's directory that records the location of a file's
 //! data.
 //!
-//! The file has the owner, mode, names and times of the metafile. The metafile of a file without
-//! any write is empty. Any other metafile begins with a head of [`HEAD_BYTES`]. The first part of
-//! the head is text with a checksum; the store writes it when the data moves. The second part lists
-//! the out-of-date copies, if any. The third part is a number that changes with every change of the
-//! data, so that the system updates the file's times. Clients neither see the head nor write to it.
-//! The data of a small file follows the head; the data of a larger file lies on iods.
+//! The owner, mode, names and times of the metafile are those attributes of the file itself. The
+//! metafile of a file that was never written is empty. Any other metafile begins with a header of
+//! [`HEAD_BYTES`] in three parts. The first part is text with a checksum that states the location
+//! of the data; the store writes this part when the location changes. The second part lists the
+//! out-of-date copies, if any. The third part is a number that changes with every change of file
+//! data, so that the system updates the times of the metafile. Clients never see the header. The
+//! data of a small file follows the header; the data of a larger file is on iods.
 
 use core::hash::Hasher as _;
 use core::str::FromStr;
@@ -17,28 +18,28 @@ use siphasher::sip::SipHasher24;
 
 use crate::iod::ObjectName;
 
-/// Bytes of the part that the store writes when data moves.
+/// The size of the first part, which states the location of the data.
 const FIXED_BYTES: usize = 384;
 
-/// Bytes of the part that lists the out-of-date copies.
+/// The size of the second part, which lists the out-of-date copies.
 const BEHIND_BYTES: usize = 64;
 
-/// Bytes of the part that changes with each change of data.
+/// The size of the third part, which changes with each change of file data.
 const CHANGE_BYTES: usize = 64;
 
-/// Bytes before the data of a small file.
+/// The size of the header, which is also the offset of the data of a small file.
 pub(crate) const HEAD_BYTES: u64 = (FIXED_BYTES + BEHIND_BYTES + CHANGE_BYTES) as u64;
 
-/// The offset of the part that lists the out-of-date copies.
+/// The offset of the second part of the header.
 pub(crate) const BEHIND_OFFSET: u64 = FIXED_BYTES as u64;
 
-/// The offset of the part that changes with each change of data.
+/// The offset of the third part of the header.
 pub(crate) const CHANGE_OFFSET: u64 = (FIXED_BYTES + BEHIND_BYTES) as u64;
 
-/// The maximum number of iods for one file: their numbers fit the head.
+/// The maximum number of iods for one file, so that the numbers of the iods fit in the header.
 pub(crate) const WIDTH_MAX: u16 = 48;
 
-/// The first line, with the version of the format.
+/// The first line of the header, with the version of the format.
 const MAGIC: &str = "leasehold stripes 1";
 
 const HERE: &str = "here";
@@ -47,21 +48,22 @@ const ON_IODS: &str = "iods";
 /// The location of a file's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The volume of the iods.
+    /// The identity of the volume to which the iods belong.
     pub(crate) volume: u64,
     /// The name of the file's objects.
     pub(crate) name: ObjectName,
-    /// The layout of the data, used once the data lies on iods.
+    /// The layout of the data. A small file uses the layout only when its data moves to iods.
     pub(crate) layout: Layout,
-    /// The iods of the objects, in the layout's order.
+    /// The numbers of the iods of the objects, in the order of the layout.
     pub(crate) iods: Vec<u16>,
-    /// The number of copies of each object: one, or two, with the second on the next iod.
+    /// The number of copies of each object: one or two. The second copy is on the next iod of the
+    /// list.
     pub(crate) copies: u16,
-    /// True if the data follows the head.
+    /// True if the data is in the metafile, after the header.
     pub(crate) inline: bool,
 }
 
-/// The location of a file's data, for reports to people.
+/// The location of a file's data, as other modules and commands see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The volume.
@@ -72,14 +74,16 @@ pub struct Placed {
     pub unit: u32,
     /// The numbers of the iods, in the order of the stripes; empty if the data is in the metafile.
     pub iods: Vec<u16>,
-    /// The number of copies of each stripe: one, or two, with the second on the next iod.
+    /// The number of copies of each stripe: one or two. The second copy is on the next iod of the
+    /// list.
     pub copies: u16,
     /// True if a copy is out of date.
     pub is_behind: bool,
 }
 
 impl Placed {
-    /// Reads the first bytes of a metafile; returns `None` if they are zero or if there are none.
+    /// Parses the header at the start of a metafile. Returns `None` if the metafile is empty or
+    /// begins with zeros only.
     ///
     /// # Errors
     /// The bytes do not belong to a metafile.
@@ -96,8 +100,8 @@ impl Placed {
         }))
     }
 
-    /// Returns the names of the file's objects on iods, if it has any: of first and of second
-    /// copies.
+    /// Returns the object names of the first copies and of the second copies, as far as the file
+    /// has objects.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectName> {
         match self.copies {
@@ -108,22 +112,23 @@ impl Placed {
     }
 }
 
-/// The head of a metafile is damaged.
+/// The error that the header of a metafile is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
 impl Head {
-    /// Returns the iod of a copy of an object, and the copy's name there.
+    /// Returns the iod of a copy of an object, and the object name of the copy.
     pub(crate) fn copy(&self, object: u16, copy: u16) -> (u16, ObjectName) {
         let at = usize::from(object + copy) % self.iods.len();
         (self.iods[at], if copy == 0 { self.name } else { self.name.second() })
     }
 
-    /// Encodes the head, from the start to [`BEHIND_OFFSET`].
+    /// Encodes the first part of the header, from the start to [`BEHIND_OFFSET`].
     pub(crate) fn encode(&self) -> Bytes {
         let data = if self.inline { HERE } else { ON_IODS };
         let iods: Vec<String> = self.iods.iter().map(u16::to_string).collect();
-        // The head of a file with one copy omits the line, as in the format before two copies.
+        // Omit the line if there is one copy: the earlier format, which supports one copy only,
+        // does not have this line.
         let copies =
             if self.copies == 1 { String::new() } else { format!("copies {}\n", self.copies) };
         let mut text = format!(
@@ -141,8 +146,8 @@ impl Head {
         bytes.into()
     }
 
-    /// Decodes the head at the start of `bytes`; returns `None` if they are zero. A file has zero
-    /// bytes here if its first data was lost before it was stable.
+    /// Decodes the first part of the header from the start of `bytes`; returns `None` if all bytes
+    /// are zero. The bytes are zero if a crash lost the header before it was stable.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, Damaged> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -179,8 +184,9 @@ impl Head {
     }
 }
 
-/// The out-of-date copies of objects: one bit for each object, first for the first copies and then
-/// for the second. The two copies of one object are never both out of date.
+/// The out-of-date copies of a file's objects, with one bit for each object: the first number is
+/// for the first copies, the second number for the second copies. At most one of the two copies of
+/// an object is out of date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Behind([u64; 2]);
 
@@ -211,7 +217,7 @@ impl Behind {
         bytes.into()
     }
 
-    /// Decodes this part of a head.
+    /// Decodes the second part of a header.
     pub(crate) fn decode(head: &[u8]) -> Result<Self, Damaged> {
         let Some(part) = head.get(FIXED_BYTES..FIXED_BYTES + BEHIND_BYTES) else {
             return Ok(Self::default());
@@ -229,12 +235,13 @@ impl Behind {
     }
 }
 
-/// The part of a head that changes with each change of data.
+/// The third part of a header, which changes with each change of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// A number that differs from change to change.
+    /// A number that is different after each change.
     pub(crate) number: u64,
-    /// The size to which a cut is in progress; while it is present, objects may be longer.
+    /// The size to which a truncation of the file is in progress. While it is present, objects may
+    /// be longer than this size permits.
     pub(crate) cut: Option<u64>,
 }
 
@@ -249,7 +256,7 @@ impl Change {
         bytes.into()
     }
 
-    /// Decodes this part of a head; a part that was not completely written counts as absent.
+    /// Decodes the third part of a header. Lines that were not completely written count as absent.
     pub(crate) fn decode(head: &[u8]) -> Self {
         let text =
             head.get(FIXED_BYTES + BEHIND_BYTES..).and_then(|part| core::str::from_utf8(part).ok());

@@ -1,10 +1,12 @@
-//! Moving a file's data to the location that its layout requires, while clients use the file.
+//! Migration of a file's data to the iods that its layout policy requires, while clients use the
+//! file.
 //!
-//! One procedure repairs an out-of-date copy, empties an iod, and fills a new iod. The store copies
-//! the data to objects of other names, one part at a time with exclusive access to the file;
-//! concurrent writes go to both sets of objects. At the end the store commits the old objects, to
-//! detect data that they have lost, and one write replaces the old head with a new one. A crash
-//! before or after this write leaves objects that belong to no file.
+//! The same procedure repairs an out-of-date copy, empties an iod, and fills a new iod. The store
+//! copies the data to new objects with a new object name, one part at a time with exclusive access
+//! to the file. Concurrent writes go to the old and the new objects. At the end the store commits
+//! the old objects, to detect unstable data that an iod has lost. Then one write replaces the old
+//! header of the metafile. A crash before or after this write leaves objects that belong to no
+//! file; the module `search` finds them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +21,15 @@ use crate::metafile::{Behind, Head};
 use crate::objects::Said;
 use crate::visible::superuser;
 
-/// The number of bytes that the store copies under one exclusive access.
+/// The maximum number of bytes that the store copies under one exclusive lock of the file.
 const PART_BYTES: u64 = 4 << 20;
 
-/// A move of data that is in progress.
+/// A migration of data that is in progress.
 #[derive(Debug)]
 pub(crate) struct Move {
     to: Objects,
-    /// The first verifier of each iod: a different verifier means that the iod has lost data.
+    /// The first verifier that each iod returned during the migration. A different verifier later
+    /// means that the iod may have lost the new data.
     said: Mutex<BTreeMap<u16, leasehold_fs::Verifier>>,
 }
 
@@ -38,13 +41,14 @@ impl Move {
 }
 
 impl Striped {
-    /// Returns true if data needs rebalancing: it is at the wrong location, or a copy is out of
-    /// date.
+    /// Returns true if a file needs rebalancing: its location does not match its layout policy, or
+    /// a copy is out of date.
     pub(crate) fn is_misplaced(&self, shape: &LayoutPolicy, head: &Head, behind: Behind) -> bool {
         !head.inline && (behind.any() || !shape.fits(&self.options, head, &self.full.all()))
     }
 
-    /// Repeats a write at the destination of a move; ends the move if that fails.
+    /// Repeats a client's write at the new objects of a migration. If this fails, cancels the
+    /// migration, but not the client's write.
     pub(crate) async fn follow(&self, file: &Objects, offset: u64, data: Bytes) {
         if let Some(moving) = file.moving()
             && self.put(&moving, offset, data).await.is_err()
@@ -60,7 +64,7 @@ impl Striped {
         if count as usize == length && moving.agrees(&said) { Ok(()) } else { Err(FsError::Io) }
     }
 
-    /// Moves a file's data if it needs rebalancing; returns true if the store moved it.
+    /// Migrates a file's data if the file needs rebalancing; returns true if the data was migrated.
     pub(crate) async fn move_file(&self, object: &ObjectId) -> Result<bool, FsError> {
         let file = self.file(object);
         let (moving, making) = {
@@ -70,7 +74,8 @@ impl Striped {
                 Data::OnIods(objects)
                     if self.is_misplaced(&shape, &objects.head, objects.behind()) =>
                 {
-                    // The repair of a copy goes ahead even if the new copy may find no room.
+                    // Check the free space first, but not before the repair of an out-of-date copy,
+                    // which is too urgent.
                     if !objects.behind().any() && self.lacks_room(&shape, objects.size()).await {
                         return Err(FsError::NoSpace);
                     }
@@ -95,7 +100,8 @@ impl Striped {
             drop(data);
             self.remove_objects(&moving.to.head).await;
         }
-        // If the result of the move is in doubt, `switch` has recorded that.
+        // If it is unknown which header the metafile contains, `switch` has recorded both object
+        // names as doubtful, so the creation can end in any case.
         making.end();
         done.map(|()| true)
     }
@@ -113,7 +119,8 @@ impl Striped {
             }
             let mut data = file.write().await;
             let Data::OnIods(objects) = &*data else { return Err(FsError::Delay) };
-            // The file was cut, an iod failed, or another move has started.
+            // Stop if the migration was cancelled: the file was truncated, a write to the new
+            // objects failed, or another migration has started.
             if !objects.moving().is_some_and(|now| Arc::ptr_eq(&now, moving)) {
                 return Err(FsError::Delay);
             }
@@ -122,7 +129,7 @@ impl Striped {
                 return self.switch(object, &mut data, moving).await;
             }
             let part = self.gather(object, objects, offset, length).await?;
-            // Holes remain holes.
+            // Do not write zeros, so that holes remain holes.
             if part.iter().any(|&byte| byte != 0) {
                 self.put(moving, offset, part).await?;
             }
@@ -130,7 +137,7 @@ impl Striped {
         }
     }
 
-    /// Makes the copied data the data of the file; returns an error as long as it is not.
+    /// Makes the new objects the data of the file. After an error the file keeps its old objects.
     async fn switch(
         &self,
         object: &ObjectId,
@@ -143,22 +150,24 @@ impl Striped {
         if !moving.agrees(&self.commit_objects(None, &moving.to).await?) {
             return Err(FsError::Io);
         }
-        // A source may have lost data before or during the copy. No later COMMIT would detect this,
-        // since it goes to the new objects. So the store commits the source here, and the verifier
-        // reports the loss.
+        // An iod with an old object may have lost unstable data before or during the copy. A
+        // client's later COMMIT would not detect this loss, since it commits the new objects only.
+        // So commit the old objects here and record their verifiers: the verifier of the client's
+        // COMMIT then differs and reports the loss.
         let said = self.commit_objects(Some(object), from).await?;
         drop(self.heard(&said));
         let caller = superuser();
         let before = self.names.getattr(object).await?;
         let placed = self.put_head(&caller, object, &moving.to, Stability::FileSync).await;
         if placed.is_err() {
-            // A later read shows which of the two heads is in place, so both keep their objects.
+            // It is unknown which of the two headers is in the metafile until it is read again. So
+            // keep the objects of both, and mark them as doubtful for searches.
             self.search.doubt([old.name, moving.to.head.name]);
             *data = Data::Unknown;
             self.tending.found(self.names.identity(object));
             return Ok(());
         }
-        // The move has not changed any data.
+        // The migration has not changed the contents of the file, so restore its times.
         let times = SetAttributes {
             accessed: SetTime::To(before.accessed),
             modified: SetTime::To(before.modified),

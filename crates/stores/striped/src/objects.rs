@@ -1,4 +1,4 @@
-//! The objects of a file, accessed on all iods in parallel.
+//! Access to all objects of a file in parallel.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use crate::iod::Extent;
 /// The number of an iod and the verifier that it returned.
 pub(crate) type Said = (u16, Verifier);
 
-/// The number of pieces of one READ or WRITE in progress at once.
+/// The maximum number of pieces of one READ or WRITE that are in progress at once.
 const AT_ONCE: usize = 64;
 
-/// The number of attempts of a WRITE if an iod restarts during it.
+/// The maximum number of attempts of a WRITE if an iod restarts during the WRITE.
 const TRIES: u32 = 3;
 
 impl Striped {
-    /// Reads a range within the file; bytes that no object has are zero.
+    /// Reads a range within the file. Bytes beyond the end of their object are zero (a hole).
     ///
     /// # Errors
-    /// If other metaservers change the same file, an object that is shorter than its known size is
-    /// no hole if `metafile` is gone: the error is then that the file is stale.
+    /// [`FsError::Stale`] if an object is shorter than its known size because another metaserver
+    /// has removed the file.
     pub(crate) async fn gather(
         &self,
         metafile: &ObjectId,
@@ -62,7 +62,8 @@ impl Striped {
         Ok(whole.freeze())
     }
 
-    /// Returns an error if an object lacks a part of its data because the file no longer exists.
+    /// Returns an error if an object is too short because the file no longer exists, and not
+    /// because of a hole.
     async fn is_hole<'p>(
         &self,
         metafile: &ObjectId,
@@ -78,10 +79,11 @@ impl Striped {
     }
 
     /// Writes to the iods. Returns the number of bytes that are written without a gap from the
-    /// start, and the verifiers. Fails if this number is zero. If a client may write the objects
-    /// itself, also fails when an iod does not answer: the iod may execute its part later, so the
-    /// caller must repeat the same write before it writes newer data there. For the meaning of
-    /// `metafile` see [`Self::change`].
+    /// start, and the verifiers of the iods. Fails if this number is zero. If a client may write
+    /// the objects directly, a partial write also fails when an iod does not answer (rule 8 of the
+    /// module `direct`): the iod may execute its part later, so the caller must repeat the same
+    /// write before it writes newer data to the range. For the meaning of `metafile` see
+    /// [`Self::change`].
     pub(crate) async fn spread(
         &self,
         metafile: Option<&ObjectId>,
@@ -92,7 +94,8 @@ impl Striped {
     ) -> Result<(u32, Vec<Said>), FsError> {
         for _ in 0..TRIES {
             let (count, said) = self.spread_once(metafile, file, offset, &data, stability).await?;
-            // An iod that restarted in between may have lost its first pieces.
+            // If an iod returned two verifiers, it restarted during the write and may have lost
+            // unstable pieces. So repeat the write.
             if stability > Stability::Unstable || agree(&said) {
                 return Ok((count, said));
             }
@@ -152,7 +155,7 @@ impl Striped {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// Cuts data off, or extends the file by a hole.
+    /// Sets the size of the file: truncates the objects, or extends the file by a hole.
     pub(crate) async fn resize(
         &self,
         metafile: Option<&ObjectId>,
@@ -186,7 +189,7 @@ impl Striped {
     }
 }
 
-/// Returns a part of the file, with zeros for the bytes that the object does not have.
+/// Returns a part of the file, with zeros for the bytes beyond the end of the object.
 fn filled(part: Bytes, wanted: usize) -> Bytes {
     if part.len() == wanted {
         return part;
@@ -202,9 +205,10 @@ fn fill(whole: &mut BytesMut, part: &[u8], wanted: usize) {
     whole.resize(whole.len() + wanted - part.len(), 0);
 }
 
-/// Returns the objects whose size must change when the file gets this size. A shorter object stays
-/// shorter, except the object of the last byte, which determines the end of the file. One of two
-/// copies may be longer because of a WRITE without a reply, so both get their sizes.
+/// Returns the objects whose size must change when the file gets this size. An object that ends in
+/// a hole stays short, except the object with the last byte, which determines the size of the file.
+/// If there are two copies, all objects are resized, because a WRITE without a reply may have left
+/// one copy longer.
 pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
     let layout = file.head.layout;
     let last = size.checked_sub(1).map(|last| layout.place(last));
@@ -219,7 +223,7 @@ pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
         .collect()
 }
 
-/// Runs pieces of work, a limited number at once, and returns their results.
+/// Runs futures, at most [`AT_ONCE`] at once, and returns their results in order.
 async fn all<T>(mut pieces: Vec<impl Future<Output = T>>) -> Vec<T> {
     match pieces.pop() {
         // Most WRITEs are within a stripe, and one piece needs no list of pending futures.
@@ -228,13 +232,13 @@ async fn all<T>(mut pieces: Vec<impl Future<Output = T>>) -> Vec<T> {
     }
 }
 
-/// Returns true if each iod returned only one verifier.
+/// Returns true if no iod returned two different verifiers.
 fn agree(said: &[Said]) -> bool {
     let mut first = BTreeMap::new();
     said.iter().all(|&(iod, verifier)| *first.entry(iod).or_insert(verifier) == verifier)
 }
 
-/// A length within one request.
+/// Converts a length within one request.
 fn size(length: u64) -> usize {
     usize::try_from(length).expect("a request has a bound")
 }

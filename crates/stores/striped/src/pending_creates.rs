@@ -1,9 +1,10 @@
 //! Files whose CREATE is pending.
 //!
-//! CREATE makes the file before it sets the requested size at the iods. If one of them is away, the
-//! client receives a retry status, and its retry finds a file of that name. If this is the file of
-//! the first attempt, and no other change has occurred since, the CREATE continues. A restart loses
-//! the list of these files, and they then count as files of other clients.
+//! CREATE makes the file first and then sets the requested size at the iods. If an iod is
+//! unreachable, the client receives a retry status, and the retry finds that a file of the name
+//! exists. This list shows if the existing file is the file of the first attempt, without a change
+//! by another client since. Then the retry continues the first attempt. A restart of the metaserver
+//! loses the list, so these files then count as files of other clients.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{Caller, ObjectId, SetAttributes};
 
-/// The maximum number of files in the list; the oldest entries make room.
+/// The maximum number of files in the list. A new entry beyond it replaces the oldest entry.
 const FILES_MAX: usize = 1024;
 
-/// The arguments of a CREATE: a retry has equal arguments.
+/// The arguments of a CREATE, by which the store recognizes a retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The object key of the directory.
@@ -32,7 +33,8 @@ struct Made {
     asked: Asked,
     /// The object key of the file.
     file: ObjectId,
-    /// The change time of its metafile.
+    /// The last change time of the file's metafile that the CREATE itself or internal maintenance
+    /// caused.
     changed: FileTime,
 }
 
@@ -61,12 +63,12 @@ impl PendingCreates {
         made.iter().find(|made| made.asked == *asked).map(|made| (made.file, made.changed))
     }
 
-    /// Removes an entry: the CREATE is done, or cannot continue.
+    /// Removes the entry of a CREATE that is complete or cannot continue.
     pub(crate) fn forget(&self, asked: &Asked) {
         self.made().retain(|made| made.asked != *asked);
     }
 
-    /// Records that internal maintenance changed the metafile of a file.
+    /// Records that internal maintenance changed the change time of a file's metafile.
     pub(crate) fn follow(&self, file: &ObjectId, before: FileTime, after: FileTime) {
         for made in self.made().iter_mut() {
             if made.file == *file && made.changed == before {

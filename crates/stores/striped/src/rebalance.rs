@@ -1,4 +1,5 @@
-//! The rebalancer: it moves files whose location does not match their layout policy.
+//! The rebalancer: it migrates the data of files whose location does not match their layout policy,
+//! and repairs out-of-date copies.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ use crate::iod::{Iod, Room};
 use crate::layout_policy::LayoutPolicy;
 use crate::visible::superuser;
 
-/// The maximum number of misplaced files in memory; beyond it the store only knows that there are
-/// more.
+/// The maximum number of misplaced files in memory. Beyond it the rebalancer only knows that it
+/// must examine all files again.
 const KNOWN_MAX: usize = 65_536;
 
 /// The state of the rebalancer.
@@ -22,8 +23,8 @@ const KNOWN_MAX: usize = 65_536;
 pub(crate) struct Rebalance {
     /// The misplaced files; the value is true if the file is known to have an out-of-date copy.
     misplaced: Mutex<BTreeMap<ObjectId, bool>>,
-    /// Files to examine, for example after a change of layout policy, with the number of such
-    /// changes.
+    /// Single files to examine, for example after a change of their layout policy, each with the
+    /// number of requests.
     wanted: Mutex<BTreeMap<ObjectId, u64>>,
     /// The number of requests to examine all files.
     asked: AtomicU64,
@@ -35,9 +36,9 @@ pub(crate) struct Rebalance {
 /// The result of one run of the rebalancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RebalanceReport {
-    /// Files that were moved.
+    /// The number of files whose data was migrated.
     pub moved: u64,
-    /// Files that could not be moved now.
+    /// The number of files whose data could not be migrated now.
     pub left: u64,
 }
 
@@ -79,7 +80,7 @@ impl Rebalance {
         look(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records a file to examine.
+    /// Requests the examination of one file.
     pub(crate) fn wanted(&self, object: ObjectId) {
         let is_noted = self.wanted_files(|files| {
             let is_noted = files.len() < KNOWN_MAX || files.contains_key(&object);
@@ -93,7 +94,7 @@ impl Rebalance {
         }
     }
 
-    /// Requests another examination of all files.
+    /// Requests an examination of all files.
     fn look_again(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
@@ -116,7 +117,7 @@ impl Rebalance {
 
 impl Striped {
     /// Runs the rebalancer if files may need it and all iods for new data are reachable; does
-    /// nothing otherwise. Queries an iod that is away to detect its return.
+    /// nothing otherwise. Queries unreachable iods, to detect that they answer again.
     ///
     /// # Errors
     /// The names cannot be read.
@@ -124,7 +125,7 @@ impl Striped {
         if self.look_for_room().await {
             self.tending.look_again();
         }
-        // This also runs without work for the rebalancer: it queries an iod that is away.
+        // Call `are_all_there` even if there is no work, because it queries unreachable iods.
         if !self.are_all_there().await || self.is_settled() {
             return Ok(None);
         }
@@ -143,8 +144,8 @@ impl Striped {
         Ok(Some(tended))
     }
 
-    /// Sets the layout policy of a file, or of new entries of a directory. [`Self::tend`] moves a
-    /// file that does not match the policy.
+    /// Sets the layout policy of a file, or of new entries of a directory. [`Self::tend`] migrates
+    /// the data of a file that does not match the policy.
     ///
     /// # Errors
     /// The errors of the names' store; [`FsError::Invalid`] for other types of objects.
@@ -160,14 +161,15 @@ impl Striped {
         Ok(())
     }
 
-    /// Returns true if an examination may have missed an object that got another name. `last_look`
-    /// is the number of the last examination before the rename: a later one may have passed the new
-    /// name already, and no longer find the old name.
+    /// Returns true if an examination of all files may have missed a file or directory during a
+    /// rename. `last_look` is the number of the last examination before the rename. An examination
+    /// during the rename may read the directory of the new name before the rename, and the
+    /// directory of the old name after it.
     pub(crate) fn may_miss(&self, last_look: Option<u64>) -> bool {
         last_look.is_none() || self.tending.last_look() != last_look
     }
 
-    /// Records an object to examine.
+    /// Requests the examination of a file, or of all files if the object is a directory.
     pub(crate) fn look_at(&self, object: ObjectId, file_type: FileType) {
         match file_type {
             FileType::Regular => self.tending.wanted(object),
@@ -180,7 +182,7 @@ impl Striped {
         }
     }
 
-    /// Examines the recorded files.
+    /// Examines the single files of which an examination is requested.
     async fn tend_wanted(&self) -> RebalanceReport {
         let mut tended = RebalanceReport::default();
         for (object, times) in self.tending.wanted_files(|files| files.clone()) {
@@ -193,8 +195,8 @@ impl Striped {
                     continue;
                 }
             }
-            // An entry leaves the list only after its examination, and not if a newer request
-            // exists.
+            // Remove the request only after the examination, and only if no newer request has
+            // arrived.
             self.tending.wanted_files(|files| {
                 if files.get(&object) == Some(&times) {
                     files.remove(&object);
@@ -204,7 +206,7 @@ impl Striped {
         tended
     }
 
-    /// Returns true if all files are at the right location, as far as is known.
+    /// Returns true if no examination of files is due.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let Rebalance { asked, done, .. } = &self.tending;
@@ -212,7 +214,7 @@ impl Striped {
             && self.tending.wanted_files(|files| files.is_empty())
     }
 
-    /// Makes [`Self::tend`] end soon.
+    /// Makes [`Self::tend`] stop soon, because the metaserver is stopping.
     pub fn end_tending(&self) {
         self.tending.is_ending.store(true, Ordering::Relaxed);
     }
@@ -229,10 +231,10 @@ impl Striped {
         self.tending.misplaced(|files| files.values().filter(|is_behind| **is_behind).count())
     }
 
-    /// Returns the room of an iod.
+    /// Returns the size and free space of an iod's file system.
     ///
     /// # Errors
-    /// The iod does not report it, for example because it is away.
+    /// The error of the iod, for example because it is unreachable.
     pub async fn room_of(&self, iod: u16) -> Result<Room, FsError> {
         self.iod(iod).space().await
     }
@@ -295,7 +297,8 @@ impl Striped {
         }
     }
 
-    /// Returns the children of a directory, and the names of which the object is unknown.
+    /// Returns the children of a directory, and the names for which the listing has no id or
+    /// attributes.
     pub(crate) async fn children(
         &self,
         directory: &ObjectId,

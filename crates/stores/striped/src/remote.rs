@@ -1,4 +1,4 @@
-//! Files of an NFS server.
+//! The trait `Files` for a directory of an NFS server.
 
 use core::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -14,37 +14,37 @@ use crate::files::Files;
 use crate::iod::{Extent, Room};
 use crate::local::is_of_directories;
 
-/// The mode of an object that a client writes as its owner, and that its group reads.
+/// The mode of an object that clients may write: the owner writes, and the group reads.
 const WRITTEN_MODE: u32 = 0o640;
 
-/// The mode of an object that clients only read, as its group. Such a client can learn the owner's
-/// number from the attributes if a server returns these, so the owner cannot write the object
-/// either.
+/// The mode of an object that clients only read, as its group. Even the owner has no write
+/// permission: a client can learn the user id of the owner from the attributes that a server
+/// returns, and could otherwise write the object under this id.
 const READ_MODE: u32 = 0o440;
 
-/// The permission bits of a mode, with set-user-ID, set-group-ID and sticky.
+/// The permission bits of a mode, including set-user-ID, set-group-ID and the sticky bit.
 const MODE_BITS: u32 = 0o7777;
 
 /// Files below a directory of a server, accessed as one user.
 pub struct Remote {
     nfs: Nfs,
     who: Credential,
-    /// The credential that replaces `who` once it is known.
+    /// The credential that replaces `who` as soon as it is available.
     later: Arc<OnceLock<Credential>>,
-    /// Called when the server refuses the credential because another metaserver has superseded this
-    /// one.
+    /// The callback for a server that refuses the credential because another metaserver has
+    /// superseded this metaserver.
     over: Option<Arc<dyn Fn() + Send + Sync>>,
     root: Handle,
     bounds: Bounds,
     machine: u64,
-    /// The address at which clients reach the server, if they can.
+    /// The address at which clients reach the server; `None` if clients cannot reach the server.
     reached_at: Option<SocketAddr>,
-    /// Returns the authentication token that makes the server accept clients if a turn is recorded
-    /// there; `None` for a server that does not support such tokens.
+    /// Returns the authentication token that makes the server accept clients if the server has
+    /// recorded a rollback counter; `None` for a server that does not support such tokens.
     lets_in: Option<Arc<Word>>,
 }
 
-/// Returns the authentication token for a turn.
+/// A function that returns the authentication token for a rollback counter.
 type Word = dyn Fn(u64) -> String + Send + Sync;
 
 impl Remote {
@@ -56,8 +56,9 @@ impl Remote {
         Self { nfs, who, later, over, root, bounds, machine, reached_at: None, lets_in: None }
     }
 
-    /// Sets another credential, used as soon as it is known. The callback `over` runs each time
-    /// that the server refuses it because another metaserver has superseded this one.
+    /// Sets a credential that replaces the first one as soon as it is available. The callback
+    /// `over` runs each time that the server refuses the credential because another metaserver has
+    /// superseded this metaserver.
     #[must_use]
     pub fn later_as(
         self,
@@ -67,14 +68,14 @@ impl Remote {
         Self { later, over: Some(over), ..self }
     }
 
-    /// Sets the address at which clients reach the files themselves.
+    /// Sets the address at which clients access the files directly.
     #[must_use]
     pub fn reached_at(self, address: SocketAddr) -> Self {
         Self { reached_at: Some(address), ..self }
     }
 
-    /// Sets the authentication token for a server that answers clients once it has received the
-    /// token for its recorded turn.
+    /// Sets the function for authentication tokens. The server answers clients only after it has
+    /// received the token for the rollback counter that it has recorded.
     #[must_use]
     pub fn letting_in(self, word: Arc<dyn Fn(u64) -> String + Send + Sync>) -> Self {
         Self { lets_in: Some(word), ..self }
@@ -84,7 +85,8 @@ impl Remote {
         self.later.get().unwrap_or(&self.who)
     }
 
-    /// Translates a failed call to an iod, or an unintelligible reply, for the client.
+    /// Translates the error of a call to the server. Runs the callback `over` if another metaserver
+    /// has superseded this metaserver.
     fn lost(&self, error: Error) -> FsError {
         if error.is_of_one_who_is_over() {
             self.over.iter().for_each(|over| over());
@@ -106,7 +108,8 @@ impl Remote {
         }
     }
 
-    /// Returns the created object, whose handle a server need not return.
+    /// Returns the handle of the created object. Looks the name up if the reply contains no handle,
+    /// which RFC 1813 permits.
     async fn made(
         &self,
         made: Option<Handle>,
@@ -272,7 +275,8 @@ impl Files for Remote {
 
     fn connections(&self) -> u64 {
         let session = self.nfs.session();
-        // Each opening and each loss of a connection adds one to the number.
+        // Count openings and losses: two for each connection that was opened, less one for each
+        // connection that is still open.
         (2 * session.counters().connections).saturating_sub(session.open_connections() as u64)
     }
 
@@ -328,7 +332,8 @@ fn lost(error: Error) -> FsError {
     match error {
         Error::Failed(status) => meaning(status),
         Error::Busy => FsError::Delay,
-        // Another metaserver has superseded this one: the caller may retry there.
+        // Another metaserver has superseded this metaserver, so the client may retry at the other
+        // metaserver.
         Error::Denied(_) if error.is_of_one_who_is_over() => FsError::Delay,
         Error::Closed
         | Error::Denied(_)
@@ -338,8 +343,8 @@ fn lost(error: Error) -> FsError {
     }
 }
 
-/// Translates an iod's error status for a client, which knows nothing of the iod's own names,
-/// numbers and permissions.
+/// Translates an error status of an iod. Errors about file names, ids or permissions on the iod
+/// mean nothing to a client, so they become I/O errors.
 const fn meaning(status: Status) -> FsError {
     match status {
         Status::NoSpace => FsError::NoSpace,

@@ -1,30 +1,35 @@
 //! Pending removals: objects whose removal waits for their iod.
 //!
-//! A file loses its name first, and its objects afterwards. An iod that is away, or whose disk
-//! refuses changes, keeps its object at that moment. This module keeps the list of such objects.
+//! The store removes the name of a file first and the file's objects afterwards. An iod that is
+//! unreachable at that moment, or whose disk refuses changes, keeps its object. This module keeps
+//! the list of these objects, and removes them later.
 //!
 //! Criteria, in order of weight:
-//! - The list never has an object that belongs to a file, or that a file may get.
-//! - A client waits for no iod that the failure detector considers away.
+//! - The list never contains an object that belongs to a file, or that will belong to a file.
+//! - A client never waits for an iod that the failure detector considers unreachable.
 //! - A restart of the metaserver loses no entry of the list.
-//! - A removal that every iod carries out at once costs no record and no sync.
+//! - If every iod removes its object at once, the removal costs no record and no sync.
 //!
 //! Rules:
-//! 1. An object enters the list only if no file ever gets the object's name again. The store uses
-//!    each name once, so the objects of a file that is gone satisfy the rule; the objects of a
-//!    small file whose growth failed do not, because the file keeps the name.
-//! 2. The record of an entry is on stable storage before the client receives the reply. The order
-//!    of events is: the store removes the name, iods that answer remove their objects, the ledger
-//!    records the other objects, the client receives the reply. A crash in between leaves objects
-//!    that belong to no file and are not in the list: the module `search` finds these objects.
-//! 3. The store writes the record that an entry is done without a sync: it may repeat a removal.
-//! 4. The ledger and the directory of names have the same stamp (volume identity), a new stamp at
-//!    each start. If the stamps differ, the directory is a copy or an older state, which may lack
-//!    names: no search in the background removes anything.
-//! 5. The list has a bound. A list that is full, or whose record cannot be stored, is incomplete
-//!    until a search of all names has found the objects that the list lacks. So is the list after a
-//!    call was dropped during a removal, and after a crash: a start detects a crash by the lack of
-//!    the record that a metaserver writes at its end.
+//! 1. An object enters the list only if no file will use the object name again. The store assigns
+//!    each object name once, so the objects of a removed file satisfy this rule. The objects of a
+//!    small file whose growth failed do not satisfy it, because the metafile keeps the object name
+//!    for the next attempt.
+//! 2. The record of an entry is on stable storage before the client receives the reply. The steps
+//!    are: the store removes the name of the file; the reachable iods remove their objects; the
+//!    store records the other objects in the removal log ([`Ledger`]); the client receives the
+//!    reply. A crash between the steps leaves objects that belong to no file and are not in the
+//!    list; the module `search` finds these objects.
+//! 3. The record that a removal is done is written without a sync, because a repeated removal does
+//!    no harm.
+//! 4. Each start writes the same new volume identity ([`Stamp`]) to the removal log and to the
+//!    directory of names. If the two identities differ at the next start, the directory is a copy
+//!    or an older state, which may lack file names. Then no search in the background removes an
+//!    object.
+//! 5. The list is incomplete if it may lack an object that belongs to no file: after it was full,
+//!    after a record could not be stored, after a call was dropped during a removal, and after a
+//!    crash. It stays incomplete until a search of all names has found the missing objects. A start
+//!    detects a crash by the lack of the record that a metaserver writes when it stops.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,37 +44,39 @@ use crate::iod::ObjectName;
 use crate::leftovers::AT_ONCE;
 use crate::metafile::Head;
 
-/// The maximum number of entries of the list. An entry takes 18 bytes and some in memory, and at
-/// most two records of 19 bytes in the ledger between two starts of the metaserver.
+/// The maximum number of entries of the list. An entry takes 18 bytes and some overhead in memory,
+/// and at most two records of 19 bytes in the removal log between two starts of the metaserver.
 const WAITING_MAX: usize = 65_536;
 
-/// The bytes of a record: a kind, the number of an iod, the name of an object.
+/// The size of a record: a kind (1 byte), the number of an iod (2 bytes), an object name (16
+/// bytes).
 const RECORD_BYTES: usize = 19;
 
 const WAITS: u8 = 1;
 const DONE: u8 = 2;
 
-/// The kind of the record of a stamp, before the 16 bytes of the stamp.
+/// The kind of a record with a volume identity of 16 bytes.
 const STAMP: u8 = 4;
 
-/// The record of an orderly end, which is then the last record of the ledger.
+/// The record that the metaserver has stopped in an orderly way; it is then the last record of the
+/// log.
 const ENDED: &[u8] = Kept::ENDED;
 
-/// Random bytes that each start writes to the ledger and to the directory of names. A directory
-/// with another stamp is a copy of the directory, or an older state of it.
+/// The volume identity: random bytes that each start writes to the removal log and to the directory
+/// of names. A directory with another identity is a copy or an older state of the directory.
 pub type Stamp = [u8; 16];
 
-/// Stable storage for records of removals.
+/// The removal log: stable storage for records of pending removals.
 pub trait Ledger: Send + Sync {
-    /// Appends records after all records of earlier calls. The call completes when the records are
-    /// on stable storage; a future that no caller polls requests no sync.
+    /// Appends records after all records of earlier calls. If `stable`, the call completes when the
+    /// records are on stable storage. The sync starts only when the caller polls the future.
     ///
     /// # Errors
     /// The records cannot be stored.
     fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> MaybeReady<'_, Result<(), FsError>>;
 }
 
-/// An object that an iod must remove.
+/// A pending removal: an object that an iod must remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Removal {
     /// The number of the iod.
@@ -78,24 +85,24 @@ pub struct Removal {
     pub object: ObjectName,
 }
 
-/// The result of one attempt at the removals of the list.
+/// The result of one attempt to execute the pending removals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Objects that are gone now.
+    /// The number of objects that the iods removed.
     pub removed: u64,
-    /// Entries that remain in the list.
+    /// The number of entries that remain in the list.
     pub left: u64,
 }
 
-/// The contents of a ledger.
+/// The contents of a removal log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The pending removals.
     pub waiting: Vec<Removal>,
-    /// True if the metaserver that wrote the ledger came to an orderly end, so that the list has
-    /// all objects that belong to no file.
+    /// True if the metaserver that wrote the log has stopped in an orderly way, so that the list
+    /// contains all objects that belong to no file.
     pub is_complete: bool,
-    /// The stamp of the directory of names that the ledger belongs to.
+    /// The volume identity, equal to the one in the directory of names that the log belongs to.
     pub stamp: Option<Stamp>,
 }
 
@@ -125,11 +132,11 @@ impl Removal {
 }
 
 impl Kept {
-    /// The record of an orderly end. A start takes the record out of the ledger, since it does not
-    /// apply to the next run.
+    /// The record that the metaserver has stopped in an orderly way. A start removes the record
+    /// from the log, since the record does not apply to the next run.
     pub const ENDED: &'static [u8] = &[3];
 
-    /// Reads the records of a ledger, in the order of their addition.
+    /// Parses the records of a removal log, in the order in which they were added.
     ///
     /// # Errors
     /// A record has the format of another version.
@@ -152,7 +159,7 @@ impl Kept {
         Ok(Self { waiting: waiting.into_iter().collect(), is_complete, stamp })
     }
 
-    /// Returns the records of these contents, except the orderly end.
+    /// Returns records with these contents, without the record of an orderly stop.
     #[must_use]
     pub fn records(&self) -> Vec<Vec<u8>> {
         let stamp = self.stamp.as_ref().map(stamp_record);
@@ -164,29 +171,31 @@ fn stamp_record(stamp: &Stamp) -> Vec<u8> {
     [&[STAMP][..], stamp].concat()
 }
 
-/// The list of removals.
+/// The list of pending removals.
 #[derive(Default)]
 pub(crate) struct Removals {
     waiting: Mutex<BTreeMap<u16, BTreeSet<ObjectName>>>,
-    /// True if an object that belongs to no file may lack its entry.
+    /// True if the list may lack an object that belongs to no file (rule 5).
     is_incomplete: AtomicBool,
-    /// True if the directory of names may be a copy, or an older state, that lacks names.
+    /// True if the directory of names may be a copy or an older state that lacks file names (rule
+    /// 4).
     are_names_doubted: AtomicBool,
-    /// The number of removals of files that calls have begun and not ended.
+    /// The number of calls that are removing a file.
     under_way: AtomicUsize,
-    /// The number of leftover objects, and their bytes, from the last search of all names.
+    /// The number and the total size in bytes of the leftover objects that the last search found.
     orphans: Mutex<Option<(u64, u64)>>,
     ledger: OnceLock<Arc<dyn Ledger>>,
 }
 
-/// A removal of a file that a call has begun.
+/// A call that is removing a file. If the call is dropped before `end`, the list becomes
+/// incomplete.
 pub(crate) struct Begun<'a> {
     removals: &'a Removals,
     is_ended: bool,
 }
 
 impl Begun<'_> {
-    /// Ends the removal: the objects of the file are gone or have their entries, or the file keeps
+    /// Ends the removal: the objects of the file are removed or in the list, or the file has kept
     /// its name.
     pub(crate) fn end(mut self) {
         self.is_ended = true;
@@ -232,7 +241,8 @@ impl Removals {
         })
     }
 
-    /// Adds entries; they are on stable storage when the call returns (rule 2).
+    /// Adds entries to the list; their records are on stable storage when the call returns (rule
+    /// 2).
     async fn put_off(&self, removals: Vec<Removal>) {
         let new = self.add(removals);
         let Some(ledger) = self.ledger.get().filter(|_| !new.is_empty()) else { return };
@@ -256,14 +266,15 @@ impl Removals {
         });
         if let Some(ledger) = self.ledger.get() {
             let record = |object: &ObjectName| Removal { iod, object: *object }.record(DONE);
-            // If the record is lost, the next start repeats the removal.
+            // Ignore an error: without the record the next start repeats the removal, which does no
+            // harm (rule 3).
             let _ = ledger.append(objects.iter().map(record).collect(), false).await;
         }
     }
 }
 
 impl Striped {
-    /// Attaches the ledger of the list of removals, once. `kept` is the contents of the ledger.
+    /// Attaches the removal log; called once. `kept` is the contents of the log.
     pub fn keep_removals(&self, ledger: Arc<dyn Ledger>, kept: Kept) {
         let count = self.iods.len();
         let known = kept.waiting.into_iter().filter(|it| usize::from(it.iod) < count);
@@ -274,33 +285,34 @@ impl Striped {
         drop(self.removals.ledger.set(ledger));
     }
 
-    /// Records on stable storage that the metaserver comes to an orderly end, if the list of
-    /// removals is complete. The metaserver no longer serves calls.
+    /// Records on stable storage that the metaserver has stopped in an orderly way, if the list of
+    /// removals is complete. The caller must have stopped serving calls.
     pub async fn end_removals(&self) {
         let is_complete = self.removals.under_way.load(Ordering::Acquire) == 0
             && !self.removals.is_incomplete.load(Ordering::Relaxed);
         if let (true, Some(ledger)) = (is_complete, self.removals.ledger.get()) {
-            // Without the record the next start searches all names.
+            // Ignore an error: without the record the next start searches all names.
             let _ = ledger.append(vec![ENDED.to_vec()], true).await;
         }
     }
 
-    /// Returns true if the directory of names may lack names of files, so that an object without a
-    /// file is not certainly a leftover.
+    /// Returns true if the directory of names may lack file names, so that an object without a file
+    /// is not certainly a leftover (rule 4).
     #[must_use]
     pub fn names_are_doubted(&self) -> bool {
         self.removals.are_names_doubted.load(Ordering::Relaxed)
     }
 
-    /// Records that the directory of names may lack names of files, or that it is complete.
+    /// Records that the directory of names may lack file names (`true`), or that the directory is
+    /// complete.
     pub fn doubt_names(&self, are_doubted: bool) {
         self.removals.are_names_doubted.store(are_doubted, Ordering::Relaxed);
     }
 
-    /// Writes the stamp of the directory of names to stable storage in the ledger.
+    /// Writes the volume identity of the directory of names to the removal log, on stable storage.
     ///
     /// # Errors
-    /// The record cannot be stored, or there is no ledger.
+    /// The record cannot be stored, or there is no removal log.
     pub async fn stamp_removals(&self, stamp: &Stamp) -> Result<(), FsError> {
         let ledger = self.removals.ledger.get().ok_or(FsError::Io)?;
         ledger.append(vec![stamp_record(stamp)], true).await
@@ -320,28 +332,28 @@ impl Striped {
         self.removals.is_incomplete.load(Ordering::Relaxed)
     }
 
-    /// Records that the list of removals is incomplete, or complete. A search of all names that
-    /// completes the list sets it to complete at its start, since a concurrent removal may be lost,
-    /// and sets it back if the search fails.
+    /// Sets the flag that the list of removals is incomplete. A search of all names clears the flag
+    /// at its start and not at its end, so that a removal that is lost during the search sets the
+    /// flag again. If the search fails, the caller sets the flag again.
     pub fn set_removals_incomplete(&self, is_incomplete: bool) {
         self.removals.is_incomplete.store(is_incomplete, Ordering::Relaxed);
     }
 
-    /// Returns the number of leftover objects, and their bytes, from the last search; `None` if no
-    /// search has completed.
+    /// Returns the number and the total size in bytes of the leftover objects that the last search
+    /// found; `None` if no search has completed.
     #[must_use]
     pub fn orphans(&self) -> Option<(u64, u64)> {
         *self.removals.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the result of a search.
+    /// Records the number and the total size in bytes of the leftover objects that a search found.
     pub fn set_orphans(&self, count: u64, bytes: u64) {
         let mut orphans = self.removals.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         *orphans = Some((count, bytes));
     }
 
-    /// Removes the objects of the list whose iods answer; returns `None` if the list is empty. An
-    /// iod that refuses one removal gets no other removal in this attempt.
+    /// Removes the listed objects on the reachable iods; returns `None` if the list is empty. If an
+    /// iod refuses a removal, the rest of its removals wait for the next attempt.
     pub async fn finish_removals(&self) -> Option<Removed> {
         let waiting = self.removals.waiting(|waiting| waiting.clone());
         if waiting.is_empty() {
@@ -376,8 +388,8 @@ impl Striped {
         removed
     }
 
-    /// Removes the objects of a head that belongs to no file, and whose name no file gets any more.
-    /// Objects that an iod does not remove now enter the list of removals (rule 1).
+    /// Removes the objects of a metafile header that belongs to no file, and whose object name no
+    /// file will use (rule 1). Objects that an iod does not remove now enter the list of removals.
     pub(crate) async fn remove_objects(&self, head: &Head) {
         let left = self.try_to_remove(head).await;
         if !left.is_empty() {
@@ -385,14 +397,15 @@ impl Striped {
         }
     }
 
-    /// Removes the objects of a head whose name a file keeps, as far as iods answer. The objects
-    /// never enter the list of removals, because the file may use them later (rule 1).
+    /// Removes the objects of a metafile header whose object name the file keeps, on the reachable
+    /// iods. The objects never enter the list of removals, because the file may use the object name
+    /// later (rule 1).
     pub(crate) async fn remove_unused_objects(&self, head: &Head) {
         drop(self.try_to_remove(head).await);
     }
 
-    /// Removes the objects of a head. Returns the removals that iods did not carry out. No iod that
-    /// is away gets a call, so no caller waits for such an iod.
+    /// Removes the objects of a metafile header. Returns the removals that iods did not execute.
+    /// Skips unreachable iods, so that no caller waits for them.
     async fn try_to_remove(&self, head: &Head) -> Vec<Removal> {
         let copies = (0..head.layout.width())
             .flat_map(|object| (0..head.copies).map(move |copy| head.copy(object, copy)));

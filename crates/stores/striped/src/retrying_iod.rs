@@ -3,24 +3,28 @@
 //!
 //! Rules:
 //! 1. A call waits until the iod has been silent for [`Timeouts::later`], and then returns a retry
-//!    status. An iod that is busy with other calls is not silent, so the store does not repeat
-//!    requests to it. Neither is an iod silent while data moves on its connections, however slow
-//!    the link is: the store does not send data twice that is still in transit. See
-//!    [`Traffic::moves`]. In any case one call waits at most for [`Timeouts::give_up`] plus
-//!    [`Timeouts::later`], and before this for the same time at most behind an abandoned change.
-//! 2. Once the iod has been silent for [`Timeouts::give_up`], such a call fails. The iod counts as
-//!    silent only while requests are outstanding: a short absence says nothing about a period
-//!    without requests. So the store probes a silent iod repeatedly until it answers, even if no
-//!    caller needs it.
-//! 3. The store keeps an abandoned change, because the iod may execute it at any time. The next
-//!    call for the same object waits behind it, so that no old change runs after a newer one.
-//! 4. If the iod does not report its room soon, the last known room counts: the caller may have
-//!    little time, such as a client that must renew a lease, and the room changes slowly. If the
-//!    reply is overdue for longer than the iod may be silent, the caller waits for it, and so
-//!    detects that the iod is away.
-//! 5. Every call drives the abandoned changes of all objects, and all tasks that wait for one wake
-//!    up when it completes. Such a wake-up may run a caller's work immediately
-//!    (`leasehold_session::spawn`): during a poll the task holds no lock that this work waits for.
+//!    status. An iod that answers other calls is not silent, so the store does not repeat requests
+//!    to a busy iod. An iod is not silent either while bytes are sent or received on its
+//!    connections, however slow the link is, so the store does not send data again that is still in
+//!    transit. See [`Traffic::moves`]. One call waits for its reply for at most
+//!    [`Timeouts::give_up`] plus [`Timeouts::later`]. Before that it may wait for an abandoned
+//!    change, for at most the same time.
+//! 2. If the iod has been silent for [`Timeouts::give_up`], a call that times out fails with an I/O
+//!    error instead of a retry status. The iod counts as silent only while requests are
+//!    outstanding, because the store cannot judge a period without requests. So the store repeats a
+//!    health check of a silent iod until the iod answers, even if no caller needs the iod.
+//! 3. The store keeps a change that it abandoned after a timeout, because the iod may execute this
+//!    change at any time. The next call for the same stripe object waits until the abandoned change
+//!    completes, so that no old change runs after a newer one.
+//! 4. If the iod does not report its free space within [`ROOM_PATIENCE`], the caller receives the
+//!    last known value: the caller may have little time, such as a client that must renew a lease,
+//!    and the free space changes slowly. If the reply is overdue for longer than
+//!    [`Timeouts::later`], the caller waits for the reply, and so detects that the iod is
+//!    unreachable.
+//! 5. Every call polls the abandoned changes of all objects, and the completion of a change wakes
+//!    all tasks that wait for abandoned changes. A wake-up may run another caller's task
+//!    immediately, on the same thread (`leasehold_session::spawn`). So a task that polls holds no
+//!    lock that another task waits for.
 
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -42,20 +46,22 @@ use leasehold_session::{Session, Traffic, spawn};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// The maximum number of abandoned changes: at this number new calls return a retry status at once.
+/// The maximum number of abandoned changes. At this number, new calls for an object return the
+/// timeout's error at once.
 const LEFT_MAX: usize = 1024;
 
-/// If the last failed call is longer ago than this, as after a pause of this machine, the iod does
-/// not count as silent for the time in between.
+/// The longest time between the last failed call and the start of the next one for which the iod
+/// counts as silent in between. After a longer time, as after a pause of this machine, the silence
+/// starts again.
 const AGAIN_MAX: Duration = Duration::from_secs(20);
 
-/// The timeout of a query for the room of an iod that has reported it before.
+/// The timeout of a query for the free space of an iod that has reported its free space before.
 const ROOM_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The number of checks for traffic in the time that an iod may be silent.
+/// The number of checks for traffic during [`Timeouts::later`].
 const LOOKS: u32 = 8;
 
-/// The timeouts for an iod that is away.
+/// The timeouts of the failure detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// The silence of the iod after which a call returns a retry status.
@@ -66,15 +72,15 @@ pub struct Timeouts {
 
 /// An iod with a failure detector.
 pub struct RetryingIod {
-    /// A weak reference for the task that probes a silent iod, so that the task does not keep it
-    /// alive.
+    /// A weak reference to this value for the task that checks a silent iod, so that the task does
+    /// not keep the iod in memory.
     me: Weak<Self>,
     iod: Arc<dyn Iod>,
     clock: Session,
     patience: Timeouts,
     state: Mutex<State>,
-    /// Abandoned changes. No task waits for this lock, because its holder may run other tasks'
-    /// work.
+    /// Abandoned changes. Tasks only try this lock and never wait for it, because a wake-up under
+    /// the lock may run other tasks on this thread.
     left: Mutex<FuturesUnordered<Left>>,
     /// True if the task that polls the abandoned changes must poll once more.
     again: AtomicBool,
@@ -83,22 +89,22 @@ pub struct RetryingIod {
 
 #[derive(Default)]
 struct State {
-    /// The start of the silence of the iod while requests are outstanding.
+    /// The time since which the iod has been silent; `None` if the iod is not silent.
     silent_since: Option<Time>,
-    /// True if a task probes the iod until it answers.
+    /// True if a task checks the iod until it answers.
     is_asked_on: bool,
     /// The time of the last failed call.
     given_up: Option<Time>,
-    /// The time of the last reply, or of the last movement of data on the connections.
+    /// The time of the last reply, or of the last traffic on the connections.
     heard: Option<Time>,
     /// The time of the last traffic check, and the traffic at that time.
     seen: Option<(Time, Traffic)>,
-    /// Changes abandoned since the last poll, which will join the older ones.
+    /// Changes abandoned since the last poll. The next poll adds them to `RetryingIod::left`.
     given_up_on: Vec<Left>,
-    /// The last room that the iod reported.
+    /// The last space that the iod reported.
     room: Option<Room>,
-    /// The time since which a reply about the room is overdue, and the time of the last query for
-    /// it.
+    /// The time since which a reply about the space is overdue, and the time of the last query for
+    /// the space.
     owes_room: Option<(Time, Time)>,
     /// The number of abandoned changes.
     left: usize,
@@ -107,7 +113,7 @@ struct State {
 }
 
 impl State {
-    /// Returns the time since which the reply about the room is overdue, and the time of the last
+    /// Returns the time since which the reply about the space is overdue, and the time of the last
     /// query, if the iod has been silent since that query.
     fn room_is_owed(&self) -> Option<(Time, Time)> {
         let is_silence = |asked| self.heard.is_none_or(|heard| heard <= asked);
@@ -151,12 +157,13 @@ impl RetryingIod {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call that is dropped on timeout.
+    /// Makes a call. Drops the call on timeout.
     async fn asked<T>(&self, object: Option<ObjectName>, work: Work<T>) -> Result<T, FsError> {
         self.waited_for(object, work).await.unwrap_or_else(|(error, _)| Err(error))
     }
 
-    /// Makes a change, which continues after a timeout.
+    /// Makes a call that changes the object. On timeout the call becomes an abandoned change, which
+    /// continues.
     async fn changed<T: Send + 'static>(
         &self,
         object: ObjectName,
@@ -168,7 +175,8 @@ impl RetryingIod {
             Err((error, Some(work))) => {
                 let work = Box::pin(work.map(move |done| (object, done.map(drop))));
                 self.state().leave(object, work);
-                // From now on the change wakes the tasks that wait behind it, and not its caller.
+                // Poll the change with the waker of the abandoned changes: from now on its
+                // completion must wake the tasks that wait for it, and not this caller.
                 self.take_on();
                 Err(error)
             }
@@ -195,7 +203,8 @@ impl RetryingIod {
                 return Err((self.silent(begun), None));
             }
         }
-        // The request for this call starts now, so its silence starts now at the earliest.
+        // The request is sent only now. So the silence for this call begins now at the earliest,
+        // and excludes the wait above.
         let begun = self.clock.now();
         match select(work, pin!(self.silence(begun))).await {
             Either::Left((Err(FsError::Delay), _)) => Err((self.silent(begun), None)),
@@ -217,7 +226,8 @@ impl RetryingIod {
     async fn settled(&self, object: ObjectName) {
         let place = Place::of(&self.waiting);
         poll_fn(|context| {
-            // Register the waker first, so that no completion in between is missed.
+            // Register the waker before the check, so that a change that completes in between still
+            // wakes this task.
             place.wait(context.waker());
             self.take_on();
             if self.state().left_of.contains_key(&object) { Poll::Pending } else { Poll::Ready(()) }
@@ -225,20 +235,23 @@ impl RetryingIod {
         .await;
     }
 
-    /// Polls the abandoned changes, or makes the task that is polling them poll once more.
+    /// Polls the abandoned changes. If another task is polling them, makes that task poll once
+    /// more.
     fn take_on(&self) {
         if self.left_count() == 0 {
             return;
         }
-        // Both sides use read-modify-write operations on the flag. If this one comes too late for
-        // the check below, it follows the check in the order of the flag, and so also the release
-        // of the lock.
+        // A request to poll is never lost. If this swap precedes the lock holder's check of the
+        // flag (below), the holder sees the request and polls again. If this swap follows the
+        // check, it also follows the holder's release of the lock: both are read-modify-write
+        // operations with acquire-release order on one flag. Then the `try_lock` below succeeds.
         self.again.swap(true, Ordering::AcqRel);
         loop {
             let mut left = match self.left.try_lock() {
                 Ok(left) => left,
                 Err(TryLockError::Poisoned(left)) => left.into_inner(),
-                // The holder of the lock checks once more after it releases the lock.
+                // The holder of the lock checks the flag after it releases the lock, so it polls
+                // for this task.
                 Err(TryLockError::WouldBlock) => return,
             };
             self.again.swap(false, Ordering::AcqRel);
@@ -247,7 +260,8 @@ impl RetryingIod {
             if ended {
                 self.waiting.wake_all();
             }
-            // The check does not clear the flag: only the holder of the lock clears a request.
+            // Check the flag without clearing it: only a task that holds the lock, and so polls
+            // afterwards, may clear the request.
             if !self.again.fetch_or(false, Ordering::AcqRel) {
                 return;
             }
@@ -273,8 +287,9 @@ impl RetryingIod {
         ended
     }
 
-    /// Completes when the iod has been silent for long enough, or when this one call has had no
-    /// reply for far longer.
+    /// Completes on a timeout: when the iod has been silent for [`Timeouts::later`], or when there
+    /// was traffic but this call has had no reply for [`Timeouts::give_up`] plus
+    /// [`Timeouts::later`].
     async fn silence(&self, begun: Time) {
         let Timeouts { later, give_up } = self.patience;
         let (mut from, mut now, mut seen) = (begun, begun, self.traffic(begun));
@@ -329,7 +344,8 @@ impl RetryingIod {
         if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Delay }
     }
 
-    /// Returns the last known room if the reply to that query, and every later reply, is overdue.
+    /// Returns the last known space if a recent query for the space is unanswered, and the iod has
+    /// sent no other reply since, but does not yet count as silent.
     fn room_owed(&self) -> Option<Room> {
         let now = self.clock.now();
         let state = self.state();
@@ -358,8 +374,9 @@ impl RetryingIod {
         told
     }
 
-    /// Records an overdue reply about the room; returns the last known room. A separate task checks
-    /// if the iod is silent, without the callers that need the room.
+    /// Records that the reply about the space is overdue. Returns the last known space, or `None`
+    /// if the caller must wait for the reply. Starts a task that checks the iod, so that the
+    /// failure detector does not depend on the callers that need the space.
     fn owe_room(&self) -> Option<Room> {
         let now = self.clock.now();
         let mut state = self.state();
@@ -377,7 +394,8 @@ impl RetryingIod {
         Some(room)
     }
 
-    /// Returns true if the probes must continue; if not, the next silence starts them again.
+    /// Returns true if the health checks must continue. If they end, the next silence of the iod
+    /// starts them again.
     fn is_to_be_asked_on(&self) -> bool {
         let mut state = self.state();
         state.is_asked_on = state.silent_since.is_some();
@@ -385,7 +403,8 @@ impl RetryingIod {
     }
 }
 
-/// Probes a silent iod until it answers, or until it is no longer in use.
+/// Repeats the health check of a silent iod until the iod answers, or until the store no longer
+/// uses the iod.
 async fn ask_on(patient: Weak<RetryingIod>, clock: Session) {
     loop {
         clock.sleep(IOD_PROBE_INTERVAL).await;
@@ -393,7 +412,8 @@ async fn ask_on(patient: Weak<RetryingIod>, clock: Session) {
         if !patient.is_to_be_asked_on() {
             return;
         }
-        // The call records its own result.
+        // The call records in the state that the iod has answered or is still silent, so ignore its
+        // result.
         let _ = patient.verifier().await;
     }
 }
@@ -425,7 +445,7 @@ impl Wake for Waiting {
     }
 }
 
-/// The registration of one waiting task; dropped when it stops waiting.
+/// The registration of one waiting task. The task drops the registration when it stops waiting.
 struct Place<'a> {
     waiting: &'a Waiting,
     number: u64,
@@ -439,8 +459,8 @@ impl<'a> Place<'a> {
     }
 
     fn wait(&self, waker: &Waker) {
-        // The previous waker is dropped after the lock is released: it may hold the last reference
-        // to a task.
+        // The variable keeps the previous waker until the lock is released: the waker may hold the
+        // last reference to a task, whose destructor must not run under the lock.
         let _before = self.waiting.places().wakers.insert(self.number, waker.clone());
     }
 }

@@ -1,17 +1,21 @@
-//! Files with a copy on an iod that is rolled back ("older" than its metaserver's record).
+//! Repair of files with a copy on a rolled-back iod: an iod whose rollback counter is less than the
+//! metaserver's record of the counter. Names in the code call such an iod `older`.
 //!
 //! Rules:
 //! 1. The metaserver records each copy on a rolled-back iod as out of date, on stable storage, if
 //!    the iod of the other copy is reachable and not rolled back, and the other copy is up to date.
-//! 2. A rolled-back iod on which no file depends any more gets its next turn. The metaserver then
-//!    accepts the iod, since no reader uses its old copies, and creates the copies again.
-//! 3. A file whose only up-to-date copy lies on a rolled-back iod keeps the iod from its next turn.
-//! 4. The metaserver records no copy while an iod for new data is away or not verified: that iod
-//!    may be rolled back, too.
-//! 5. No move of a file's data continues if the move began before the metaserver detected the
-//!    rollback.
-//! 6. Before the metaserver accepts a rolled-back iod by an administrator's command, it records the
-//!    copies of rule 1, even if other iods are away: the old copies must not count as up to date.
+//! 2. If no file depends on a rolled-back iod any more, the metaserver advances the rollback
+//!    counter of the iod and so accepts the iod. This is safe because all old copies on the iod are
+//!    recorded as out of date. The rebalancer then creates the copies again.
+//! 3. The metaserver does not accept a rolled-back iod while a file has its only up-to-date copy on
+//!    this iod.
+//! 4. The metaserver records no copy as out of date while another iod for new data is unreachable
+//!    or not verified, because the other iod may be rolled back, too.
+//! 5. A migration of data that began before the metaserver detected the rollback is cancelled,
+//!    because it may have read old data.
+//! 6. An administrator can make the metaserver accept a rolled-back iod. The metaserver first
+//!    records the copies of rule 1 as out of date, even if other iods are unreachable, so that no
+//!    reader uses an old copy where an up-to-date one exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
@@ -26,25 +30,28 @@ use crate::metafile::Placed;
 use crate::search::{SearchError, WALKS};
 use crate::walk::{Visitor, Walk};
 
-/// The maximum number of files that a walk counts for rolled-back iods. The bound is small for
-/// tests.
+/// The maximum number of files whose dependence on rolled-back iods a walk keeps in memory, 16
+/// bytes and some for each. Tests use a small value.
 const NEEDS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 
-/// The result of one walk over all files for the rolled-back iods.
+/// The result of one repair walk over all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RollbackReport {
-    /// Files of which a copy is recorded as out of date now.
+    /// The number of files of which this walk recorded a copy as out of date.
     pub behind: u64,
-    /// The rolled-back iods that got their next turn.
+    /// The rolled-back iods that the metaserver accepted, by a new value of the rollback counter.
     pub current: Vec<u16>,
-    /// The rolled-back iods that files depend on, each with the number of the files up to a bound.
+    /// The rolled-back iods on which files depend, each with the number of these files, up to a
+    /// maximum.
     pub needed: BTreeMap<u16, u64>,
     /// The rolled-back iods with files for which the walk could not decide, as after an error or if
-    /// the iod of the other copy is away. These iods get no turn before the next walk.
+    /// the iod of the other copy is unreachable. The metaserver does not accept these iods before
+    /// the next walk.
     pub undecided: BTreeSet<u16>,
-    /// The rolled-back iods that no file depends on, and that failed to record their next turn.
+    /// The rolled-back iods on which no file depends, but which failed to record the new rollback
+    /// counter.
     pub not_noted: BTreeMap<u16, FsError>,
-    /// The last error of a file for which the walk could not decide.
+    /// The error of the last file that the walk could not examine or record.
     pub failed: Option<FsError>,
 }
 
@@ -66,13 +73,13 @@ impl Striped {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares the turns of the reachable iods, and gives the next turn to each iod whose objects
-    /// have changed since its last turn.
+    /// Compares the rollback counters of the reachable iods with the metaserver's record, and
+    /// advances the counter of each iod whose objects have changed since the last advance.
     pub async fn take_turns(&self) {
         let there = self.iods.iter().filter(|iod| !iod.is_gone());
         let there = there.filter(|iod| iod.is_older() || !iod.is_away());
         let taken = there.map(|iod| iod.take_turn(Step::IfChanged));
-        // The metaserver verifies an iod that does not answer when the iod answers again.
+        // Ignore errors: an iod that does not answer is verified when it answers again.
         drop(join_all(taken).await);
     }
 
@@ -85,7 +92,7 @@ impl Striped {
     }
 
     /// Examines all files for the iods that are rolled back. Does nothing if no iod is rolled back,
-    /// or if another iod is away or cannot be verified (rule 4).
+    /// or if another iod is unreachable or cannot be verified (rule 4).
     ///
     /// # Errors
     /// See [`SearchError`].
@@ -116,7 +123,8 @@ impl Striped {
         }
         mended.current.retain(|number| !self.iod(*number).is_older());
         if !mended.current.is_empty() {
-            // The rolled-back state contains objects of files that were removed later.
+            // The old state of the iod contains objects of files that were removed after this
+            // state. The list of removals lacks these objects, so a search must find them.
             self.set_removals_incomplete(true);
         }
         Ok(Some(mended))
@@ -127,8 +135,8 @@ impl Striped {
     ///
     /// # Errors
     /// See [`SearchError`], if the metaserver cannot examine all files. The inner error is the
-    /// error of the iod, which does not answer or cannot record its turn, or the error of a file
-    /// whose copy cannot be recorded.
+    /// error of the iod if the iod does not answer or cannot record its rollback counter, or the
+    /// error of a file whose copy cannot be recorded as out of date.
     pub async fn believe(&self, iod: u16) -> Result<Result<(), FsError>, SearchError> {
         let Some(since) = self.iod(iod).older() else {
             return Ok(self.iod(iod).take_turn(Step::IfChanged).await);
@@ -142,7 +150,8 @@ impl Striped {
             return Ok(Err(error));
         }
         if self.iod(iod).is_older() {
-            // The iod has yet another state, which the walk has not examined.
+            // The iod was rolled back again during the walk. The walk has not examined the files
+            // against this state, so the administrator must retry.
             return Ok(Err(FsError::Delay));
         }
         self.set_removals_incomplete(true);
@@ -150,8 +159,8 @@ impl Striped {
         Ok(Ok(()))
     }
 
-    /// Records the copies of all files on rolled-back iods as out of date (rule 1). No iod gets a
-    /// turn.
+    /// Walks all files and records their copies on rolled-back iods as out of date (rule 1).
+    /// Advances no rollback counter.
     async fn leave_copies(&self, older: BTreeSet<u16>) -> Result<RollbackReport, SearchError> {
         let _under_way = self.search.begin()?;
         self.forget_extents().await;
@@ -168,7 +177,8 @@ impl Striped {
         !iod.is_away() && !iod.needs_judgement()
     }
 
-    /// Makes the metaserver query the sizes of all objects again, and ends all moves (rule 5).
+    /// Makes the metaserver query the sizes of all objects again, and cancels all migrations of
+    /// data (rule 5).
     async fn forget_extents(&self) {
         for file in self.files.all() {
             if let Data::OnIods(objects) = &*file.write().await {
@@ -178,9 +188,8 @@ impl Striped {
         }
     }
 
-    /// Records the copies of a file on rolled-back iods as out of date (rule 1). The sizes of the
-    /// objects do not matter, and a query could wait for iods that are away, so this queries no
-    /// iod.
+    /// Records the copies of a file on rolled-back iods as out of date (rule 1). Queries no iod:
+    /// the sizes of the objects do not matter here, and a query could wait for unreachable iods.
     async fn leave_older(&self, object: &ObjectId, older: &BTreeSet<u16>) -> Result<Left, FsError> {
         let file = self.file(object);
         let data = file.write().await;
@@ -213,7 +222,7 @@ impl Striped {
                     self.note_behind(object, objects, number, copy).await?;
                     left.is_behind = true;
                 }
-                // The other copy may be up to date: its iod may come back.
+                // The iod of the other copy is unreachable, and may return with up-to-date data.
                 Some(other) if !self.iod(other).is_older() && !self.iod(other).is_gone() => {
                     left.undecided.insert(iod);
                 }
@@ -224,25 +233,25 @@ impl Striped {
     }
 }
 
-/// The effect of rolled-back iods on one file.
+/// The dependence of one file on rolled-back iods.
 #[derive(Debug, Default)]
 struct Left {
     is_behind: bool,
     /// The rolled-back iods with the only up-to-date copy of an object.
     needs: BTreeSet<u16>,
-    /// The rolled-back iods with a copy of an object whose other copy is on an iod that is away.
+    /// The rolled-back iods with a copy of an object whose other copy is on an unreachable iod.
     undecided: BTreeSet<u16>,
 }
 
-/// Examines each file with objects on rolled-back iods.
+/// A visitor that examines each file with objects on rolled-back iods.
 struct RollbackRepair<'a> {
     volume: &'a Striped,
     older: BTreeSet<u16>,
-    /// Files of which a copy was recorded as out of date.
+    /// The number of files of which a copy was recorded as out of date.
     behind: u64,
-    /// The rolled-back iods that each file needs, by the object key of the file.
+    /// For each file, by its object key: the rolled-back iods on which the file depends.
     needs: BTreeMap<ObjectId, BTreeSet<u16>>,
-    /// The rolled-back iods that more files need than the bound of `needs` has room for.
+    /// The rolled-back iods on which files depend that are not in `needs`, because `needs` is full.
     overflow: BTreeSet<u16>,
     undecided: BTreeSet<u16>,
     failed: Option<FsError>,

@@ -1,10 +1,10 @@
 //! A search for leftover objects, which a metaserver repeats in the background.
 //!
-//! No person checks the result before a removal in the background. Such a removal therefore takes
-//! an object only if two searches, far enough apart, found that no file has the object and that the
-//! object did not change. An administrator who moves metafiles out of the directory of names, or
-//! starts with an old copy of the directory, has the time between the two searches to put the
-//! metafiles back.
+//! No administrator checks the result before a removal in the background. So the scrub releases an
+//! object for removal only if two searches, separated by a minimum time, found that the object
+//! belongs to no file, and if the object did not change in between. If an administrator has moved
+//! metafiles out of the directory of names by mistake, or has started the metaserver with an old
+//! copy of the directory, the time between the two searches remains to restore the metafiles.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,14 +14,15 @@ use leasehold_base::units::{FileTime, Time};
 use crate::iod::{Extent, ObjectName};
 use crate::search::Found;
 
-/// The number of objects that the scrub remembers from one search to the next, about 64 bytes each.
-/// Objects beyond the bound wait for a later search.
+/// The maximum number of objects that the scrub remembers from one search to the next, about 64
+/// bytes each. Further objects wait for a later search.
 const SEEN_MAX: usize = 65_536;
 
-/// The state of an object that shows a change.
+/// The size, owner and modification time of an object, which reveal a change of the object.
 type Marks = (u64, u32, FileTime);
 
-/// The leftover objects, each with the time of the search that first found its state.
+/// The leftover objects of the last search, each with the time of the first search that found the
+/// object in its present state.
 #[derive(Debug, Default)]
 pub struct Scrub {
     seen: BTreeMap<(u16, ObjectName), (Marks, Time)>,
@@ -32,8 +33,8 @@ const fn marks(extent: &Extent) -> Marks {
 }
 
 impl Scrub {
-    /// Takes the result of a search that began at `now`. Returns the part of the result that a
-    /// search at least `keep` ago found, too.
+    /// Records the result of a search that began at `now`. Returns the objects of this result that
+    /// a search at least `keep` earlier has found in the same state.
     pub fn ripe(&mut self, mut found: Found, now: Time, keep: Duration) -> Found {
         let mut seen = BTreeMap::new();
         for (number, left) in (0..).zip(&found.leftovers.iods) {

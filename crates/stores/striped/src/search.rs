@@ -1,25 +1,32 @@
-//! A search for leftover objects, which belong to no file, while clients use the files.
+//! A search for leftover stripe objects, which belong to no file, while clients use the files.
 //!
-//! Objects become leftovers if a crash, or an iod that is away, comes between the change of a file
-//! and the change of its objects. To mistake an object for a leftover means a loss of data, so the
-//! search keeps every doubtful object.
+//! An object becomes a leftover if the metaserver crashes, or an iod is unreachable, after the
+//! metaserver has changed a file and before it changes the objects of the file. The removal of an
+//! object that belongs to a file loses data, so the search never reports a doubtful object as a
+//! leftover.
 //!
 //! Rules:
-//! 1. The search lists the objects of the iods first; then it walks all names. If objects remain,
-//!    it walks the names once more, as local programs may have moved files meanwhile.
-//! 2. The store uses each name of objects once. So no file ever gets a leftover object, except by a
-//!    head that is not written yet. The search keeps the names of heads in progress at the time of
-//!    the list, and all names that the store assigns during the list.
-//! 3. A task that gives an object another name records the object. A walk ends when all such tasks
-//!    have recorded their objects and the walk has examined them.
-//! 4. After a failed write of a head it is unknown if this head, or the previous one, is in place
-//!    after a crash: the search keeps the objects of both until the next start.
-//! 5. Objects of the name in the metafile of a small file belong to no file yet, but will belong to
-//!    this file when it grows: the search removes them only with exclusive access to the file.
-//! 6. The search examines each object again before its removal: a changed object belongs to a
-//!    writer.
-//! 7. The removal of a name may not be on stable storage when the search misses the name: the
-//!    caller must sync the names before it removes objects.
+//! 1. The search lists the objects of the iods first. Then it walks all file names, and takes the
+//!    objects of each file off the list. If objects remain, it walks all file names once more, as
+//!    local programs may have renamed files during the first walk.
+//! 2. The store assigns each object name once. So no file gets a leftover object later, unless a
+//!    metafile header with its name is about to be written. Therefore the search spares the objects
+//!    of all headers in progress at the start of the list, and of all object names that the store
+//!    assigns during the list.
+//! 3. A task that renames or links a file or directory records it for the walk. A walk ends when
+//!    all such tasks have made their records and the walk has examined all recorded files and
+//!    directories.
+//! 4. After a failed write of a metafile header, either the new or the previous header may be in
+//!    the metafile. So the search spares the objects of both headers until the next start of the
+//!    metaserver.
+//! 5. The metafile of a small file contains the object name for the time when the file grows.
+//!    Objects with this name belong to no file yet, but the file may grow at any time: the search
+//!    removes these objects only with exclusive access to the file.
+//! 6. The search examines each object again before its removal. An object that has changed since
+//!    the list is in use by a writer, so the search spares it.
+//! 7. The walk may miss a file name whose removal is not yet on stable storage, so that a crash
+//!    restores the name. Therefore the caller must sync the directory of names before it removes
+//!    objects.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -38,43 +45,46 @@ use crate::leftovers::{self, AT_ONCE, Leftovers, Listed};
 use crate::metafile::{Head, Placed};
 use crate::walk::{Visitor, Walk};
 
-/// The maximum number of recorded objects with new names, and of directories with new names during
-/// one search; beyond either the search fails.
+/// The maximum number of renamed or linked files and directories that are recorded for a walk, and
+/// the maximum number of directories that are renamed during one search. Beyond either maximum the
+/// search fails.
 pub(crate) const NOTED_MAX: usize = 65_536;
 
-/// The maximum number of doubtful names of objects; beyond it no search runs.
+/// The maximum number of doubtful object names; beyond it no search runs.
 const DOUBTS_MAX: usize = 65_536;
 
-/// No start assigns as many names, so this start has not assigned any greater number.
+/// An upper bound of the numbers in object names: no start of the metaserver assigns as many. The
+/// search spares objects with greater numbers, since this start has not created them.
 const NUMBERS_MAX: u64 = 1 << 63;
 
-/// The number of walks over all names.
+/// The number of walks over all file names.
 pub(crate) const WALKS: u32 = 2;
 
-/// The state of files and names that a search needs.
+/// The changes in progress that a search must know.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     state: Mutex<State>,
-    /// Shared by all tasks that give an object another name.
+    /// Held shared by each task that renames or links, until the task has recorded the file or
+    /// directory.
     naming: RwLock<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Names of objects that are created for a head that is not written yet.
+    /// The object names of metafile headers that are not written yet.
     making: BTreeSet<ObjectName>,
-    /// Names of objects that may belong to a head.
+    /// The object names that the header of some metafile may contain after a failed write.
     doubted: BTreeSet<ObjectName>,
-    /// True if there were too many doubtful names.
+    /// True if there were too many doubtful object names to record.
     has_lost_doubts: bool,
-    /// The objects that got another name, during a search.
+    /// The renamed or linked files and directories; `None` if no walk is in progress.
     noted: Option<Noted>,
 }
 
 #[derive(Debug, Default)]
 struct Noted {
     objects: BTreeSet<ObjectId>,
-    /// True if an object was not recorded.
+    /// True if a renamed file or directory is not in `objects`.
     has_lost_some: bool,
 }
 
@@ -83,7 +93,7 @@ struct Noted {
 pub struct Found {
     /// The leftover objects.
     pub leftovers: Leftovers,
-    /// The small files whose objects will have such a name when they grow.
+    /// The small files whose metafiles contain the names of leftover objects.
     small: BTreeMap<ObjectName, ObjectId>,
 }
 
@@ -96,11 +106,11 @@ pub enum SearchError {
     Ending,
     /// A file or directory cannot be read: the path to it, if that is known.
     Names(Option<Vec<u8>>, FsError),
-    /// Too many objects got other names.
+    /// Too many files or directories were renamed during the search.
     Restless,
     /// Other metaservers have metafiles, too.
     Several,
-    /// The writes of too many heads have failed since the start.
+    /// The writes of too many metafile headers have failed since the start of the metaserver.
     Uncertain,
 }
 
@@ -125,8 +135,8 @@ impl fmt::Display for SearchError {
     }
 }
 
-/// A name of objects that are created for a head that is not written yet. The name is doubtful if
-/// this value is dropped before `end`.
+/// An object name for a metafile header that is not written yet. The name becomes doubtful if this
+/// value is dropped without a call of `end`, as in a cancelled call.
 pub(crate) struct Making<'a> {
     search: &'a Search,
     name: ObjectName,
@@ -134,7 +144,7 @@ pub(crate) struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Ends the creation: the head is written, or never will be.
+    /// Ends the creation: the header has been written, or will never be written.
     pub(crate) fn end(mut self) {
         self.is_known = true;
     }
@@ -175,7 +185,8 @@ impl Search {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes tasks record the objects that get other names, until the result is dropped.
+    /// Makes tasks record the files and directories that they rename or link, until the result is
+    /// dropped.
     pub(crate) fn begin(&self) -> Result<UnderWay<'_>, SearchError> {
         self.state(|state| match &state.noted {
             Some(_) => Err(SearchError::Busy),
@@ -186,23 +197,24 @@ impl Search {
         })
     }
 
-    /// Waits until all tasks that now give an object another name have recorded the object.
+    /// Waits until all tasks that are renaming or linking now have recorded the file or directory.
     pub(crate) async fn all_have_noted(&self) {
         drop(self.naming.write().await);
     }
 
-    /// Returns a guard for a task that gives an object another name; the task records the object
-    /// before it drops the guard.
+    /// Returns a guard for a task that renames or links. The task calls [`Self::note`] before it
+    /// drops the guard.
     pub(crate) async fn naming(&self) -> RwLockReadGuard<'_, ()> {
         self.naming.read().await
     }
 
-    /// Returns true if tasks must record objects that get another name.
+    /// Returns true if tasks must record the files and directories that they rename or link.
     pub(crate) fn is_under_way(&self) -> bool {
         self.state(|state| state.noted.is_some())
     }
 
-    /// Records an object that got another name; `None` if the object is unknown.
+    /// Records a renamed or linked file or directory; `None` if it is unknown which one was
+    /// renamed.
     pub(crate) fn note(&self, object: Option<ObjectId>) {
         self.state(|state| {
             if let Some(noted) = &mut state.noted {
@@ -216,7 +228,7 @@ impl Search {
         });
     }
 
-    /// Returns the objects that were recorded since the last call.
+    /// Returns the files and directories that were recorded since the last call.
     pub(crate) fn noted(&self) -> Result<BTreeSet<ObjectId>, SearchError> {
         self.state(|state| match &mut state.noted {
             Some(Noted { has_lost_some: true, .. }) => Err(SearchError::Restless),
@@ -225,10 +237,11 @@ impl Search {
         })
     }
 
-    /// Creates a head whose objects are created before it is written.
+    /// Creates a metafile header whose objects are created before the header is written.
     pub(crate) fn making(&self, make: impl FnOnce() -> Head) -> (Head, Making<'_>) {
-        // A search that begins now has this name in its list of names in progress, or it counts the
-        // number as one that was assigned later.
+        // Assign the object name and record it under one lock. So a search that starts at the same
+        // time either sees this name in `making`, or reads the counter `made` before the assignment
+        // and spares the name as a later one.
         let head = self.state(|state| {
             let head = make();
             state.making.insert(head.name);
@@ -238,13 +251,13 @@ impl Search {
         (head, making)
     }
 
-    /// Records that either of two heads may be in place, so that the objects of both may belong to
-    /// a file.
+    /// Records that the metafile may contain either of two headers, so that the objects of both
+    /// names may belong to a file.
     pub(crate) fn doubt(&self, names: [ObjectName; 2]) {
         self.state(|state| names.into_iter().for_each(|name| state.doubt(name)));
     }
 
-    /// Returns true if the objects of a name may belong to a file, regardless of the metafiles.
+    /// Returns true if an object may belong to a file although no metafile contained its name.
     fn is_doubted(&self, object: ObjectName) -> bool {
         self.state(|state| {
             let [first, second] = [object, object.second()].map(|it| state.doubted.contains(&it));
@@ -275,7 +288,7 @@ impl Striped {
             return Err(SearchError::Several);
         }
         let (_under_way, kept, next) = self.begin_search()?;
-        // No search waits for an iod that is known to be away.
+        // Skip the iods that are known to be unreachable, because a call would wait for them.
         let asked = self.iods.iter().map(async |iod| match iod.is_away() {
             true => None,
             false => leftovers::list(&**iod).await.ok(),
@@ -301,8 +314,8 @@ impl Striped {
         Ok(Found { leftovers: listed.measured(&iods).await, small })
     }
 
-    /// Makes tasks record objects that get other names. Returns the names of objects that are being
-    /// created, and the next number.
+    /// Makes tasks record renamed files. Returns the object names that the search must spare, and
+    /// the number of the next object name.
     fn begin_search(&self) -> Result<(UnderWay<'_>, BTreeSet<ObjectName>, u64), SearchError> {
         self.search.state(|state| {
             if state.noted.is_some() {
@@ -318,9 +331,9 @@ impl Striped {
         })
     }
 
-    /// Skips the numbers that occur in names of objects but were not assigned yet, as when an
-    /// administrator copied the objects there. Returns the upper bound of the numbers that this
-    /// start has assigned.
+    /// Makes the store never assign the numbers of the listed object names, as of objects that an
+    /// administrator copied to an iod. Returns the number of the next object name before this
+    /// change: this start has assigned only smaller numbers.
     fn pass_over(&self, listed: &Listed) -> u64 {
         let numbers = listed.objects().filter_map(|object| self.options.number_of(object));
         let last = numbers.filter(|number| *number < NUMBERS_MAX).max();
@@ -343,8 +356,8 @@ impl Striped {
         join_all(removed).await
     }
 
-    /// Removes a leftover object. `small` is the small file whose future objects have this name, if
-    /// there is one.
+    /// Removes a leftover object; returns true if the object is gone. `small` is the small file
+    /// whose metafile contains the object name, if there is one.
     async fn remove_leftover(
         &self,
         iod: &dyn Iod,
@@ -359,7 +372,7 @@ impl Striped {
         let file = self.file(small);
         let data = match self.alone(small, &file).await {
             Ok(data) => data,
-            // The file was removed while it was still small.
+            // The file was removed while it was small, so it never gets the object.
             Err(FsError::Stale) => return leftovers::remove(iod, object, found).await,
             Err(_) => return false,
         };
@@ -372,7 +385,7 @@ impl Striped {
     }
 }
 
-/// Takes the objects of files out of the list of objects of the iods.
+/// A visitor that takes the objects of each file off the list of the iods' objects.
 struct OfFiles {
     listed: Listed,
     small: BTreeMap<ObjectName, ObjectId>,

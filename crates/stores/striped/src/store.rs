@@ -1,4 +1,5 @@
-//! The store's operations: names go to the names' store, data goes to the module `data`.
+//! The operations of the trait `Store`. Operations on names go to the names' store; the module
+//! `data` reads and writes file data.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use crate::metafile::{HEAD_BYTES, Head};
 use crate::pending_creates::Asked;
 use crate::visible::superuser;
 
-/// The number of files of a listing for which the store queries the iods at once.
+/// The number of files of one READDIRPLUS whose sizes the store queries from the iods at once.
 const LISTED_AT_ONCE: usize = 64;
 
 /// No attribute to set.
@@ -34,15 +35,15 @@ const NOTHING: SetAttributes = SetAttributes {
     modified: SetTime::Keep,
 };
 
-/// Returns the number of bytes of data that fit file systems with this room, with `copies` copies
-/// of each byte on different file systems.
+/// Returns the number of bytes of data that fit on file systems of these sizes, if each byte has
+/// `copies` copies on different file systems.
 fn data_bytes(rooms: &[u64], copies: u16) -> u64 {
     let sum: u64 = rooms.iter().sum();
     if copies < 2 {
         return sum;
     }
     let greatest = rooms.iter().max().copied().unwrap_or_default();
-    // If all iods share one file system, it holds both copies.
+    // If all iods share one file system, this file system stores both copies.
     let second = if rooms.len() > 1 { sum - greatest } else { sum };
     second.min(sum / 2)
 }
@@ -70,22 +71,24 @@ impl Striped {
         Ok(Found { attributes, ..found })
     }
 
-    /// Returns the file of a name that may be about to lose its last name, with its head: after the
-    /// removal no caller can read the head.
+    /// Returns the file that has this name, with its metafile header, if a removal of the name may
+    /// remove the file. The caller reads the header before the removal, because the header is gone
+    /// afterwards.
     async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<(ObjectId, Head)> {
         let found = self.names.lookup(caller, &place.directory, place.name).await.ok()?;
         let Attributes { file_type, size, .. } = found.attributes;
-        // A file with several names counts as well, since another call may remove the others
-        // meanwhile.
+        // Do not exclude a file with several names: another call may remove the other names before
+        // this call removes its name.
         if file_type != FileType::Regular || size == 0 {
             return None;
         }
-        // If the head cannot be read, the objects of the file become leftovers.
+        // If the header cannot be read, the objects of the file become leftovers, which a search
+        // removes later.
         let head = self.head(&found.object).await.ok()??;
         Some((found.object, head))
     }
 
-    /// Removes the data of a file, if the last name is gone.
+    /// Removes the data of a file, if the file has lost its last name.
     async fn purge_if_gone(&self, doomed: Option<(ObjectId, Head)>) {
         if let Some((object, head)) = doomed
             && self.is_gone(&object).await
@@ -94,7 +97,8 @@ impl Striped {
         }
     }
 
-    /// Renames an object, and records it if a search or the rebalancer walks all names.
+    /// Renames a file or directory. Also records it for a walk over all names that is in progress
+    /// (of a search or of the rebalancer), because the walk may miss both the old and the new name.
     async fn rename_noted(&self, caller: &Caller, from: Place<'_>, to: Place<'_>) -> Renamed {
         let looked = self.tending.last_look();
         let _naming = self.search.naming().await;
@@ -107,11 +111,13 @@ impl Striped {
                     if may_be_missed {
                         self.look_at(found.object, found.attributes.file_type);
                     }
-                    // Also if the call failed: the rename may have happened nevertheless.
+                    // Record the file even if the call failed, since the rename may have happened
+                    // nevertheless.
                     self.search.note(Some(found.object));
                 }
-                // A task that has removed the name since has recorded the object; an unreadable
-                // name is in doubt.
+                // The new name is gone again. If another task has renamed the file, that task has
+                // recorded the file, so nothing is left to do. After any other error it is unknown
+                // which file has the new name, so the search must fail.
                 Err(FsError::NotFound | FsError::Stale) => {}
                 Err(_) if is_done => self.search.note(None),
                 Err(FsError::Io | FsError::Delay | FsError::ServerFault) => self.search.note(None),
@@ -121,7 +127,8 @@ impl Striped {
         renamed
     }
 
-    /// Creates a file without a size: clients must not set the size of its metafile.
+    /// Executes CREATE. Creates the metafile without a size and then sets the size of the file's
+    /// data, because the metafile contains no file data of its own.
     async fn create_file(
         &self,
         caller: &Caller,
@@ -151,8 +158,8 @@ impl Striped {
         }
     }
 
-    /// Sets the size of a file that CREATE made. If the client must retry, the retry finds the
-    /// file.
+    /// Sets the size of a file that CREATE made. If an iod is unreachable, the client must retry;
+    /// records the file, so that the retry continues this CREATE.
     async fn finish(
         &self,
         asked: Asked,
@@ -161,12 +168,13 @@ impl Striped {
         wcc: Wcc,
     ) -> Changed<Found> {
         let SetAttributes { size, accessed, modified, .. } = asked.set;
-        // Explicit times must replace the times from the change of size.
+        // The change of the size changes the times. So set the times that the client requested in
+        // the same call, after the size.
         let changes = SetAttributes { size, accessed, modified, ..NOTHING };
         let known = guard;
         let done = self.sized(&asked.caller, made, &changes, &mut guard, wcc).await;
         match done.result {
-            // The entry exists already.
+            // The list of pending CREATEs already has this entry, with the same change time.
             Err(FsError::Delay) if known.is_some() && guard == known => {}
             Err(FsError::Delay) => {
                 let file = self.names.identity(&made.object);
@@ -178,7 +186,8 @@ impl Striped {
         done
     }
 
-    /// Continues a pending CREATE if it finds its own file and no other change has occurred since.
+    /// Continues a pending CREATE. Returns `None` if the name belongs to another file now, or if
+    /// another client has changed the file since the first attempt.
     async fn go_on(&self, asked: &Asked, place: Place<'_>, wcc: Wcc) -> Option<Changed<Found>> {
         let mut known = self.put_off.find(asked)?;
         loop {
@@ -191,7 +200,8 @@ impl Striped {
                 if done.result != Err(FsError::NotSynchronized) {
                     return Some(done);
                 }
-                // The rebalancer may have moved the file in between.
+                // The rebalancer may have changed the metafile in between, and has then updated the
+                // entry: try again with the new change time.
                 let now = self.put_off.find(asked)?;
                 if now != known {
                     known = now;
@@ -227,17 +237,20 @@ impl Striped {
             let object = found.object;
             let result = match found.attributes.size {
                 0 => self.inherit(&place.directory, found).await,
-                // A file that existed and has data keeps its data.
+                // The file existed before and has data, which an UNCHECKED create keeps.
                 _ => self.true_found(found).await,
             };
-            // A CREATE that may find a file starts again if the file is gone. Any other CREATE has
-            // made the file, even if the file is gone or in use already: a client that receives a
-            // failure makes another file, and other clients see one file more than the program has
-            // made.
+            // An UNCHECKED create may have found an existing file that is gone now, so it starts
+            // again. A GUARDED or EXCLUSIVE create has made the file itself. It must report success
+            // even if another client has already removed or written the file: after an error the
+            // client would create the file once more, and other clients would see two files where
+            // the program created one.
             let is_gone = self.failed_for_gone(&object, &result).await;
             if !matches!(file, NewFile::Unchecked(_)) {
                 let attributes = Attributes { size: 0, used: 0, ..found.attributes };
-                // The retry of an exclusive CREATE may find data that a writer has put there.
+                // A GUARDED create has just made the file, so data in the file comes from another
+                // client. A retry of an EXCLUSIVE create may find such data, too, but it must
+                // return the true attributes.
                 let is_new = matches!(file, NewFile::Guarded(_)) && found.attributes.size > 0;
                 let is_made = is_gone || is_new;
                 let made = result.or_else(|error| match is_made {
@@ -332,8 +345,9 @@ impl Striped {
             return self.names.setattr(caller, object, changes, guard).await;
         }
         let file = self.file(object);
-        // This must not run during a move of the data or the record of an out-of-date copy: both
-        // restore the earlier times.
+        // A migration of the data, and the record of an out-of-date copy, write the metafile and
+        // then restore its earlier times. The two locks keep them from undoing the new times of
+        // this change.
         let data = file.read().await;
         let _times = match &*data {
             Data::OnIods(objects) => Some(objects.times.read().await),
@@ -343,8 +357,8 @@ impl Striped {
         self.names.setattr(caller, object, changes, guard).await
     }
 
-    /// Sets the size of a file that CREATE found or made, unless the file has changed after the
-    /// guard; `wcc` belongs to the directory.
+    /// Sets the size of a file that CREATE found or made, unless the change time of the file
+    /// differs from the guard. `wcc` contains the attributes of the directory for the reply.
     async fn sized(
         &self,
         caller: &Caller,
@@ -380,8 +394,8 @@ impl Striped {
         Page { entries, ..page }
     }
 
-    /// Returns the attributes of a file in a listing. They are optional, so a listing does not wait
-    /// for an iod that is known to be away.
+    /// Returns the attributes of a file for a READDIRPLUS. Attributes are optional there, so
+    /// returns `None` instead of waiting for an iod that is known to be unreachable.
     async fn listed(
         &self,
         object: Option<ObjectId>,
@@ -399,9 +413,11 @@ impl Striped {
         self.true_of(&object, attributes).await.ok()
     }
 
-    /// Returns the room of each file system of the iods, with the number of iods there.
+    /// Returns the space of each file system of the iods, with the number of iods on the file
+    /// system.
     async fn rooms(&self) -> Result<Vec<(Space, u16)>, FsError> {
-        // An iod that is away offers no room; the call waits for such iods only if all are away.
+        // Skip unreachable iods: they offer no space, and a query would wait. If all iods are
+        // unreachable, query and wait for all of them.
         let all_are_away = self.iods.iter().all(|iod| iod.is_away());
         let there = self.iods.iter().filter(|iod| all_are_away || !iod.is_away());
         let asked = join_all(there.map(|iod| iod.space())).await;
@@ -416,7 +432,7 @@ impl Striped {
         Ok(rooms.into_values().collect())
     }
 
-    /// Returns the room, and the attributes of an object's metafile.
+    /// Returns the space of the volume for FSSTAT, and the attributes of the object's metafile.
     async fn looked_for_room(
         &self,
         caller: &Caller,
@@ -436,16 +452,18 @@ impl Striped {
         Ok((Space { bytes, free_bytes, available_bytes, ..names }, attributes))
     }
 
-    /// Returns the bytes that the store may promise for later data. All of that data may have to
-    /// lie on the iod with the least room, and with both copies if two iods share a file system;
-    /// data of small files lies with the names.
+    /// Returns the number of bytes that the store can reserve for data that clients write later. In
+    /// the worst case all of that data goes to the iod with the least free space, with both copies
+    /// if two iods share a file system, or to the metafiles of small files. So the result is the
+    /// minimum over all file systems, including the file system of the names.
     async fn looked_for_promise(
         &self,
         caller: &Caller,
         object: &ObjectId,
     ) -> Result<Space, FsError> {
         let (names, _) = self.names.space(caller, object).await?;
-        // A store of names in memory has no room of its own.
+        // A store of names in memory reports a size of zero. Its free space then means nothing, so
+        // only the iods count.
         let beside_names = (names.bytes > 0).then(|| names.promised().available_bytes);
         let rooms = self.rooms().await?;
         let on_iods = rooms.into_iter().map(|(space, iods)| {
@@ -489,7 +507,8 @@ impl Store for Striped {
 
     fn properties(&self) -> Properties {
         let names = self.names.properties();
-        // File data may follow a head in the metafile.
+        // The data of a small file follows the header in its metafile, so the header reduces the
+        // maximum file size.
         Properties { file_bytes_max: names.file_bytes_max - HEAD_BYTES, ..names }
     }
 
@@ -511,7 +530,7 @@ impl Store for Striped {
     }
 
     fn changed<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
-        // This query needs no iod.
+        // The metafile has the change time, so no iod is queried.
         self.names.changed(object)
     }
 
@@ -665,7 +684,7 @@ impl Store for Striped {
             if linked.result.is_ok() && self.may_miss(looked) {
                 self.look_at(*object, FileType::Regular);
             }
-            // Also if the call failed: the link may have been created nevertheless.
+            // Record the file even if the call failed, since the link may exist nevertheless.
             self.search.note(Some(*object));
             drop(naming);
             let attributes = match linked.attributes {

@@ -1,4 +1,4 @@
-//! The store over stores in memory.
+//! Tests of the striped store, with names and iods in memory.
 
 mod conformance;
 mod copies;

@@ -1,24 +1,26 @@
-//! Detection of iods that are rolled back: older than the metaserver's record of them. The
-//! metaserver verifies (judges) an iod before a call has an effect.
+//! Detection of rolled-back iods by a monotonic rollback counter, which an iod and its metaserver
+//! both store. Names in the code call the counter the `turn` of an iod, the verification `judge`,
+//! an accepted iod `Believed` and a rolled-back iod `Older`. The metaserver verifies an iod before
+//! a call has an effect at the iod.
 //!
 //! Criteria, in order of weight:
-//! - No byte of a rolled-back iod reaches a caller, and no caller receives a success for a change
-//!   at such an iod.
-//! - The metaserver never classifies an iod as rolled back that is not.
-//! - A call on a verified connection costs no message.
+//! - No caller receives a byte from a rolled-back iod, or a success for a change at such an iod.
+//! - The metaserver never refuses an iod that is not rolled back.
+//! - A call on a verified connection costs no additional message.
 //!
 //! Rules:
-//! 1. The iod records its turn (rollback counter) before the metaserver stores the turn. So an iod
-//!    whose recorded turn is less than the metaserver's is rolled back: a backup, a snapshot, an
-//!    old disk.
-//! 2. The metaserver verifies each connection: before the first call, and after a call during which
-//!    the connection changed. Only the verdict on the last connection counts.
-//! 3. An iod that is not rolled back gets its next turn when the metaserver verifies it, and each
-//!    minute if its objects have changed. So the metaserver also detects a backup that was made
-//!    before the connection.
-//! 4. A rolled-back iod stays rolled back, also across a restart, until the iod shows a turn that
-//!    is not less, or until the iod gets a turn because no file depends on its objects or an
-//!    administrator accepts the iod.
+//! 1. The iod records a new value of the rollback counter before the metaserver stores the value.
+//!    So an iod whose recorded counter is less than the metaserver's is rolled back: it is a
+//!    backup, a snapshot or an old disk.
+//! 2. The metaserver verifies each connection: before the first call on the connection, and after a
+//!    call during which the connection changed. Only the verdict on the last connection counts.
+//! 3. The metaserver advances the rollback counter when it has verified an iod, and then each
+//!    minute if the objects of the iod have changed. So it also detects a later restore of a backup
+//!    that was made between two connections.
+//! 4. A rolled-back iod stays rolled back, also across a restart of the metaserver, until the iod
+//!    reports a counter that is not less than the metaserver's. The metaserver itself sets such a
+//!    counter when no file depends on the objects of the iod, or when an administrator accepts the
+//!    iod.
 //!
 //! See `docs/design/0031-iod-turn.md`.
 
@@ -33,52 +35,54 @@ use tokio::sync::Mutex as Turnstile;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Step, Written};
 
-/// The number of attempts to verify an iod whose connection changes during the verification.
+/// The maximum number of attempts to verify an iod whose connection changes during the
+/// verification.
 const TRIES: u32 = 16;
 
-/// A log event about the turns of iods.
+/// A log event about the rollback counter of an iod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnNotice {
     /// An iod is rolled back.
     Older {
         /// The number of the iod.
         iod: u16,
-        /// The last turn that the iod has recorded.
+        /// The rollback counter that the iod has recorded.
         noted: u64,
-        /// The turn that the metaserver has stored.
+        /// The rollback counter of the iod that the metaserver has stored.
         kept: u64,
     },
-    /// An iod that was rolled back is current again.
+    /// An iod that was rolled back is accepted again.
     Current(u16),
-    /// An iod cannot record its next turn: the metaserver could not detect a later rollback of the
-    /// iod.
+    /// An iod cannot record a new rollback counter, so the metaserver may not detect a later
+    /// rollback of the iod.
     NotNoted(u16, FsError),
 }
 
-/// The metaserver's storage for the turns of its iods.
+/// The metaserver's stable storage for the rollback counters of its iods.
 pub trait TurnKeeper: Send + Sync {
-    /// Stores the turns of all iods on stable storage, in place of the previous turns. The order of
-    /// the calls counts, and not the order of the replies.
+    /// Stores the rollback counters of all iods on stable storage, in place of the previous ones.
+    /// The values of the last call count, also if the calls complete in another order.
     ///
     /// # Errors
-    /// The turns cannot be stored.
+    /// The rollback counters cannot be stored.
     fn keep(&self, turns: &BTreeMap<u16, u64>) -> MaybeReady<'_, Result<(), FsError>>;
 
     /// Reports an event to the administrator.
     fn notice(&self, notice: &TurnNotice);
 }
 
-/// The turns of the iods of a volume, as its metaserver has stored them.
+/// The rollback counters of the iods of a volume, as its metaserver has stored them.
 #[derive(Default)]
 pub struct Turns {
     kept: Mutex<BTreeMap<u16, u64>>,
-    /// `None` if the metaserver stores no turns; empty before the metaserver has begun.
+    /// `None` if the metaserver stores no rollback counters; empty before the call of
+    /// [`Self::begin`].
     keeper: OnceLock<Option<Arc<dyn TurnKeeper>>>,
 }
 
 impl Turns {
-    /// Starts the verification of iods by the turns that the metaserver stored before; called once.
-    /// Without a keeper the metaserver accepts all iods.
+    /// Starts the verification of iods by the rollback counters that the metaserver stored before
+    /// its restart; called once. Without a keeper the metaserver accepts all iods.
     pub fn begin(&self, keeper: Option<Arc<dyn TurnKeeper>>, kept: BTreeMap<u16, u64>) {
         *self.kept() = kept;
         drop(self.keeper.set(keeper));
@@ -92,16 +96,17 @@ impl Turns {
         self.kept().get(&iod).copied().unwrap_or_default()
     }
 
-    /// Stores a turn that the iod has recorded.
+    /// Stores a rollback counter that the iod has recorded.
     ///
     /// # Errors
-    /// The turn cannot be stored; the keeper logs this error.
+    /// The rollback counter cannot be stored; the keeper logs this error.
     async fn keep(&self, keeper: &dyn TurnKeeper, iod: u16, turn: u64) -> Result<(), FsError> {
         let stored = {
             let mut kept = self.kept();
             let known = kept.entry(iod).or_default();
             *known = turn.max(*known);
-            // The lock keeps the writes in the order of the changes.
+            // Start the write under the lock, so that the writes have the same order as the
+            // changes.
             keeper.keep(&kept)
         };
         stored.await
@@ -115,15 +120,16 @@ enum Verdict {
     Older,
 }
 
-/// A turn that stays due until the iod has recorded it and the metaserver has stored it, even if a
-/// caller drops the work.
+/// An advance of the rollback counter in progress. The advance stays due until the iod has recorded
+/// the new value and the metaserver has stored it, even if a caller drops the work.
 struct Due<'a> {
     is_changed: &'a AtomicBool,
     is_done: bool,
 }
 
 impl<'a> Due<'a> {
-    /// Starts a turn: changes from now on need another turn.
+    /// Starts an advance. Clears the flag first, because this advance does not cover changes from
+    /// now on.
     fn begin(is_changed: &'a AtomicBool) -> Self {
         is_changed.swap(false, Ordering::AcqRel);
         Self { is_changed, is_done: false }
@@ -153,15 +159,15 @@ pub struct VerifiedIod {
     times_older: AtomicU64,
     /// Ensures that one task verifies the iod at a time.
     judging: Turnstile<()>,
-    /// True if objects have changed since the last turn.
+    /// True if objects have changed since the last advance of the rollback counter.
     is_changed: AtomicBool,
-    /// True if clients were permitted to write an object since the start: this process does not see
-    /// their changes.
+    /// True if clients have been permitted to write an object directly since the start. This
+    /// process does not see their changes, so it assumes that the objects change all the time.
     is_given_out: AtomicBool,
 }
 
 impl VerifiedIod {
-    /// Wraps the iod of this number, with the turns of its volume.
+    /// Wraps the iod of this number, with the rollback counters of its volume.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, number: u16, turns: Arc<Turns>) -> Self {
         let (last, judging) = (Mutex::default(), Turnstile::default());
@@ -183,7 +189,8 @@ impl VerifiedIod {
     /// the verdict. Verifies the connection if necessary.
     async fn judge(&self) -> Result<(Verdict, u64), FsError> {
         let keeper = match self.turns.keeper.get() {
-            // No call for data arrives before the start of the metaserver.
+            // The verification has not begun: the metaserver is starting and serves no call for
+            // data yet, so accept the iod for now.
             None => return Ok((Verdict::Believed, self.iod.connections())),
             Some(keeper) => keeper.as_deref(),
         };
@@ -220,19 +227,21 @@ impl VerifiedIod {
         Err(FsError::Delay)
     }
 
-    /// Returns the recorded turns of the current connection, and the number of the connection;
-    /// `None` if the connection changed in the meantime.
+    /// Returns the rollback counters that the iod has recorded, and the number of the connection
+    /// that reported them; `None` if the connection changed in the meantime.
     async fn noted_here(&self) -> Result<Option<(NotedTurns, u64)>, FsError> {
         let connections = self.iod.connections();
         let noted = self.noted().await?;
         Ok((self.iod.connections() == connections).then_some((noted, connections)))
     }
 
-    /// Returns the turns that the iod has recorded; the default for an iod that records no turns.
+    /// Returns the rollback counters that the iod has recorded; zeros if the iod does not support
+    /// them.
     async fn noted(&self) -> Result<NotedTurns, FsError> {
         let noted = match self.iod.turns().await {
             Err(FsError::Stale) => {
-                // The objects have another place, as after a restore to another directory.
+                // The directory of the objects has a new handle, as after a restore to another
+                // directory: look the directory up again.
                 self.iod.find_again();
                 self.iod.turns().await
             }
@@ -245,7 +254,7 @@ impl VerifiedIod {
         }
     }
 
-    /// Compares the turns (rule 1), and records a rolled-back iod.
+    /// Compares the rollback counters (rule 1), and records a rolled-back iod.
     fn compare(&self, keeper: &dyn TurnKeeper, noted: NotedTurns, connections: u64) -> Verdict {
         let (number, kept) = (self.number, self.turns.of(self.number));
         if noted.last >= kept {
@@ -271,7 +280,7 @@ impl VerifiedIod {
         before
     }
 
-    /// Gives an iod that is not rolled back its next turn.
+    /// Advances the rollback counter of an iod that is not rolled back.
     async fn move_on(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
         let due = Due::begin(&self.is_changed);
         let turn = noted.greatest.saturating_add(1);
@@ -284,10 +293,11 @@ impl VerifiedIod {
                 Ok(())
             }
             Err(FsError::Delay) => Err(FsError::Delay),
-            // The store uses the iod without the turn, since its objects can be read.
+            // The iod cannot record the counter, for example because its disk is read-only. Accept
+            // the iod nevertheless, since its objects can be read.
             Err(error) => {
                 if error == FsError::NotSupported {
-                    // The iod cannot record later turns, either.
+                    // The iod will not record later values either, so do not try again.
                     due.end();
                 }
                 keeper.notice(&TurnNotice::NotNoted(self.number, error));
@@ -298,11 +308,13 @@ impl VerifiedIod {
     }
 
     async fn let_clients_in(&self, turn: u64) {
-        // An error costs no data: clients that the iod refuses send their calls to the metaserver.
+        // Ignore an error, which costs no data: clients that the iod refuses send their calls to
+        // the metaserver.
         let _ = self.iod.let_clients_in(turn).await;
     }
 
-    /// Verifies the current connection once more, and gives the iod a turn if `step` requires one.
+    /// Verifies the current connection once more, and advances the rollback counter if `step`
+    /// requires this.
     async fn step(&self, step: Step) -> Result<(), FsError> {
         let Some(Some(keeper)) = self.turns.keeper.get() else { return Ok(()) };
         let keeper = &**keeper;
@@ -317,7 +329,8 @@ impl VerifiedIod {
                 }
                 Verdict::Older if self.is_believed_by(step) => {
                     self.note_two(keeper, noted).await?;
-                    // The next verification accepts the recorded turn.
+                    // Verify again: now the recorded counter is not less than the metaserver's, so
+                    // the next attempt accepts the iod.
                     continue;
                 }
                 Verdict::Older => self.let_clients_in(u64::MAX).await,
@@ -327,7 +340,7 @@ impl VerifiedIod {
         Err(FsError::Delay)
     }
 
-    /// Returns true if a step makes the metaserver accept the iod although it is rolled back.
+    /// Returns true if a step makes the metaserver accept the iod although the iod is rolled back.
     fn is_believed_by(&self, step: Step) -> bool {
         match step {
             Step::IfChanged => false,
@@ -344,21 +357,24 @@ impl VerifiedIod {
         match self.is_changed.load(Ordering::Acquire) || is_given_out {
             true => self.move_on(keeper, noted).await,
             false => {
-                // The message at the verification may have been lost.
+                // The verification has sent this permission already, but the message may have been
+                // lost. Repeat it.
                 self.let_clients_in(noted.last).await;
                 Ok(())
             }
         }
     }
 
-    /// Gives a rolled-back iod two turns, so that the second counts.
+    /// Advances the rollback counter of a rolled-back iod. The iod stores the last two values, and
+    /// they are valid only if they are consecutive numbers; so this records two new values.
     async fn note_two(&self, keeper: &dyn TurnKeeper, noted: NotedTurns) -> Result<(), FsError> {
         let first = noted.greatest.max(self.turns.of(self.number)).saturating_add(1);
         let second = first.saturating_add(1);
         self.iod.note_turn(first).await?;
         self.iod.note_turn(second).await?;
         if self.turns.keep(keeper, self.number, second).await.is_err() {
-            // The metaserver stores the next turn in place of this turn.
+            // The iod has the new counter, but the metaserver has not. The next advance stores a
+            // later value in its place, so make an advance due.
             self.is_changed.store(true, Ordering::Release);
         }
         self.let_clients_in(second).await;
@@ -378,21 +394,24 @@ impl VerifiedIod {
         }
         match self.judge().await? {
             (Verdict::Believed, judged) if judged == after => Ok(done),
-            // The reply may have arrived on a connection in between.
+            // The connection changed more than once. The reply may have come from a connection that
+            // was never verified, so the caller must retry.
             (Verdict::Believed, _) => Err(FsError::Delay),
             (Verdict::Older, _) => Err(FsError::Io),
         }
     }
 
-    /// Like `asked`, for a change of objects.
+    /// Like `asked`, for a call that changes objects.
     async fn changed<'a, T>(
         &'a self,
         call: impl FnOnce(&'a dyn Iod) -> MaybeReady<'a, Result<T, FsError>>,
     ) -> Result<T, FsError> {
-        // A call may change the object even if its caller has dropped it.
+        // Set the flag before the call, since the call may change the object even if its caller
+        // drops it.
         self.is_changed.store(true, Ordering::Release);
         let done = self.asked(call).await;
-        // A turn that was recorded during the call does not cover the change.
+        // An advance during the call has cleared the flag but may not cover the change. Set the
+        // flag again.
         self.is_changed.store(true, Ordering::Release);
         done
     }
@@ -453,7 +472,7 @@ impl Iod for VerifiedIod {
         MaybeReady::later(self.asked(|iod| iod.probe()))
     }
 
-    /// A rolled-back iod has a verifier, too: the iod is reachable.
+    /// Returns the verifier. A rolled-back iod is reachable, so it has a verifier, too.
     fn verifier(&self) -> MaybeReady<'_, Result<Verifier, FsError>> {
         MaybeReady::later(async move {
             self.judge().await?;
@@ -461,7 +480,7 @@ impl Iod for VerifiedIod {
         })
     }
 
-    /// A rolled-back iod has room, too.
+    /// Returns the space. A rolled-back iod reports its space, too.
     fn space(&self) -> MaybeReady<'_, Result<Room, FsError>> {
         MaybeReady::later(async move {
             self.judge().await?;
@@ -469,7 +488,7 @@ impl Iod for VerifiedIod {
         })
     }
 
-    /// Callers that can avoid a rolled-back iod should do so.
+    /// Returns true also for a rolled-back iod, so that callers avoid it like an unreachable one.
     fn is_away(&self) -> bool {
         self.is_older() || self.iod.is_away()
     }

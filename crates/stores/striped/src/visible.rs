@@ -19,7 +19,8 @@ impl Striped {
         self.files.get(self.names.identity(object))
     }
 
-    /// Returns the data of a file under a shared lock.
+    /// Returns the cached information about a file's data, under a shared lock. Queries the iods
+    /// first if necessary.
     pub(crate) async fn shared<'f>(
         &self,
         object: &ObjectId,
@@ -34,7 +35,8 @@ impl Striped {
         Ok(RwLockWriteGuard::downgrade(self.alone(object, file).await?))
     }
 
-    /// Returns the data of a file under an exclusive lock.
+    /// Returns the cached information about a file's data, under an exclusive lock. Queries the
+    /// iods first if necessary.
     pub(crate) async fn alone<'f>(
         &self,
         object: &ObjectId,
@@ -53,7 +55,7 @@ impl Striped {
         Ok(data)
     }
 
-    /// Queries the sizes of objects that a client may have written.
+    /// Queries the sizes of a file's objects if a client may write them.
     async fn follow_clients(&self, data: &Data) -> Result<(), FsError> {
         match data {
             Data::OnIods(objects) if objects.is_given_out() => self.ask_size(objects).await,
@@ -63,12 +65,12 @@ impl Striped {
         }
     }
 
-    /// Returns the head of a file from its metafile; `None` if the metafile has no head yet.
+    /// Reads the header of a metafile; `None` if the metafile has no header yet.
     pub(crate) async fn head(&self, object: &ObjectId) -> Result<Option<Head>, FsError> {
         Ok(self.whole_head(object).await?.map(|(head, ..)| head))
     }
 
-    /// Returns all parts of the head, and the change time of the metafile.
+    /// Reads all parts of the header, and the change time of the metafile.
     pub(crate) async fn whole_head(
         &self,
         object: &ObjectId,
@@ -89,7 +91,9 @@ impl Striped {
         Ok(Some((head, behind, Change::decode(&bytes), attributes.changed)))
     }
 
-    /// Finds the location of a file's data; `before` is the earlier cached information.
+    /// Reads the location of a file's data from its metafile, and queries the iods for sizes. Ends
+    /// a layout from before a restart, and continues an interrupted truncation. `before` is the
+    /// earlier cached information.
     async fn look(&self, object: &ObjectId, before: &Data) -> Result<Data, FsError> {
         let Some((head, behind, change, changed)) = self.whole_head(object).await? else {
             return Ok(Data::Nowhere);
@@ -99,14 +103,15 @@ impl Striped {
         }
         let none = vec![Extent::default(); head.iods.len()];
         let objects = Objects::new(head, none, change.number, behind);
-        // The metafile records no write.
+        // With several metaservers, a metafile records the first write to the file before any data
+        // is on iods. So if there is no such record, the objects are empty and need no query.
         let is_new = self.options.shared && change == Change::default();
         if !is_new {
             for (number, extent) in (0..).zip(self.extents(&objects).await?) {
                 objects.resized(number, extent);
             }
-            // An iod reports the same extent for a removed object and for an object that was never
-            // written.
+            // An iod reports equal extents for a removed object and for an object that was never
+            // written. So check that the metafile still exists.
             let lacks_one = objects.extents().contains(&Extent::default());
             if lacks_one && self.options.shared && self.is_gone(object).await {
                 return Err(FsError::Stale);
@@ -118,19 +123,19 @@ impl Striped {
             self.take_back_of_before(object, &objects).await?;
         }
         if let Some(size) = change.cut {
-            // A crash interrupted the cut.
+            // A crash interrupted a truncation, so some objects may be too long. Truncate them now.
             self.resize(Some(object), &objects, size).await?;
             self.touch_unasked(object, &objects).await?;
         }
         Ok(Data::OnIods(objects))
     }
 
-    /// Ends a layout from before a start, or of another metaserver that has failed. If several
-    /// metaservers serve the same files, the change time of the metafile changed before the client
-    /// received its layout. So only this client can have cached data under the current change time.
-    /// For this client the update of the metafile is internal maintenance, and data that it flushes
-    /// late does not conflict with a change of another client, unless another change comes in
-    /// between.
+    /// Ends a layout that an earlier run of this metaserver, or another metaserver that has failed,
+    /// gave to a client. If several metaservers serve the same files, the change time of the
+    /// metafile changed before the client received its layout. So only this client can have cached
+    /// data under the current change time. For this client the update of the metafile here counts
+    /// as internal maintenance: data that the client flushes late conflicts with no change of
+    /// another client, unless another change comes in between.
     async fn take_back_of_before(
         &self,
         object: &ObjectId,
@@ -143,19 +148,22 @@ impl Striped {
         let before = self.names.changed(object).await?;
         self.take_back(object, objects).await?;
         let after = self.names.changed(object).await?;
-        // The interval of the exclusive access ends here.
+        // The interval counts as maintenance only if this metaserver had exclusive access until
+        // now. `alone` is dropped at the end of this statement.
         if alone.is_ok_and(|alone| alone.number > 0) {
             self.upkeep.note(self.names.identity(object), before, after);
         }
         Ok(())
     }
 
-    /// Returns the state that the metafile last reflected of objects that clients may write, if the
-    /// cached information from before an iod's failure contains it. If the store could not give out
-    /// all objects, no client was sent to them, and their current state is the last reflected one.
+    /// Returns the sizes and times of the objects when the metafile last reflected them; `None` if
+    /// they are unknown. `before` is the cached information from before an iod's failure. If it
+    /// contains no layout, the store failed to set all owner numbers, so no client has received the
+    /// layout, and the metafile reflects the current state.
     fn shown_before(&self, before: &Data, objects: &Objects) -> Option<Shown> {
         match before {
-            // Other metaservers may have sent clients to the objects.
+            // With several metaservers the cached information does not suffice, because other
+            // metaservers may have given layouts to clients.
             Data::OnIods(known) if !self.options.shared && known.head == objects.head => {
                 known.last_shown().or_else(|| Some(objects.now()))
             }
@@ -179,7 +187,8 @@ impl Striped {
             Err(error) => return self.attributes_amid_cut(object, attributes).await.ok_or(error),
         };
         let attributes = match &*data {
-            // The query itself may have changed the metafile, or a concurrent task.
+            // The query of the iods, or a concurrent task, may have changed the metafile, so read
+            // its attributes again.
             Data::OnIods(objects) if objects.has_shown_since(attributes.changed) => {
                 self.names.getattr(object).await?
             }
@@ -190,10 +199,10 @@ impl Striped {
         Ok(apparent(&data, attributes))
     }
 
-    /// Returns the attributes of a file that SETATTR has begun to cut, if an iod refuses its part:
-    /// the size is the size that SETATTR requested. The cut continues once the iod accepts changes,
-    /// and the store reads and writes no data of the file before. Returns `None` for any other
-    /// file.
+    /// Returns the attributes of a file with an interrupted truncation that an iod refuses to
+    /// finish; the size is the one that SETATTR requested. The store reads and writes no data of
+    /// such a file until the iod accepts changes and the truncation is complete. Returns `None` for
+    /// any other file.
     async fn attributes_amid_cut(
         &self,
         object: &ObjectId,
@@ -204,8 +213,8 @@ impl Striped {
         Some(Attributes { size, ..attributes })
     }
 
-    /// Like `true_of`, but queries no iod and waits for no task that may; the flag is true if all
-    /// attributes are exact.
+    /// Like `true_of`, but queries no iod, and waits for no task that may query an iod. The flag is
+    /// true if all attributes are exact.
     pub(crate) fn known_of(&self, object: &ObjectId, attributes: Attributes) -> (Attributes, bool) {
         if attributes.file_type != FileType::Regular || attributes.size == 0 {
             return (attributes, true);
@@ -229,8 +238,9 @@ impl Striped {
         is_older || objects.is_in_doubt() || objects.is_given_out()
     }
 
-    /// Returns true if a caller that needs the attributes of a file, whose metafile has this change
-    /// time, would wait for an iod that is away, or for another task that may.
+    /// Returns true if a caller that needs the attributes of a file would wait for an unreachable
+    /// iod, or for another task that may wait for an iod. `changed` is the change time of the
+    /// metafile.
     pub(crate) async fn would_wait(&self, object: &ObjectId, changed: FileTime) -> bool {
         let file = self.file(object);
         let Ok(data) = file.try_read() else { return true };
@@ -250,7 +260,8 @@ impl Striped {
         }
     }
 
-    /// Marks the extents as doubtful if another metaserver has changed the file.
+    /// Marks the cached extents as doubtful if another metaserver has changed the file. `changed`
+    /// is a change time of the metafile that the caller has read.
     pub(crate) async fn catch_up(
         &self,
         object: &ObjectId,
@@ -260,8 +271,9 @@ impl Striped {
         if !self.options.shared || !is_older_than(file, changed).await {
             return Ok(());
         }
-        // This metaserver itself may have changed the metafile since the caller read `changed`, for
-        // example when it gave the file out to a client; a query of the iods would end that layout.
+        // This metaserver itself may have changed the metafile after the caller read `changed`, for
+        // example when it gave a layout to a client. Then a query of the iods is not necessary, and
+        // would end the layout. So compare with the current change time.
         let changed = self.names.changed(object).await?;
         if is_older_than(file, changed).await
             && let Data::OnIods(objects) = &*file.read().await
@@ -271,21 +283,23 @@ impl Striped {
         Ok(())
     }
 
-    /// Excludes other metaservers from a file. If others have had access since, marks the extents
-    /// as doubtful.
+    /// Excludes other metaservers from a file while the result exists. If another metaserver has
+    /// had access since the last query of the iods, marks the cached extents as doubtful.
     pub(crate) async fn keep_alone(&self, object: &ObjectId) -> Result<Alone, FsError> {
         let alone = self.names.alone(object).await?;
         if alone.number > 0
             && let Data::OnIods(objects) = &*self.file(object).read().await
             && !objects.was_alone(alone.number)
         {
-            // This also covers clients that other metaservers have sent to the iods.
+            // The next query of the iods also finds and ends layouts that other metaservers gave to
+            // clients.
             objects.doubt();
         }
         Ok(alone)
     }
 
-    /// Queries the iods of a file that other metaservers may have extended just now.
+    /// Queries the sizes of a file's objects, which a client or another metaserver may have
+    /// extended.
     pub(crate) async fn ask_size(&self, objects: &Objects) -> Result<(), FsError> {
         for (number, extent) in (0..).zip(self.extents(objects).await?) {
             objects.grown(number, extent);
@@ -293,7 +307,8 @@ impl Striped {
         Ok(())
     }
 
-    /// Derives the attributes that a change of a file returns from the attributes of its metafile.
+    /// Derives the attributes of a file in the reply to a change from the attributes of its
+    /// metafile.
     pub(crate) async fn true_wcc(&self, object: &ObjectId, wcc: Wcc) -> Wcc {
         let after = match wcc.after {
             Some(after) => self.true_of(object, after).await.ok(),
@@ -302,7 +317,7 @@ impl Striped {
         Wcc { before: None, after }
     }
 
-    /// Derives the result of a change of attributes from the result at the metafile.
+    /// Derives the reply to SETATTR from the result of the SETATTR of the metafile.
     pub(crate) async fn true_change(&self, object: &ObjectId, done: Changed<()>) -> Changed<()> {
         match done.wcc.after {
             Some(after) if after.file_type == FileType::Regular => {
@@ -312,7 +327,7 @@ impl Striped {
         }
     }
 
-    /// Derives the attributes that a change returns; the caller holds the lock of the file.
+    /// Like `true_wcc`, for a caller that holds the lock of the file.
     pub(crate) fn wcc(data: &Data, wcc: &Wcc) -> Wcc {
         let after = wcc.after.filter(|_| data.is_known());
         Wcc { before: None, after: after.map(|after| apparent(data, after)) }

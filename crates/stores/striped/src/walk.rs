@@ -1,7 +1,8 @@
 //! A walk over all files of a volume, while clients use the files.
 //!
-//! A task that gives an object another name records the object. A walk ends when all such tasks
-//! have recorded their objects and the walk has examined all of these. See [`crate::search`].
+//! A walk could miss a file that is renamed meanwhile. Therefore a task that renames or links a
+//! file or directory records it, and the walk ends only when all such tasks have made their records
+//! and the walk has examined all recorded files and directories. See [`crate::search`].
 
 use leasehold_fs::{FileType, FsError, ObjectId, Step};
 
@@ -12,13 +13,13 @@ use crate::visible::superuser;
 
 /// The work of a walk at each file.
 pub(crate) trait Visitor: Send {
-    /// Examines a file that has a head. The walk may visit a file with several names, or with a new
-    /// name, more than once.
+    /// Examines a file whose metafile has a header. The walk may visit a file with several names,
+    /// or a renamed file, more than once.
     fn visit(&mut self, file: ObjectId, placed: Placed) -> impl Future<Output = ()> + Send;
 }
 
 impl Striped {
-    /// Returns all children of a directory; fails if the type of one cannot be found.
+    /// Returns all children of a directory; fails if the type of a child cannot be read.
     async fn all_children(
         &self,
         directory: &ObjectId,
@@ -51,7 +52,8 @@ impl Striped {
             Placed::read(&done.data).map_err(|Damaged| FsError::Io)
         };
         match read().await {
-            // Another call may be writing the metafile.
+            // The header may be damaged because another call is writing it right now. Wait for this
+            // call by the lock of the file, and read again.
             Err(FsError::Io) => {
                 let file = self.file(object);
                 let _data = file.read().await;
@@ -72,12 +74,13 @@ pub(crate) struct Walk<'a, V> {
     pub(crate) visitor: V,
     /// Directories that the walk has not examined yet.
     directories: Vec<ObjectId>,
-    /// The number of directories that got other names.
+    /// The number of directories that were renamed during the walk.
     renamed: usize,
 }
 
 impl<'a, V: Visitor> Walk<'a, V> {
-    /// Creates a walk over the names of a volume; the recording of renamed objects has begun.
+    /// Creates a walk over the names of a volume. The recording of renamed files and directories
+    /// must have begun.
     pub(crate) const fn new(volume: &'a Striped, visitor: V) -> Self {
         Self { volume, visitor, directories: Vec::new(), renamed: 0 }
     }
@@ -95,16 +98,16 @@ impl<'a, V: Visitor> Walk<'a, V> {
                     return Err(SearchError::Ending);
                 }
             }
-            // Tasks that give another name after this point have recorded the object. The walk has
-            // examined all objects that get another name later, except objects in a recorded
-            // directory.
+            // Wait for the renames in progress, and examine the files and directories that they
+            // recorded. A file that is renamed after this point was visited under its old name, so
+            // the walk may end unless a recorded directory must be examined.
             self.volume.search.all_have_noted().await;
             self.visit_renamed().await?;
         }
         Ok(())
     }
 
-    /// Examines the objects that got another name.
+    /// Examines the files and directories that were renamed or linked since the last call.
     async fn visit_renamed(&mut self) -> Result<(), SearchError> {
         for object in self.volume.search.noted()? {
             match self.volume.names.getattr(&object).await {
@@ -125,7 +128,8 @@ impl<'a, V: Visitor> Walk<'a, V> {
             FileType::Directory => self.directories.push(object),
             FileType::Regular => match self.volume.read_placed(&object).await {
                 Ok(Some(placed)) => self.visitor.visit(object, placed).await,
-                // Another caller removed the object if it is stale.
+                // A file without a header has no objects. A stale file was removed by another
+                // caller.
                 Ok(None) | Err(FsError::Stale) => {}
                 Err(error) => return Err(self.volume.unread(&object, error)),
             },

@@ -1,4 +1,5 @@
-//! Two copies of each stripe, iods that fail in turn, and files that move.
+//! Tests with two copies of each stripe, iods that fail one after the other, and data that
+//! migrates.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,8 +60,8 @@ fn tend(store: &Striped) -> RebalanceReport {
     block_on(store.tend()).expect("the names are there").expect("all are there, and it is due")
 }
 
-/// Writes, cuts, crashes and restarts with one failing iod at a time: no client sees an effect, and
-/// after the rebalance another iod may fail.
+/// Clients write and truncate files, and the metaserver crashes and restarts, while one iod fails.
+/// No client may see an effect, and after the rebalance another iod may fail.
 #[test]
 fn one_iod_that_fails_costs_nothing() {
     for seed in 0..60 {
@@ -87,8 +88,8 @@ fn one_iod_that_fails_costs_nothing() {
             }
             commit(&store, &file);
             if world.random.below(2) == 0 {
-                // Out-of-date copies stay out of date for a metaserver that restarts without
-                // memory.
+                // The out-of-date copies are recorded on stable storage, so a restarted metaserver
+                // does not use them either.
                 world.set_away(None);
                 world.volume.crash();
                 store = world.start();
@@ -122,7 +123,8 @@ fn out_of_date_copies_are_not_read() {
     assert_eq!((store.misplaced_count(), store.behind_count()), (1, 1));
     world.set_away(None);
     for store in [&store, &world.start()] {
-        // The objects are on iods 0 and 1, 1 and 2, 2 and 0: two of them have one good copy each.
+        // The copies of the three objects are on iods 0 and 1, 1 and 2, 2 and 0. Two of the objects
+        // have only one up-to-date copy.
         world.set_away(Some(0));
         let read = block_on(store.read(&superuser(), &file, 0, 100));
         assert_eq!(read, Err(FsError::Io), "one copy is away, and one behind");
@@ -135,8 +137,8 @@ fn out_of_date_copies_are_not_read() {
     assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
 }
 
-/// A COMMIT that finds an out-of-date copy returns the attributes after the record of it, which
-/// changes no data: the explicit modification time stays, also after the repair of the file.
+/// A COMMIT that records an out-of-date copy returns the attributes after the record. The record
+/// and the later repair change no data, so the explicit modification time must stay.
 #[test]
 fn the_record_of_an_out_of_date_copy_keeps_the_modification_time() {
     for seed in 0..2 {
@@ -164,8 +166,8 @@ fn the_record_of_an_out_of_date_copy_keeps_the_modification_time() {
     }
 }
 
-/// The record of an out-of-date copy, and a move of data, count as internal maintenance as long as
-/// no client changes the file.
+/// The record of an out-of-date copy and the migration of data count as internal maintenance, until
+/// a client changes the file.
 #[test]
 fn maintenance_is_distinguished_from_client_changes() {
     let mut world = World::new(0);
@@ -188,7 +190,8 @@ fn maintenance_is_distinguished_from_client_changes() {
     assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
     let moved = attributes();
     assert_eq!(store.upkeep(&file), Some((before.changed, moved.changed)));
-    // A client's change ends the interval, even if it includes maintenance.
+    // A client's change ends the interval of maintenance, even if the same call also caused
+    // maintenance.
     set_now(&world, 30);
     world.set_away(Some(2));
     put(&store, &file, 0, &text(50), Stability::Unstable);
@@ -203,8 +206,8 @@ fn maintenance_is_distinguished_from_client_changes() {
     assert_eq!(store.upkeep(&file), None);
 }
 
-/// Clients write and cut during the move of a file, an iod fails at any point, or a client removes
-/// the file.
+/// While the data of a file migrates, clients write, truncate or remove the file, or an iod fails
+/// at any point.
 #[test]
 fn files_move_while_clients_use_them() {
     let mut moved = 0;
@@ -258,7 +261,7 @@ fn files_move_while_clients_use_them() {
             assert_eq!(data(&store, &file), whole, "seed {seed}");
         }
         world.set_away(None);
-        // Neither finished nor failed moves leave any objects.
+        // Neither completed nor failed migrations may leave objects.
         assert_eq!(tend(&store).left, 0);
         let gone = block_on(store.remove(&superuser(), place(&store, "file")));
         gone.result.expect("it is there");
@@ -271,8 +274,8 @@ fn files_move_while_clients_use_them() {
     assert!(moved > 100, "{moved}");
 }
 
-/// The volume gives up an iod, gets it back empty under a new number, uses one more, and changes
-/// the number of copies: all files follow, and keep their times.
+/// An administrator adds an iod, removes another iod from use, and changes the number of copies.
+/// The rebalancer must migrate the file each time, and the file must keep its modification time.
 #[test]
 fn files_follow_the_options_of_the_volume() {
     let mut world = World::new(0);
@@ -300,7 +303,7 @@ fn files_follow_the_options_of_the_volume() {
     assert_eq!(wanted(&[0, 1, 2], 1, true), (Some(1), vec![0, 1, 2], 1));
     assert_eq!(wanted(&[0, 2], 1, true), (Some(1), vec![0, 2], 1));
     assert_eq!(wanted(&[0, 2], 2, false), (Some(1), vec![0, 2], 2));
-    // One iod is permanently lost; with one copy the data would be lost.
+    // One iod is permanently lost. The data survives only because there are two copies.
     world.volume.used = vec![0, 1];
     let store =
         world.volume.start_with(|number, iod| if number == 2 { Arc::new(LostIod) } else { iod });

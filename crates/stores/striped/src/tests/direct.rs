@@ -1,6 +1,6 @@
-//! A client that writes the objects of a file directly, stopped at every point of its writes. Its
-//! requests are in transit for a random time, and may arrive during and after the fence; the
-//! metaserver may restart at any point of the fence.
+//! Tests of a client that writes the objects of a file directly and is fenced at every point of its
+//! writes. The client's requests are in transit for a random time, and may arrive during and after
+//! the fence. The metaserver may restart at any point of the fence.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use core::task::Poll;
@@ -28,11 +28,11 @@ struct Reached {
     iod: Arc<dyn Iod>,
     store: Arc<MemStore>,
     number: u16,
-    /// True if the iod keeps an object's owner, and reports that it has changed the owner.
+    /// True if the iod reports that it has changed the owner of an object, but does not change it.
     skips_fences: bool,
     /// True if the iod refuses every change of owner.
     keeps_all: Arc<AtomicBool>,
-    /// True if the iod answers no WRITE of the metaserver.
+    /// True if the iod never replies to a WRITE of the metaserver.
     takes_nothing: Arc<AtomicBool>,
 }
 
@@ -179,7 +179,7 @@ impl World {
         self.fails[iod].store(is_away, Ordering::Relaxed);
     }
 
-    /// Reads an object as a client with this layout.
+    /// Reads an object as a client with this layout does.
     fn read(&self, layout: &Layout, object: usize) -> Result<Bytes, FsError> {
         let Spot { address, handle } = &layout.objects[object].spot;
         let file = ObjectId::new(handle).expect("it is one");
@@ -189,8 +189,8 @@ impl World {
         block_on(store.read(&caller, &file, 0, 100)).map(|read| read.data)
     }
 
-    /// Sends a WRITE of a client that is in transit for some turns; returns true if the iod
-    /// executed it.
+    /// Sends a WRITE as a client with this layout does. The request is in transit for `turns`
+    /// yields.
     async fn write(&self, layout: &Layout, (object, offset): (usize, u64), byte: u8, turns: u64) {
         for _ in 0..turns {
             yield_now().await;
@@ -207,7 +207,7 @@ impl World {
     }
 }
 
-/// Returns all data, and attributes that match the data.
+/// Returns all data of a file, and attributes that were valid at the same time as the data.
 async fn look(store: &Striped, file: &ObjectId) -> (Vec<u8>, Attributes) {
     let read = store.read(&superuser(), file, 0, 10_000).await.expect("it is there");
     let attributes = store.getattr(file).await.expect("it is there");
@@ -221,7 +221,8 @@ fn written_at(store: &Striped, file: &ObjectId) -> Layout {
     layout.expect("all are there").expect("it can be written there")
 }
 
-/// Returns a file with data on iods, and a write layout of it.
+/// Starts a metaserver. Returns it with a file whose data is on iods, and with a write layout of
+/// the file.
 fn given_out(world: &mut World) -> (Striped, ObjectId, Layout) {
     let store = world.start();
     let file = make(&store, "file");
@@ -250,7 +251,8 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
     put(&first, &file, 0, &text(60), Stability::FileSync);
     let layout = written_at(&first, &file);
     let (before, granted) = block_on(look(&first, &file));
-    // One metaserver begins the fence, and the next one ends it.
+    // In every third run the metaserver stops during the fence, and the restarted metaserver
+    // completes the fence.
     let (restarts, polls) = (seed.is_multiple_of(3), world.random.below(60));
     let second = if restarts { Some(world.start()) } else { None };
     let (commits, waits) = (world.random.one_in(2), world.random.below(30));
@@ -313,7 +315,8 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// After the end of the lease, other clients see all changes that the client ever makes.
+/// After the end of the write lease, other clients see all writes that succeed, and no later write
+/// of the fenced client succeeds.
 #[test]
 fn no_write_takes_effect_after_the_fence() {
     for seed in 0..600 {
@@ -321,14 +324,15 @@ fn no_write_takes_effect_after_the_fence() {
     }
 }
 
-/// An iod that skips the fence shows that the test above can fail.
+/// Checks that the test above can fail, with an iod that does not change the owner of objects.
 #[test]
 fn a_skipped_fence_is_detected() {
     let found = (0..200).filter(|&seed| run(seed, true).is_err()).count();
     assert!(found > 20, "{found}");
 }
 
-/// The next number is stored before the reply, so no client receives the same number twice.
+/// The iods store a new owner number before the client receives its layout, so no two clients
+/// receive the same one.
 #[test]
 fn each_client_gets_a_different_number() {
     let mut world = World::new(1, false);
@@ -346,7 +350,7 @@ fn each_client_gets_a_different_number() {
     assert!(next > writes && next % 2 == 1);
 }
 
-/// Returns true if a caller can write an object of a layout.
+/// Returns true if a client with this credential can write the first object of a layout.
 fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     let Spot { address, handle } = &layout.objects[0].spot;
     let file = ObjectId::new(handle).expect("it is one");
@@ -356,7 +360,8 @@ fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     block_on(store.write(&caller, &file, 0, data, Stability::Unstable)).result.is_ok()
 }
 
-/// Returns all callers with two numbers that clients received, or that are near such numbers.
+/// Returns all credentials whose user and group are numbers that clients received, or their
+/// neighbours.
 fn near(told: &[Owner]) -> Vec<Owner> {
     let told: Vec<u32> = told.iter().flat_map(|it| [it.user, it.group]).collect();
     let near =
@@ -365,7 +370,8 @@ fn near(told: &[Owner]) -> Vec<Owner> {
     near.iter().flat_map(|&user| near.iter().map(move |&group| Owner { user, group })).collect()
 }
 
-/// The numbers for reading this file or another file permit no write, also after a fence.
+/// The credentials of read layouts of this file or of another file do not permit a write, also
+/// after a fence.
 #[test]
 fn a_reading_caller_cannot_write() {
     let mut world = World::new(9, false);
@@ -385,7 +391,7 @@ fn a_reading_caller_cannot_write() {
     assert!(writes(&world, &given, given.caller));
 }
 
-/// The test above can fail: a client that knows the owner can write.
+/// Checks that the test above can fail: a client that knows the owner itself can write.
 #[test]
 fn a_client_that_knows_the_owner_can_write() {
     let mut world = World::new(10, false);
@@ -407,7 +413,8 @@ fn a_caller_without_permission_gets_no_layout() {
     assert_eq!(told(Purpose::Read), Err(FsError::Access));
 }
 
-/// A write clears the set-user-ID bit, which iods do not know.
+/// A write must clear the set-user-ID bit of a file. An iod cannot do this, so such a file has no
+/// write layout.
 #[test]
 fn files_with_set_user_id_have_no_write_layout() {
     let mut world = World::new(3, false);
@@ -419,7 +426,8 @@ fn files_with_set_user_id_have_no_write_layout() {
     written_at(&store, &file);
 }
 
-/// The reply to COMMIT includes the change of the metafile, which the client attributes to itself.
+/// COMMIT updates the metafile. The attributes in its reply must include this update, so that the
+/// client does not take it for a change by another client.
 #[test]
 fn commit_returns_the_attributes_after_its_update() {
     let mut world = World::new(4, false);
@@ -430,13 +438,13 @@ fn commit_returns_the_attributes_after_its_update() {
     let after = block_on(store.getattr(&file)).expect("it is there");
     assert!(told.changed > before.changed);
     assert_eq!(told.changed, after.changed);
-    // No client has written since, so COMMIT does not update the metafile.
+    // No client has written since the last COMMIT, so this COMMIT does not update the metafile.
     world.tick();
     let told = block_on(store.commit(&superuser(), &file, 0, 0)).wcc.after.expect("it is known");
     assert_eq!(told.changed, after.changed);
 }
 
-/// This also holds for a metaserver that has restarted, and does not know the write layout yet.
+/// Explicit times stay even if the metaserver has restarted and does not know the write layout yet.
 #[test]
 fn explicit_times_stay() {
     let mut world = World::new(5, false);
@@ -453,7 +461,8 @@ fn explicit_times_stay() {
     assert!(data.contains(&99) && !data.contains(&98));
 }
 
-/// An iod that gave objects to clients and no longer does may still let these clients write.
+/// An iod has set the owner of its objects for a client, and refuses to set another owner. The
+/// client may still write, so the fence must fail.
 #[test]
 fn the_fence_waits_for_an_iod_that_cannot_refuse() {
     let mut world = World::new(6, false);
@@ -468,7 +477,8 @@ fn the_fence_waits_for_an_iod_that_cannot_refuse() {
     assert_eq!(block_on(look(&second, &file)).0, text(60));
 }
 
-/// Read layouts at an iod do not delay the move of a file away from that iod.
+/// The migration of a file away from an unreachable iod must not wait for the revocation of read
+/// layouts at that iod.
 #[test]
 fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
     let mut world = World::new(7, false);
@@ -483,7 +493,8 @@ fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
     let tended = block_on(store.tend()).expect("the names are there");
     assert_eq!(tended, Some(RebalanceReport { moved: 1, left: 0 }));
     assert_eq!(block_on(look(&store, &file)).0, text(60));
-    // The fence of a client that writes waits for the iod, since the client would continue.
+    // If a client has a write layout, the migration must wait for the iod, since the client could
+    // continue to write there.
     world.set_away(2, false);
     world.volume.copies = 1;
     let store = world.start();
@@ -493,8 +504,8 @@ fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
     assert!(block_on(store.recall(&file)).is_err());
 }
 
-/// An iod loses uncommitted writes of clients, and the file moves away from it: COMMIT reports the
-/// loss, although it goes to other iods.
+/// An iod loses unstable writes of clients, and then the file migrates to other iods. A later
+/// COMMIT must report the loss, although it does not go to this iod any more.
 #[test]
 fn a_move_does_not_hide_lost_data() {
     let elsewhere = LayoutPolicy { iods: vec![1, 2], ..LayoutPolicy::default() };
@@ -516,7 +527,8 @@ fn a_move_does_not_hide_lost_data() {
     }
 }
 
-/// This includes clients with a read layout, whose lease no metaserver can end.
+/// A SETATTR that withdraws the read permission must make the iods refuse clients with a read
+/// layout, because SETATTR does not recall their leases.
 #[test]
 fn iods_refuse_a_caller_that_lost_its_read_permission() {
     let mut world = World::new(9, false);
@@ -528,7 +540,7 @@ fn iods_refuse_a_caller_that_lost_its_read_permission() {
     let times = SetAttributes { modified: SetTime::Now, ..SetAttributes::default() };
     set(&store, &file, &times);
     assert!((0..3).all(|object| world.read(&layout, object).is_ok()));
-    // One of the iods does not answer: SETATTR does not wait for it.
+    // One of the iods is unreachable, and SETATTR must not wait for this iod.
     world.set_away(2, true);
     set(&store, &file, &mode(0o600));
     world.set_away(2, false);
@@ -551,9 +563,9 @@ fn iods_refuse_a_caller_that_lost_its_read_permission() {
     }
 }
 
-/// An iod may execute a request later although it did not answer. A client with a write layout must
-/// not learn of a partial WRITE: it would write newer data there, and the old data would overwrite
-/// it.
+/// An iod that did not answer may execute a WRITE of the metaserver later. So a client with a write
+/// layout must receive an error and not a partial result. Otherwise it could write newer data to
+/// the rest of the range, and the late WRITE would overwrite the newer data.
 #[test]
 fn a_client_with_a_write_layout_gets_no_partial_write() {
     for is_out in [false, true] {
@@ -576,8 +588,9 @@ fn changed(store: &Striped, file: &ObjectId) -> FileTime {
     block_on(store.changed(file)).expect("it is there")
 }
 
-/// If an iod does not answer, the store has given out some objects, but sends no client there. The
-/// later discovery of these objects is no change of the file.
+/// If an iod does not answer, the store sets the owner numbers of some objects only, and gives no
+/// layout to the client. When the store finds these owner numbers later, it must not record a
+/// change of the file.
 #[test]
 fn a_layout_without_a_client_changes_nothing() {
     let mut world = World::new(11, false);
@@ -589,13 +602,13 @@ fn a_layout_without_a_client_changes_nothing() {
     let told = block_on(store.open_layout(&superuser(), &file, Purpose::Write));
     assert_eq!(told, Ok(None));
     world.tick();
-    // This also holds while an iod is away, and only the metafile is available.
+    // The change time also stays while an iod is unreachable and only the metafile can be read.
     assert!(block_on(store.getattr(&file)).is_err());
     assert_eq!(changed(&store, &file), before);
     world.set_away(2, false);
     assert_eq!(block_on(look(&store, &file)).1.changed, before);
     assert_eq!(changed(&store, &file), before);
-    // A client that receives a layout now writes there.
+    // A client receives a layout now, and writes an object.
     let layout = written_at(&store, &file);
     block_on(world.write(&layout, (1, 2), 99, 0));
     block_on(store.recall(&file)).expect("all are there");
@@ -603,8 +616,8 @@ fn a_layout_without_a_client_changes_nothing() {
     assert!(block_on(look(&store, &file)).0.contains(&99));
 }
 
-/// After the failure of an iod the store queries all iods again, and does not record the earlier
-/// writes of clients in the metafile once more.
+/// After the failure of an iod the store queries all iods again. It must not record earlier writes
+/// of clients in the metafile a second time.
 #[test]
 fn client_writes_are_recorded_once() {
     let mut world = World::new(12, false);
@@ -625,8 +638,8 @@ fn client_writes_are_recorded_once() {
     assert_eq!(changed(&store, &file), shown);
 }
 
-/// The first query of a file records the writes of clients in the metafile, and returns the new
-/// attributes.
+/// The first query of a file after a restart records the writes of clients in the metafile. The
+/// reply must contain the attributes after this update.
 #[test]
 fn a_query_returns_the_attributes_after_its_update() {
     let mut world = World::new(13, false);
@@ -639,9 +652,9 @@ fn a_query_returns_the_attributes_after_its_update() {
     assert_eq!(found.changed, changed(&store, &file));
 }
 
-/// If several metaservers serve the same files, a metaserver that starts ends the earlier write
-/// layouts of a file, and so changes its change time. The client with the layout may flush data
-/// late; this change time must not make the flush too late.
+/// If several metaservers serve the same files, a restarted metaserver ends the earlier write
+/// layouts of a file and so changes its change time. This must count as internal maintenance, so
+/// that the client of the layout can still flush its data.
 #[test]
 fn the_end_of_a_layout_from_before_a_start_is_maintenance() {
     for is_shared in [false, true] {
@@ -655,13 +668,14 @@ fn the_end_of_a_layout_from_before_a_start_is_maintenance() {
         let before = changed(&store, &file);
         let after = block_on(store.getattr(&file)).expect("all are there").changed;
         assert!(before < after, "it is shown");
-        // With one metaserver, a client that received a layout later may have made the change.
+        // With one metaserver, another client that received a later layout may have made the
+        // change, so it does not count as maintenance.
         assert_eq!(store.upkeep(&file), is_shared.then_some((before, after)));
     }
 }
 
-/// Several metaservers return the first read layouts of a file at the same time: none of them makes
-/// the iods refuse clients that another has just sent there.
+/// Several metaservers give the first read layouts of a file at the same time. No metaserver may
+/// make the iods refuse the readers of another metaserver.
 #[test]
 fn readers_at_several_metaservers_share_one_number() {
     for seed in 0..50 {
@@ -686,8 +700,9 @@ fn readers_at_several_metaservers_share_one_number() {
     }
 }
 
-/// If several metaservers serve the same files, attributes from before a layout do not show that
-/// another metaserver has changed the file.
+/// If several metaservers serve the same files, a caller may have read the attributes of a file
+/// before this metaserver gave a layout. The later change time is then not a change by another
+/// metaserver, and must not end the layout.
 #[test]
 fn attributes_from_before_a_layout_do_not_end_it() {
     let mut world = World::new(14, false);
@@ -704,9 +719,10 @@ fn attributes_from_before_a_layout_do_not_end_it() {
     assert!(block_on(look(&store, &file)).0.contains(&255), "the client was refused");
 }
 
-/// An iod loses the first of two copies in a power cut, and is away when COMMIT detects the loss:
-/// then the second copy is up to date, and all other clients use it. Data that a client with a read
-/// layout has read, under a lease that no COMMIT ends, was stable before.
+/// An iod loses unstable data of the first of two copies in a power cut, and is unreachable when
+/// COMMIT detects the loss. Then only the second copy is up to date, and all other clients use it.
+/// Data that a client with a read layout has read from the first copy must not be lost, because
+/// COMMIT does not recall the client's lease. So this data must have been stable.
 #[test]
 fn data_read_from_two_copies_is_not_lost() {
     let mut world = World::new(15, false);
@@ -730,8 +746,8 @@ fn data_read_from_two_copies_is_not_lost() {
     assert_eq!(told, Ok(None), "nobody is sent there any more");
 }
 
-/// A request for a read layout while an iod is away is no change, so the store records no copy as
-/// out of date.
+/// A request for a read layout changes no data. So the store must not record a copy on an
+/// unreachable iod as out of date.
 #[test]
 fn a_request_for_a_read_layout_changes_nothing() {
     let mut world = World::new(16, false);

@@ -1,4 +1,4 @@
-//! Objects as files of a server that assigns new handles to its files.
+//! Tests with a server that assigns new handles to the files of an iod.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use super::volume::mark;
 use crate::iod::{Extent, Iod as _, ObjectName, Room};
 use crate::{FileIod, Files, Local, Mark, MarkError};
 
-/// Files with handles that are valid until the next renewal; the handle of the root stays valid.
+/// Files whose handles become stale at each renewal, except the handle of the root.
 #[derive(Clone)]
 struct Renewed {
     files: Arc<Local>,
     times: Arc<AtomicU32>,
-    /// The mark that another metaserver writes when this one reads the names.
+    /// The mark that another metaserver writes while this metaserver reads the names in the
+    /// directory.
     marked: Option<&'static str>,
 }
 
@@ -108,8 +109,8 @@ fn put(iod: &FileIod<Renewed>, text: &'static str) -> Result<Extent, FsError> {
     block_on(iod.write(NAME, 0, data, Stability::FileSync)).map(|written| written.extent)
 }
 
-/// The iod looks up files and directories again if their handles are stale; for a removed object it
-/// returns an error and creates no file in its place.
+/// The iod looks up files and directories again if their handles are stale. If an object was
+/// removed in the meantime, it returns an error and does not create a new file for the object.
 #[test]
 fn stale_handles_are_looked_up_again() {
     let files = Renewed::new(None);
@@ -129,7 +130,7 @@ fn stale_handles_are_looked_up_again() {
     assert_eq!(block_on(iod.resize(NAME, 3)).map(|extent| extent.size), Ok(3));
     renew();
     assert_eq!(block_on(iod.read(other, 0, 100)), Ok(Bytes::new()), "it never was");
-    // Another metaserver removes the object.
+    // Another metaserver removes the object, of which this metaserver has a stale handle.
     let second = block_on(FileIod::open(files.clone(), &mark(0))).expect("it has room");
     block_on(second.remove(NAME)).expect("it is there");
     renew();
@@ -138,11 +139,13 @@ fn stale_handles_are_looked_up_again() {
     renew();
     assert_eq!(block_on(iod.remove(NAME)), Ok(()));
     assert_eq!(block_on(iod.extent(NAME)), Ok(Extent::default()));
-    // The iod does not look up the mark again.
+    // The handle of the mark is stale, and the iod does not look the mark up again. So the call
+    // fails.
     assert_eq!(block_on(iod.verifier()), Err(FsError::Io));
 }
 
-/// Two metaservers look for the mark; the other one creates it before this one has read the names.
+/// Two metaservers look for the mark at the same time. The other metaserver creates the mark while
+/// this metaserver reads the names in the directory.
 #[test]
 fn a_mark_that_another_metaserver_creates_is_found() {
     let text = "volume 0000000000000007\niod 3\nend\n";

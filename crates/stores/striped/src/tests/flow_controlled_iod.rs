@@ -1,4 +1,5 @@
-//! READs that share a link: the order of their turns, and the duration of a turn.
+//! Tests of the flow control of READs that share a link: their order, and the time for which a READ
+//! counts.
 
 use core::future::pending;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -37,7 +38,7 @@ impl Transport for Clock {
     fn wake_at(&self, _time: Time) {}
 }
 
-/// The requests to an iod, which answers at a test's command.
+/// The requests that wait at an iod; a test decides when the iod answers.
 #[derive(Default)]
 struct Asked {
     reads: AtomicUsize,
@@ -115,7 +116,7 @@ struct World {
     iod: FlowControlledIod,
 }
 
-/// Adds an iod to a schedule; returns its requests as well.
+/// Adds an iod to a schedule. Returns the iod with its list of requests.
 fn iod_of(pace: &Arc<Pace>) -> (Arc<Asked>, FlowControlledIod) {
     let asked = Arc::new(Asked::default());
     let iod = FlowControlledIod::new(Arc::new(Held(Arc::clone(&asked))), Arc::clone(pace));
@@ -157,8 +158,8 @@ impl World {
     }
 }
 
-/// Two large READs are in progress, and each reply admits one more; small READs do not wait, and
-/// the schedule skips a READ that was dropped.
+/// At most two large READs are in progress, and each reply starts the next one. Small READs do not
+/// wait, and the schedule skips a READ that was dropped.
 #[test]
 fn large_reads_take_turns() {
     block_on(async {
@@ -181,7 +182,8 @@ fn large_reads_take_turns() {
     });
 }
 
-/// The bound grows while replies arrive quickly; after a pause it starts small again.
+/// The limit of outstanding bytes grows while replies arrive quickly. After a pause the limit is
+/// small again.
 #[test]
 fn quick_replies_raise_the_bound() {
     block_on(async {
@@ -208,7 +210,7 @@ fn quick_replies_raise_the_bound() {
     });
 }
 
-/// An iod that does not answer delays the others by at most a second.
+/// A silent iod delays the READs of other iods by at most a second.
 #[test]
 fn a_silent_iod_does_not_keep_its_turn() {
     block_on(async {
@@ -230,7 +232,7 @@ fn a_silent_iod_does_not_keep_its_turn() {
     });
 }
 
-/// While an iod is silent, READs of other iods have all turns except one.
+/// While an iod is silent, all outstanding READs but one are READs of other iods.
 #[test]
 fn a_silent_iod_has_one_turn_of_several() {
     block_on(async {
@@ -241,7 +243,7 @@ fn a_silent_iod_has_one_turn_of_several() {
         assert!((&mut silent[0]).now_or_never().is_none());
         let mut others: Vec<_> = (0..4).map(|_| other.read(name, 0, MIB)).collect();
         assert!((&mut others[0]).now_or_never().is_none());
-        // The READs of the silent iod came first.
+        // The READs of the silent iod enter the queue first.
         for read in silent.iter_mut().chain(&mut others) {
             assert!(read.now_or_never().is_none());
         }
@@ -256,13 +258,13 @@ fn a_silent_iod_has_one_turn_of_several() {
     });
 }
 
-/// Three metaservers receive requests for the same stripes in the same order: no two of them read
-/// from one iod, neither at first nor later, and all data arrives.
+/// Three metaservers receive requests for the same stripes in the same order. At no time may two of
+/// them read from one iod, and all data must arrive.
 #[test]
 fn several_metaservers_start_at_different_iods() {
     block_on(async {
         const IODS: usize = 9;
-        // The number of READs in progress at each metaserver.
+        // The maximum number of READs in progress at each metaserver.
         const TURNS: usize = 3;
         let name = ObjectName([0; 16]);
         let mut begun = Vec::new();
@@ -270,12 +272,12 @@ fn several_metaservers_start_at_different_iods() {
             let world = World::with(|pace| pace.one_of(number, 3));
             let mut iods: Vec<_> = (1..IODS).map(|_| iod_of(&world.pace)).collect();
             iods.insert(0, (Arc::clone(&world.asked), world.iod));
-            // Two rounds of all iods.
+            // Each metaserver reads from all iods twice.
             let mut reads: Vec<_> =
                 iods.iter().chain(&iods).map(|(_, iod)| iod.read(name, 0, MIB)).collect();
             let (mut before, mut order) = ([0; IODS], Vec::new());
             while !reads.is_empty() {
-                // A READ joins the queue at the first poll, and has its turn at the second.
+                // A READ enters the queue at its first poll, and may start at its second poll.
                 for _ in 0..2 {
                     reads.retain_mut(|read| read.now_or_never().is_none());
                 }

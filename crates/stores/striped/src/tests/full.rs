@@ -1,4 +1,4 @@
-//! Iods whose disks are full.
+//! Tests with iods whose disks are full.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,10 +15,10 @@ use super::together::Slow;
 use super::volume::{Volume, data, make, place, put, superuser, text};
 use crate::{LayoutPolicy, RebalanceReport, Striped};
 
-/// The bytes of a block of a store in memory.
+/// The size in bytes of a block of a store in memory.
 const BLOCK: u64 = 4096;
 
-/// A volume whose iods have room for `blocks` blocks.
+/// Creates a volume whose iods have space for `blocks` blocks.
 fn volume(copies: u16, blocks: [u64; 3]) -> Volume {
     let mut volume = Volume::new();
     volume.copies = copies;
@@ -39,10 +39,10 @@ fn iods_of(store: &Striped, name: &str) -> Vec<u16> {
     iods
 }
 
-/// Two of three iods have room, and hold two copies of everything.
+/// One of three iods is full. The other two iods store two copies of all data.
 #[test]
 fn with_two_copies_one_full_iod_refuses_no_data() {
-    // Room for the mark, some directories and a few objects.
+    // The first iod has space for the mark, some directories and a few objects.
     let mut volume = volume(2, [6, 4000, 4000]);
     let store = volume.start();
     let names: Vec<String> = (0..20).map(|number| format!("file {number}")).collect();
@@ -64,7 +64,8 @@ fn with_two_copies_one_full_iod_refuses_no_data() {
     }
 }
 
-/// Data that finds room for one of two copies is refused: the data would have one copy for good.
+/// If only one iod has space, a WRITE with two copies must fail, because the data would have one
+/// copy permanently.
 #[test]
 fn data_that_finds_room_for_one_of_two_copies_is_refused() {
     let mut volume = volume(2, [6, 4000, 4000]);
@@ -81,7 +82,7 @@ fn data_that_finds_room_for_one_of_two_copies_is_refused() {
     assert_eq!((store.behind_count(), store.misplaced_count()), (0, 0));
 }
 
-/// A volume whose second iod is away while the switch is on.
+/// Starts the volume with a second iod that is unreachable while `is_away` is true.
 fn with_one_away(volume: &mut Volume, is_away: &Arc<AtomicBool>) -> Striped {
     volume.start_with(|number, iod| {
         let random = Mutex::new(Random::from_seed(u64::from(number)));
@@ -90,7 +91,7 @@ fn with_one_away(volume: &mut Volume, is_away: &Arc<AtomicBool>) -> Striped {
     })
 }
 
-/// An iod that counts as full may have room for a lost copy.
+/// An iod that counts as full may have enough free space for the repair of a lost copy.
 #[test]
 fn a_lost_copy_is_rebuilt_though_an_iod_counts_as_full() {
     let mut volume = volume(2, [40, 4000, 4000]);
@@ -109,7 +110,8 @@ fn a_lost_copy_is_rebuilt_though_an_iod_counts_as_full() {
     assert_eq!(data(&store, &file), text(100));
 }
 
-/// A file with all its copies stays in place if a full iod reports less room than its size.
+/// A file whose copies are all up to date must not migrate to a full iod that reports less free
+/// space than the size of the file.
 #[test]
 fn a_whole_file_moves_to_a_full_iod_only_if_it_reports_room() {
     let mut volume = volume(2, [40, 4000, 4000]);
@@ -128,8 +130,8 @@ fn a_whole_file_moves_to_a_full_iod_only_if_it_reports_room() {
     assert_eq!((data(&store, &small), data(&store, &large)), (text(100), blocks));
 }
 
-/// The layout policy of a file determines the iods for a copy that finds no room, and the number of
-/// copies.
+/// If the layout policy of a file permits no other iod with free space, a full iod makes the WRITE
+/// fail.
 #[test]
 fn data_is_refused_if_its_layout_names_no_iod_with_room() {
     let mut volume = volume(1, [6, 4000, 4000]);
@@ -147,7 +149,7 @@ fn data_is_refused_if_its_layout_names_no_iod_with_room() {
     assert_eq!(store.behind_count(), 0);
 }
 
-/// An iod that is away gets no copy for which a full iod has no room.
+/// If the only iods with free space are unreachable, a full iod makes the WRITE fail.
 #[test]
 fn data_is_refused_if_the_iods_with_room_are_away() {
     let mut volume = volume(2, [8, 4000, 4000]);
@@ -168,7 +170,8 @@ fn data_is_refused_if_the_iods_with_room_are_away() {
     }
 }
 
-/// A file whose policy names a full iod as its first uses other iods until that iod has room again.
+/// A file whose policy names a full iod as its first iod uses other iods until the full iod has
+/// free space again. It then migrates once.
 #[test]
 fn a_file_whose_first_iod_is_full_moves_once() {
     let mut volume = volume(1, [4000, 4000, 4000]);
@@ -214,7 +217,8 @@ fn an_iod_that_has_room_again_gets_new_files() {
     assert_eq!(iods_of(&store, "new"), [0, 1, 2]);
 }
 
-/// The room of a volume is the data that finds room, with all its copies on different iods.
+/// The free space that a volume reports is the number of bytes of data that fit with all copies on
+/// different iods.
 #[test]
 fn room_is_counted_in_data_that_can_be_written() {
     let room = |copies, blocks| {

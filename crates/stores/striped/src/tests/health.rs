@@ -1,4 +1,4 @@
-//! Iods that answer and refuse changes.
+//! Tests with iods that answer but refuse changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,12 @@ use leasehold_fs::{FsError, MaybeReady, SetAttributes, Stability, Store as _, Ve
 use super::volume::{Volume, data, make, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
 
-/// Switches of the faults of an iod.
+/// The faults that a test can switch on at an iod.
 #[derive(Default)]
 struct Faults {
-    /// Each change fails, as on a read-only file system.
+    /// If true, each change fails, as on a read-only file system.
     is_read_only: AtomicBool,
-    /// Each WRITE to an object fails.
+    /// If true, each WRITE to an object fails.
     has_bad_objects: AtomicBool,
 }
 
@@ -102,7 +102,8 @@ fn refusing(store: &Striped) -> Vec<(u16, FsError)> {
     store.refusing_iods().into_iter().collect()
 }
 
-/// With two copies no client learns of the error, so the metaserver must detect it.
+/// If files have two copies, no client receives the error of the iod, so the metaserver must detect
+/// and list the iod.
 #[test]
 fn an_iod_that_refuses_changes_is_listed_until_it_recovers() {
     let mut volume = Volume::new();
@@ -121,8 +122,8 @@ fn an_iod_that_refuses_changes_is_listed_until_it_recovers() {
     assert_eq!(refusing(&store), []);
 }
 
-/// Clients may write nothing for hours, and the administrator must learn of the fault before a
-/// client does.
+/// Even if no client writes for hours, a health check must detect the fault, so that the
+/// administrator learns of it first.
 #[test]
 fn a_probe_detects_an_iod_that_refuses_changes() {
     for copies in [1, 2] {
@@ -139,13 +140,14 @@ fn a_probe_detects_an_iod_that_refuses_changes() {
         assert_eq!(refusing(&store), []);
         assert_eq!(data(&store, &file), text(100));
         assert!(block_on(store.getattr(&file)).is_ok());
-        // The next start finds an unchanged mark at each iod.
+        // The health check must not change the mark of an iod, so the next start succeeds.
         drop(store);
         assert_eq!(data(&volume.start(), &file), text(100));
     }
 }
 
-/// A single object may have an error of its own, as after its removal by another metaserver.
+/// A change may fail for one object only, as after its removal by another metaserver. Then the
+/// health check must not list the iod.
 #[test]
 fn an_error_of_one_object_has_the_iods_probed() {
     let mut volume = Volume::new();
@@ -161,8 +163,9 @@ fn an_error_of_one_object_has_the_iods_probed() {
     assert_eq!((refusing(&store), store.is_probe_due()), (vec![], false));
 }
 
-/// Without attributes, programs get an input/output error for the name of such a file, and programs
-/// that query a file first can neither list it nor remove it.
+/// An iod refuses a part of a truncation, so the truncation stays incomplete. GETATTR of the file
+/// must succeed nevertheless: otherwise programs that call `stat` first could neither list nor
+/// remove the file.
 #[test]
 fn a_file_has_attributes_while_an_iod_refuses_a_part_of_a_cut() {
     let mut volume = Volume::new();
@@ -175,7 +178,7 @@ fn a_file_has_attributes_while_an_iod_refuses_a_part_of_a_cut() {
     assert_eq!(cut.result, Err(FsError::ReadOnly));
     let shown = |store: &Striped| block_on(store.getattr(&file)).map(|seen| seen.size);
     assert_eq!(shown(&store), Ok(10));
-    // The file also has attributes after a start.
+    // GETATTR also succeeds after a restart of the metaserver.
     drop(store);
     let (store, faults) = start(&mut volume);
     faults.is_read_only.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Layout policies of directories and files.
+//! Tests of layout policies of directories and files.
 
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
@@ -49,7 +49,7 @@ fn make_in(store: &Striped, directory: ObjectId, text: &str, file: &NewFile) -> 
     block_on(store.create(&superuser(), place, file)).result.expect("it can be").object
 }
 
-/// Returns the location in the metafile.
+/// Returns the location of a file's data from its metafile.
 fn placed(volume: &Volume, file: &ObjectId) -> Placed {
     let head = block_on(volume.names.read(&superuser(), file, 0, 512)).expect("it is there").data;
     Placed::read(&head).expect("it is sound").expect("it has data")
@@ -119,7 +119,8 @@ fn new_files_inherit_the_layout_policy_of_their_directory() {
         let said = placed(&volume, file);
         assert_eq!((said.unit, said.iods.len(), said.copies), (7, 3, 1));
     }
-    // A file that moves keeps its policy, and the rebalancer does not move its data.
+    // A file that is renamed into another directory keeps its policy, so the rebalancer does not
+    // migrate its data.
     let from = Place { directory, name: name("file") };
     let renamed = block_on(store.rename(&superuser(), from, place(&store, "moved")));
     renamed.result.expect("it can be");
@@ -153,7 +154,7 @@ fn a_file_with_a_new_layout_policy_is_moved() {
         assert_eq!((said.iods.len(), said.copies), (iods, copies));
         assert_eq!(data(&store, &file), text(100));
     }
-    // A small file gets the layout when it moves out of its metafile.
+    // A small file gets the layout of its policy when its data moves from the metafile to iods.
     let last = LayoutPolicy { iods: vec![1], ..LayoutPolicy::default() };
     lay_out(&store, &small, &last);
     put(&store, &small, 10, &text(90), Stability::FileSync);

@@ -1,5 +1,6 @@
-//! A store of names with random delays and failures to write heads: interleavings between two of
-//! its operations, and the effects of a head that may or may not be in place.
+//! Tests with a store of names that has random delays and fails to write metafile headers. They
+//! cover interleavings of two operations on names, and headers that may or may not be written after
+//! an error.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -42,12 +43,13 @@ impl Names {
         Self { store, random, heads, power, keeps_others_off }
     }
 
-    /// Makes this a store that several metaservers share.
+    /// Makes exclusive access exclude other metaservers, as for a store of names that several
+    /// metaservers share.
     pub(super) fn shared(self) -> Self {
         Self { keeps_others_off: true, ..self }
     }
 
-    /// Sets the outcome of later writes of heads.
+    /// Sets the outcome of later writes of metafile headers.
     pub(super) fn set_heads(&self, heads: u8) {
         self.heads.store(heads, Ordering::Relaxed);
     }
@@ -228,8 +230,8 @@ async fn some_turns(seed: u64) {
     }
 }
 
-/// A client renames a directory or file, or links a file and removes its old name, while the
-/// rebalancer examines all files: it misses none.
+/// While the rebalancer examines all files, a client renames a directory or file, or links a file
+/// and removes its old name. The rebalancer must not miss a file.
 #[test]
 fn files_renamed_during_a_rebalance_leave_their_iod() {
     for seed in 0..300 {
@@ -273,7 +275,8 @@ fn files_renamed_during_a_rebalance_leave_their_iod() {
     }
 }
 
-/// A file keeps explicit times that a client sets during its move.
+/// A client sets explicit times while the data of the file migrates. The file must keep these
+/// times.
 #[test]
 fn explicit_times_set_during_a_move_stay() {
     for seed in 0..1000 {
@@ -297,7 +300,8 @@ fn explicit_times_set_during_a_move_stay() {
     }
 }
 
-/// The same holds during the record of an out-of-date copy.
+/// A client sets explicit times while the store records an out-of-date copy. The file must keep
+/// these times.
 #[test]
 fn explicit_times_set_while_a_copy_becomes_out_of_date_stay() {
     for seed in 0..500 {
@@ -346,8 +350,9 @@ fn a_file_that_loses_two_names_at_once_leaves_nothing() {
     }
 }
 
-/// The head that moves a small file to iods may be in place although the store of names reports
-/// that it is not stable: the next write must be readable after a restart.
+/// The write of the header that moves a small file to iods fails, so the metafile contains the old
+/// or the new header. The store must read the header again, so that the next write goes to the true
+/// location and is readable after a restart.
 #[test]
 fn the_store_reads_a_doubtful_head_again() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {
@@ -368,8 +373,8 @@ fn the_store_reads_a_doubtful_head_again() {
     }
 }
 
-/// A file that the rebalancer could not move, because the write of its head failed, counts as
-/// misplaced.
+/// If the rebalancer cannot migrate a file because the write of the header fails, the file stays in
+/// the list of misplaced files.
 #[test]
 fn a_file_with_a_doubtful_new_head_is_examined_again() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {

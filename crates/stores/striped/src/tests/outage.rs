@@ -1,4 +1,4 @@
-//! The power fails during a change: the state at the next start, and the leftover objects.
+//! Tests of power failures during a change: the state at the next start, and the leftover objects.
 
 use core::future::{pending, poll_fn};
 use core::pin::pin;
@@ -20,7 +20,8 @@ use super::together::Slow;
 use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
 use crate::{FileIod, Iod as _, LayoutPolicy, Local, ObjectName, Placed, Striped, list};
 
-/// The power of a cluster, which fails after a given number of steps of its machines.
+/// The simulated power supply of a cluster, which fails after a given number of steps of the
+/// machines.
 #[derive(Clone, Default)]
 pub(super) struct Power(Arc<Supply>);
 
@@ -40,7 +41,7 @@ impl Power {
         self.0.is_limited.load(Ordering::Relaxed) && self.0.left.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts a step of a machine; never completes without power.
+    /// Counts a step of a machine. Without power, the future never completes.
     pub(super) async fn used(&self) {
         if self.has_failed() {
             pending::<()>().await;
@@ -50,7 +51,7 @@ impl Power {
         }
     }
 
-    /// Runs work; returns `None` if the power fails first.
+    /// Runs work to its end; returns `None` if the power fails before the end.
     fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let failure = pin!(poll_fn(|context| {
             context.waker().wake_by_ref();
@@ -63,11 +64,11 @@ impl Power {
     }
 }
 
-/// The machines without power: one bit for the names and one for each iod. No bit stands for a
-/// metaserver that was killed.
+/// The sets of machines that lose power: bit 0 is the store of names, the other bits are the iods.
+/// The empty set means that only the metaserver was killed.
 const CRASHED: [u8; 7] = [0b0000, 0b0001, 0b0010, 0b0100, 0b1001, 0b1110, 0b1111];
 
-/// A volume whose machines have random delays, until the power fails.
+/// A volume whose machines have random delays, and stop when the power fails.
 struct World {
     volume: Volume,
     power: Power,
@@ -88,7 +89,8 @@ impl World {
         })
     }
 
-    /// Restarts with power, after a crash of the machines in `crashed`.
+    /// Restores the power and starts the metaserver, after the machines in `crashed` have lost
+    /// their unstable data.
     fn restart(&mut self, crashed: u8) -> Striped {
         if crashed & 1 != 0 {
             self.volume.names.crash();
@@ -136,7 +138,7 @@ impl World {
     }
 }
 
-/// A write to a file that makes it too large for inline data.
+/// A write that makes a file too large for inline data.
 struct Growth {
     /// The data on stable storage before the write.
     before: Vec<u8>,
@@ -159,8 +161,8 @@ impl Growth {
         [&self.before[..self.offset], &self.added].concat()
     }
 
-    /// Returns true if each byte is an old one or a new one; bytes beyond the old end may be
-    /// missing.
+    /// Returns true if each byte has its value from before or from after the write. Bytes beyond
+    /// the old end may be missing.
     fn is_between(&self, found: &[u8]) -> bool {
         let after = self.after();
         let known = |at: usize, byte: u8| {
@@ -170,8 +172,8 @@ impl Growth {
             && found.iter().enumerate().all(|(at, &byte)| known(at, byte))
     }
 
-    /// Lets the power fail after a number of steps of the write. Returns the verifier of the reply,
-    /// if there was one.
+    /// Executes the write, and lets the power fail after a number of steps. Returns the verifier of
+    /// the reply, if there was a reply.
     fn run(&self, world: &mut World, seed: u64, steps: u32) -> (ObjectId, Option<Verifier>) {
         let store = world.start(seed);
         let file = make(&store, "file");
@@ -200,7 +202,7 @@ fn a_growing_file_is_complete_after_a_power_failure_at_any_step() {
     for seed in 0..6 {
         let growth = Growth::of(seed);
         for (at, crashed) in (seed..).zip(CRASHED) {
-            // One step of three: other crashes and seeds cover the others.
+            // Test every third step; the other combinations of crash and seed test the other steps.
             for steps in (u32::try_from(at % 3).expect("it is small")..).step_by(3) {
                 let mut world = World::new();
                 let (file, answered) = growth.run(&mut world, seed, steps);
@@ -210,14 +212,16 @@ fn a_growing_file_is_complete_after_a_power_failure_at_any_step() {
                 assert!(growth.is_between(&found), "{what}: {found:?}");
                 let promised = match answered {
                     Some(_) if growth.how == Stability::FileSync => true,
-                    // A client that received this verifier does not write the data again.
+                    // If COMMIT returns the verifier of the write, the client does not write the
+                    // data again, so the data must be there.
                     Some(verifier) => commit(&store, &file) == verifier,
                     None => false,
                 };
                 assert!(!promised || found == growth.after(), "{what}: {found:?} is not all");
                 left_behind += world.collect(&file);
                 assert_eq!(data(&world.restart(0), &file), found, "{what}: it was no orphan");
-                // Uncommitted data may disappear together with the head that named it.
+                // Unstable data may disappear together with the header that contains its object
+                // name.
                 let store = world.restart(15);
                 left_behind += world.collect(&file);
                 put(&store, &file, growth.offset as u64, &growth.added, Stability::FileSync);
@@ -235,12 +239,12 @@ fn a_growing_file_is_complete_after_a_power_failure_at_any_step() {
     assert!(cut_short > 500 && left_behind > 100, "{cut_short} cut short, {left_behind} left");
 }
 
-/// If an iod has no room for a file that leaves its metafile, no objects of the file remain on the
-/// other iods.
+/// An iod is full when the data of a file moves from its metafile to iods. No objects of the file
+/// may remain on the other iods.
 #[test]
 fn a_file_without_room_leaves_no_objects() {
     let mut world = World::new();
-    // The iod has room for two directories and the mark, and for no object.
+    // The iod has space for two directories and the mark, but not for an object.
     let config =
         Config { file_system: FileSystemId(11), capacity_bytes: 3 << 12, ..Config::default() };
     world.volume.iods[1] = Arc::new(MemStore::new(config));
@@ -252,14 +256,14 @@ fn a_file_without_room_leaves_no_objects() {
     assert_eq!(grown.result, Err(FsError::NoSpace));
     assert_eq!(data(&store, &file), text(10));
     assert_eq!(world.collect(&file), 0);
-    // The next attempt avoids the full iod.
+    // The iod counts as full now, so the next attempt uses the other iods.
     put(&store, &file, 10, &more, Stability::FileSync);
     assert_eq!(data(&store, &file), [text(10), text(60)].concat());
     assert_eq!(world.collect(&file), 0);
 }
 
-/// All data of a file may have to lie on the fullest iod, and both copies if two iods share a disk:
-/// the store promises no more room for later data.
+/// In the worst case all data of a file goes to the fullest iod, with both copies if two iods share
+/// a disk. The store must not reserve more space for later data than this iod has.
 #[test]
 fn no_more_room_is_promised_than_the_fullest_iod_has() {
     let on = |file_system, blocks: u64| {
@@ -283,7 +287,8 @@ fn no_more_room_is_promised_than_the_fullest_iod_has() {
     }
 }
 
-/// A file that is moved or removed when the power fails is complete or gone.
+/// The power fails while a file is migrated or removed. After the restart the file must be complete
+/// or gone.
 #[test]
 fn a_moved_or_removed_file_is_complete_or_gone_after_a_power_failure() {
     let mut left_behind = 0;

@@ -1,4 +1,4 @@
-//! Removals of objects whose iod is away or refuses them.
+//! Tests of pending removals: objects whose iod is unreachable or refuses to remove them.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,15 +14,15 @@ use crate::{Extent, Iod, Kept, Ledger, ObjectName, Removed, Room, Striped, Writt
 /// The faults of an iod.
 #[derive(Default)]
 struct Faults {
-    /// True if the failure detector considers the iod away.
+    /// True if the failure detector considers the iod unreachable.
     is_away: AtomicBool,
     /// True if the disk of the iod refuses changes.
     is_read_only: AtomicBool,
-    /// True if the disk of the iod has no room.
+    /// True if the disk of the iod is full.
     is_full: AtomicBool,
-    /// True if the iod answers no call.
+    /// True if the iod never answers a call.
     is_silent: AtomicBool,
-    /// The calls that came while the iod was away.
+    /// The number of calls to the iod while it was unreachable.
     calls_while_away: AtomicUsize,
 }
 
@@ -106,7 +106,7 @@ impl Iod for Faulty {
     }
 }
 
-/// A ledger in memory.
+/// A removal log in memory.
 #[derive(Default)]
 struct Paper {
     records: Mutex<Vec<Bytes>>,
@@ -177,7 +177,7 @@ impl World {
     }
 }
 
-/// Makes a file whose three objects lie on all iods.
+/// Creates a file with an object on each of the three iods.
 fn file_on_iods(store: &Striped, text_of_name: &str) {
     let file = make(store, text_of_name);
     put(store, &file, 0, &text(100), Stability::FileSync);
@@ -188,8 +188,8 @@ fn remove(store: &Striped, text_of_name: &str) {
     removed.result.expect("the file is there");
 }
 
-/// If a removal waited for an iod that is known to be away, each REMOVE and each RENAME over a file
-/// would take as long as a client waits for a silent iod.
+/// A removal must not wait for an iod that is known to be unreachable. Otherwise each REMOVE, and
+/// each RENAME over a file, would take as long as the timeout of the failure detector.
 #[test]
 fn no_removal_waits_for_an_iod_that_is_away() {
     let mut world = World::new(2);
@@ -202,7 +202,7 @@ fn no_removal_waits_for_an_iod_that_is_away() {
     let over = block_on(store.rename(&superuser(), place(&store, "third"), place(&store, "over")));
     over.result.expect("the directory permits the change");
     assert_eq!(world.calls_while_away(1), 0);
-    // Two objects of each file lie on the iod that is away: a first copy and a second copy.
+    // The unreachable iod has two objects of each file: a first copy and a second copy.
     assert_eq!(store.waiting_removals().into_iter().collect::<Vec<_>>(), [(1, 4)]);
     assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 0, left: 4 }));
     assert_eq!(world.calls_while_away(1), 0);
@@ -225,7 +225,8 @@ fn a_pending_removal_survives_a_restart_and_ends_when_the_iod_answers() {
     assert_eq!(store.waiting_removals().into_iter().collect::<Vec<_>>(), [(2, 2)]);
     world.set_away(2, false);
     assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 2, left: 0 }));
-    // The directories of the objects remain.
+    // The iods keep the directories of the removed objects, so the count may grow by two for each
+    // iod.
     assert!(world.volume.objects() <= before + 3 * 2, "objects of no file are left");
     assert_eq!(world.volume.objects(), with_file - 6);
     assert_eq!(block_on(store.finish_removals()), None);
@@ -233,8 +234,8 @@ fn a_pending_removal_survives_a_restart_and_ends_when_the_iod_answers() {
     assert!(world.start().waiting_removals().is_empty());
 }
 
-/// The removal of a file succeeds although the disk of an iod is read-only, so the metaserver must
-/// remember the object of that iod.
+/// The removal of a file succeeds although the disk of an iod is read-only. So the metaserver must
+/// add the object of this iod to its list.
 #[test]
 fn a_removal_that_an_iod_refuses_waits_until_the_iod_permits_it() {
     let mut world = World::new(1);
@@ -260,8 +261,8 @@ fn a_removal_that_all_iods_carry_out_costs_no_record() {
     assert_eq!(world.ledger.syncs.load(Ordering::Relaxed), 0);
 }
 
-/// The record of a file's objects must not precede the removal of the name: after a crash in
-/// between, the next start would remove the objects of a file that still exists.
+/// The record of a pending removal must not precede the removal of the file name. Otherwise, after
+/// a crash in between, the next start would remove the objects of a file that still exists.
 #[test]
 fn the_record_of_a_removal_follows_the_removal_of_the_name() {
     let mut world = World::new(2);
@@ -289,8 +290,9 @@ fn a_record_that_cannot_be_stored_leaves_the_list_incomplete() {
     assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 2, left: 0 }));
 }
 
-/// A small file that finds no room on the iods keeps the name of its objects, so a later
-/// removal of these objects would take the data of the file after its growth.
+/// A small file cannot grow because an iod is full, and its metafile keeps the object name. So
+/// these objects must not become pending removals: a later removal would destroy the data of the
+/// file after it has grown.
 #[test]
 fn objects_that_a_file_may_use_later_never_wait_for_removal() {
     let mut world = World::new(1);
@@ -305,7 +307,8 @@ fn objects_that_a_file_may_use_later_never_wait_for_removal() {
     assert!(store.waiting_removals().is_empty());
 }
 
-/// A start after a crash cannot determine if the objects of a file that lost its name were removed.
+/// After a crash, a start cannot determine if the objects of a removed file were removed, too. So
+/// the list must count as incomplete.
 #[test]
 fn a_start_detects_an_incomplete_list() {
     let mut world = World::new(2);
@@ -322,8 +325,8 @@ fn a_start_detects_an_incomplete_list() {
     assert!(world.start().removals_are_incomplete(), "the metaserver was killed");
 }
 
-/// A connection may end during a call. The objects then belong to no file, and the metaserver must
-/// detect that its list may lack them.
+/// If a client's connection ends during a removal, the call is dropped. The objects may then belong
+/// to no file and be missing in the list, so the list must count as incomplete.
 #[test]
 fn a_call_that_is_dropped_during_a_removal_leaves_the_list_incomplete() {
     let mut world = World::new(1);

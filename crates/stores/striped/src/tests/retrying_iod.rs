@@ -1,4 +1,5 @@
-//! An iod that is away: the calls that wait for it, and the outcome of its requests.
+//! Tests with an unreachable iod: the calls that wait for the iod, and the fate of abandoned
+//! changes.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -23,18 +24,18 @@ use super::flow_controlled_iod::Clock;
 use super::volume::{Volume, data, make, place, put, superuser, text};
 use crate::{Around, Extent, Iod, ObjectName, RetryingIod, Striped, Timeouts, Written};
 
-/// An iod that answers nothing while it is held.
+/// An iod that answers no call while a test holds it.
 struct Held {
     iod: Arc<dyn Iod>,
     is_held: AtomicBool,
     calls: AtomicUsize,
-    /// The iod answers the calls before this one even while it is held.
+    /// The number of calls that the iod answers even while it is held.
     answered: AtomicUsize,
     /// The waker of the last poll of each call.
     asked: Mutex<BTreeMap<usize, Waker>>,
-    /// The traffic on its connections.
+    /// The traffic on the connections of the iod.
     traffic: Mutex<Traffic>,
-    /// Notified when the iod answers the next call.
+    /// Notified when the iod answers a call.
     told: Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -45,7 +46,7 @@ impl Held {
         asked.into_values().for_each(Waker::wake);
     }
 
-    /// Holds the iod after a number of further calls.
+    /// Holds the iod, which still answers this number of further calls.
     fn hold_after(&self, calls: usize) {
         self.answered.store(self.calls.load(Ordering::Relaxed) + calls, Ordering::Relaxed);
         self.set_held(true);
@@ -94,7 +95,7 @@ struct World {
 }
 
 impl World {
-    /// A volume whose second iod has a failure detector, and can be held.
+    /// Creates a volume whose second iod has a failure detector and can be held.
     fn new() -> Self {
         let (now, mut driver) = (Arc::new(AtomicU64::new(0)), None);
         let clock = Session::new(Options::stream(), Random::from_seed(1), |given| {
@@ -132,8 +133,8 @@ impl World {
         self.pass(Duration::from_millis(100));
     }
 
-    /// Advances the clock by tenths of a second, each with this traffic on the connections of the
-    /// iod, and polls a call.
+    /// Advances the clock in steps of a tenth of a second, each with this traffic on the
+    /// connections of the iod, and polls a call after each step.
     fn goes_on(&self, call: &mut Writing<'_>, tenths: usize, each: Traffic) {
         for _ in 0..tenths {
             self.pass_with(each);
@@ -148,7 +149,8 @@ impl World {
         write
     }
 
-    /// Returns the result of a write after the timeout for an iod that is away.
+    /// Returns the result of a write after the timeout for an unreachable iod; `None` if the write
+    /// still waits.
     fn told(&self) -> Option<Result<Written, FsError>> {
         let write = self.write(0);
         self.pass(Duration::from_millis(2001));
@@ -174,7 +176,7 @@ fn name(number: u32) -> ObjectName {
     ObjectName(name)
 }
 
-/// After its return an iod works as before, regardless of the number of abandoned changes.
+/// An iod that answers again works as before, however many changes were abandoned.
 #[test]
 fn an_iod_that_is_back_works_regardless_of_abandoned_changes() {
     let world = World::new();
@@ -187,8 +189,8 @@ fn an_iod_that_is_back_works_regardless_of_abandoned_changes() {
     assert!(!world.iod.is_away());
 }
 
-/// While data is still in transit to an iod over a slow link, the store does not repeat it and the
-/// iod does not count as away; when the traffic stops, the silence begins.
+/// While data is in transit to an iod over a slow link, the store does not send the data again, and
+/// the iod does not count as unreachable. The silence begins when the traffic stops.
 #[test]
 fn an_iod_that_receives_queued_data_is_not_silent() {
     let world = World::new();
@@ -199,7 +201,8 @@ fn an_iod_that_receives_queued_data_is_not_silent() {
     let taken = Traffic { taken: 1000, ..Traffic::default() };
     world.goes_on(&mut write, 100, taken);
     assert!(!world.iod.is_away());
-    // The last movement may have been detected a quarter of a second late.
+    // The checks for traffic are a quarter of a second apart, so the last traffic may have been
+    // detected that much later.
     world.goes_on(&mut write, 19, Traffic::default());
     world.pass(Duration::from_millis(400));
     assert_eq!(write.now_or_never(), Some(Err(FsError::Delay)));
@@ -209,7 +212,7 @@ fn an_iod_that_receives_queued_data_is_not_silent() {
     assert!(!world.iod.is_away());
 }
 
-/// Neither is an iod whose reply arrives slowly, for any request.
+/// An iod whose reply arrives slowly is not silent either, for any request.
 #[test]
 fn an_iod_whose_reply_arrives_slowly_is_not_silent() {
     let world = World::new();
@@ -220,8 +223,8 @@ fn an_iod_whose_reply_arrives_slowly_is_not_silent() {
     assert!(block_on(write).is_ok());
 }
 
-/// The system of a hung iod still accepts data from its metaserver, also for other callers: this is
-/// no sign of life. Each caller receives the retry status after two seconds.
+/// The operating system of a hung iod still acknowledges data from the metaserver. This traffic
+/// must not count as a sign of life, so each caller receives the retry status after two seconds.
 #[test]
 fn data_accepted_at_once_is_no_sign_of_life() {
     let world = World::new();
@@ -236,9 +239,9 @@ fn data_accepted_at_once_is_no_sign_of_life() {
     assert!(world.iod.is_away());
 }
 
-/// A caller that queries the room may have a lease to renew: the store waits only briefly for an
-/// iod that has reported its room before, and the next caller does not wait at all; the store still
-/// detects that the iod is away.
+/// A caller that queries the free space may have a lease to renew. So the first caller waits only
+/// briefly for an iod that has reported its free space before, and the next caller does not wait at
+/// all. The store must still detect that the iod is unreachable.
 #[test]
 fn the_last_known_room_counts_if_an_iod_does_not_reply() {
     let world = World::new();
@@ -263,8 +266,9 @@ fn the_last_known_room_counts_if_an_iod_does_not_reply() {
     assert_eq!(world.iod.space().now_or_never(), Some(Ok(room)));
 }
 
-/// The renewal of a lease needs the owner and the change time of a file, which the store knows
-/// without an iod; it also knows the size, unless the iod may have changed it without a report.
+/// The renewal of a lease needs the owner and the change time of a file, which are in the metafile.
+/// So it waits for no iod. The size in the cache is exact, unless an iod may have executed a change
+/// without a reply.
 #[test]
 fn a_lease_renewal_waits_for_no_iod() {
     let world = World::new();
@@ -295,8 +299,9 @@ fn a_lease_renewal_waits_for_no_iod() {
     assert!(told().1);
 }
 
-/// A short absence long ago does not count as silence since then: no requests were outstanding, as
-/// when this machine stood still. With continuous requests it counts.
+/// If no requests were outstanding after a short absence of the iod, as when this machine was
+/// paused, the iod does not count as silent for the time since. With continuous requests, the
+/// silence continues.
 #[test]
 fn a_period_without_requests_is_no_silence() {
     let world = World::new();
@@ -311,8 +316,9 @@ fn a_period_without_requests_is_no_silence() {
     assert_eq!(world.told(), Some(Err(FsError::Io)));
 }
 
-/// A client that sends a request only once a minute, as clients of version 2 do, receives an error
-/// for a lost iod: the store probes the iod in between, and stops after its return.
+/// A client that sends a request only once a minute, as NFS version 2 clients do, must receive an
+/// error for a lost iod. Therefore the store makes health checks of the iod between the requests,
+/// and stops them when the iod answers again.
 #[test]
 fn a_silent_iod_is_probed_until_it_answers() {
     let world = World::new();
@@ -328,7 +334,7 @@ fn a_silent_iod_is_probed_until_it_answers() {
     assert!(!world.iod.is_away());
 }
 
-/// A call ends at its limit, even if data still moves.
+/// A call ends at its time limit, even if there is still traffic.
 #[test]
 fn a_call_ends_even_if_traffic_continues() {
     let world = World::new();
@@ -340,14 +346,14 @@ fn a_call_ends_even_if_traffic_continues() {
     assert_eq!(write.now_or_never(), Some(Err(FsError::Delay)));
 }
 
-/// An iod that goes away while a file moves out to it does not lack room: the writer receives a
-/// retry status, and no failure.
+/// An iod becomes unreachable while the data of a file moves from the metafile to iods. The writer
+/// must receive a retry status, and not an error for lack of space.
 #[test]
 fn a_file_that_moves_out_waits_for_an_iod() {
     let world = World::new();
     let file = make(&world.store, "file");
     put(&world.store, &file, 0, &text(10), Stability::FileSync);
-    // The iod reports the size of its object, and then answers nothing.
+    // The iod answers the query of the object size, and then no further call.
     world.held.hold_after(1);
     let (caller, more) = (superuser(), Bytes::from(text(60)));
     let mut grown = world.store.write(&caller, &file, 10, more, Stability::FileSync);
@@ -371,8 +377,8 @@ impl Wake for Woken {
     }
 }
 
-/// Several calls wait for one abandoned change: all continue when it completes, even if the last of
-/// them was dropped.
+/// Several calls wait for one abandoned change. All of them must continue when the change
+/// completes, even if the last waiting call was dropped.
 #[test]
 fn all_calls_that_wait_for_an_abandoned_change_wake_up() {
     let world = World::new();
@@ -392,9 +398,9 @@ fn all_calls_that_wait_for_an_abandoned_change_wake_up() {
     }
 }
 
-/// The end of an abandoned change wakes work that runs immediately, as the work of a session does,
-/// and that calls the same iod for the same object: it waits for the change, and not for the task
-/// that polls it.
+/// The completion of an abandoned change wakes a task that runs immediately on the same thread, as
+/// tasks of a session do, and calls the same iod for the same object. The call must not wait for a
+/// lock of the task that polls the change, because this would be a deadlock.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what waits for itself is to fail, not to last")]
 fn an_abandoned_change_may_wake_a_caller_of_the_same_iod() {
@@ -416,8 +422,8 @@ fn an_abandoned_change_may_wake_a_caller_of_the_same_iod() {
     assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(Ok(Extent::default())));
 }
 
-/// A listing waits once for an iod, regardless of the number of its files, and not at all once the
-/// iod is known to be away; it returns all known attributes.
+/// READDIRPLUS waits for an unreachable iod only once, however many files it lists, and not at all
+/// if the iod is known to be unreachable. It returns all attributes that are known.
 #[test]
 fn a_listing_waits_for_an_iod_once() {
     let mut world = World::new();
@@ -461,7 +467,8 @@ fn guarded(size: u64) -> NewFile {
     NewFile::Guarded(SetAttributes { size, modified, ..SetAttributes::default() })
 }
 
-/// Holds the iod, and makes files until one of them ends there; its CREATE is pending.
+/// Holds the iod, and creates files until the CREATE of one of them needs this iod and becomes
+/// pending. Returns the name of this file.
 fn put_off(world: &World, file: &NewFile) -> &'static str {
     world.held.set_held(true);
     let caller = superuser();
@@ -479,19 +486,20 @@ fn put_off(world: &World, file: &NewFile) -> &'static str {
     panic!("each begins at another iod, so one of three ends at the one that is held");
 }
 
-/// Returns the result of a CREATE after the return of the iod.
+/// Executes a CREATE after the iod has become reachable.
 fn create(world: &World, name: &str, file: &NewFile) -> Result<Found, FsError> {
     block_on(world.store.create(&superuser(), place(&world.store, name), file)).result
 }
 
-/// A guarded CREATE with a size makes its file, and then finds an iod away. Its retry must not
-/// treat the file as another client's, and no other client may treat it as its own.
+/// A GUARDED create with a size makes its file, and then finds an iod unreachable. The retry must
+/// continue with this file and not report that the file exists. A CREATE of another client must not
+/// take over this file.
 #[test]
 fn a_retried_create_continues_with_its_file() {
     let world = World::new();
     let (file, other) = (guarded(100), guarded(107));
     let name = put_off(&world, &file);
-    // An early retry: its result is no change of the file.
+    // A retry while the iod is still unreachable does not change the file.
     let caller = superuser();
     let mut early = world.store.create(&caller, place(&world.store, name), &file);
     let told = (&mut early).now_or_never().unwrap_or_else(|| {
@@ -509,8 +517,8 @@ fn a_retried_create_continues_with_its_file() {
     assert_eq!(create(&world, name, &file), Err(FsError::AlreadyExists), "it has been answered");
 }
 
-/// Another client changes or replaces the file before the retry of its CREATE: the retry leaves the
-/// file unchanged.
+/// Another client changes or replaces the file before the retry of the CREATE. The retry must not
+/// change the file.
 #[test]
 fn a_retried_create_takes_no_file_of_another_client() {
     let file = guarded(100);
@@ -538,7 +546,8 @@ fn a_retried_create_takes_no_file_of_another_client() {
         }
         let found = block_on(world.store.lookup(&caller, &at.directory, at.name));
         let found = found.expect("it is there");
-        // The first CREATE has requested the size, and the iod executes the request.
+        // The first CREATE has sent the request for the size, so the iod executes this request
+        // later.
         let left: Vec<u8> = if is_replaced { Vec::new() } else { vec![0; 100] };
         assert_eq!(data(&world.store, &found.object), left);
     }

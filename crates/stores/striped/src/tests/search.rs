@@ -1,4 +1,4 @@
-//! The search for leftover objects finds and removes them while clients use files, and removes no
+//! Tests that the search finds and removes leftover objects while clients use files, and removes no
 //! other object.
 
 use core::pin::{Pin, pin};
@@ -29,7 +29,7 @@ struct World {
     volume: Volume,
     names: Arc<Names>,
     store: Striped,
-    /// True if the last iod is away.
+    /// True if the last iod is unreachable.
     is_away: Arc<AtomicBool>,
     seed: u64,
 }
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// A name that another start assigned.
+/// An object name that another start of the metaserver assigned.
 const LEFT: ObjectName = ObjectName([9; 16]);
 
 fn at<'a>(directory: &ObjectId, text: &'a str) -> Place<'a> {
@@ -123,7 +123,7 @@ async fn some_turns(seed: u64) {
     }
 }
 
-/// Searches for leftover objects while other work repeats.
+/// Searches for leftover objects while other work runs repeatedly.
 async fn while_searched(store: &Striped, again: impl AsyncFn(u64)) -> Result<Found, SearchError> {
     let is_done = AtomicBool::new(false);
     let searched = async {
@@ -148,8 +148,8 @@ fn leftover_objects_are_found_and_removed() {
     put(&world.store, &make(&world.store, "small"), 0, &text(5), Stability::FileSync);
     let kept = world.objects();
     for is_restarted in [false, true] {
-        // One object of another start, one that this start created and abandoned, and one with a
-        // name that this start has not assigned yet.
+        // The leftovers are: an object of another start, an object that this start has created and
+        // abandoned, and an object with an object name that this start has not assigned yet.
         let given = world.store.new_head(&LayoutPolicy::default(), false).name;
         let next =
             world.store.options.head(&LayoutPolicy::default(), 200, false, &BTreeSet::new()).name;
@@ -172,14 +172,15 @@ fn leftover_objects_are_found_and_removed() {
     }
 }
 
-/// A client moves a directory, a file in it, or one of its names to and fro, so that each walk may
-/// miss it: the search keeps the objects of its files.
+/// During a search a client renames a directory, a file in the directory, or a link of the file
+/// back and forth, so that each walk may miss it. The search must spare the objects of the files.
 #[test]
 fn files_renamed_during_a_search_keep_their_objects() {
     for seed in 0..300 {
         let mut world = World::new(seed);
         let first = world.directory("first");
-        // The directories in between delay the walk from one to the other.
+        // These directories are between the two names in the order of the walk, so that renames can
+        // happen while the walk examines them.
         for name in ["a", "b", "c", "d", "e", "f"] {
             world.directory(name);
         }
@@ -258,8 +259,9 @@ fn begin<W: Future>(work: Pin<&mut W>, polls: u32) -> bool {
     (0..polls).all(|_| work.as_mut().poll(&mut context).is_pending())
 }
 
-/// A file is moving, or growing out of its metafile, when a search begins, or from then on: it
-/// completes only after the search and the removal.
+/// The data of a file is migrating, or moving from the metafile to iods, when a search begins or
+/// during the search. The operation completes only after the search and the removal. The file must
+/// keep its objects.
 #[test]
 fn files_moved_during_a_search_keep_their_objects() {
     let mut cut_short = 0;
@@ -302,7 +304,8 @@ fn files_moved_during_a_search_keep_their_objects() {
     assert!(cut_short > 100, "{cut_short}");
 }
 
-/// A small file grows during the removal of its leftover objects.
+/// A small file grows while a removal examines leftover objects with the file's object name. The
+/// file must be complete afterwards.
 #[test]
 fn a_file_that_grows_during_a_removal_is_complete() {
     for seed in 0..300 {
@@ -325,8 +328,8 @@ fn a_file_that_grows_during_a_removal_is_complete() {
     }
 }
 
-/// The search removes the objects that a crash left when a small file was moving out of its
-/// metafile, unless the file grows again first.
+/// A crash interrupts the move of a small file from its metafile to iods and leaves objects. The
+/// search removes these objects, unless the file grows first and uses them.
 #[test]
 fn leftovers_of_a_small_file_are_removed_before_it_grows() {
     for grows_first in [false, true] {
@@ -351,8 +354,8 @@ fn leftovers_of_a_small_file_are_removed_before_it_grows() {
     }
 }
 
-/// If either of two heads may be in place, the search keeps the objects of both until the next
-/// start.
+/// If a metafile may contain either of two headers, the search spares the objects of both until the
+/// next start.
 #[test]
 fn doubtful_objects_are_kept() {
     for heads in [HEADS_ARE_NOT_WRITTEN, HEADS_ARE_NOT_STABLE] {
@@ -387,7 +390,7 @@ fn objects_of_an_iod_that_is_away_are_kept() {
     assert_eq!((found.leftovers.count(), world.remove(&found)), (2, 2));
     world.is_away.store(false, Ordering::Relaxed);
     assert_eq!(data(&world.store, &file), text(60));
-    // The iod is reachable during the search, and away at the time of the removal.
+    // The iod is reachable during the search, but not during the removal.
     let found = world.search();
     assert_eq!(found.leftovers.count(), 1);
     world.is_away.store(true, Ordering::Relaxed);
@@ -396,7 +399,7 @@ fn objects_of_an_iod_that_is_away_are_kept() {
     assert_eq!(world.remove(&found), 1);
 }
 
-/// An object that was written since the search is kept, regardless of the names.
+/// The removal spares an object that was written after the search, although no file has the object.
 #[test]
 fn objects_written_since_the_search_are_kept() {
     let world = World::new(1);
@@ -425,7 +428,7 @@ fn a_search_without_all_metafiles_fails() {
     assert_eq!(failed, SearchError::Several);
 }
 
-/// A search that finds no metafile of the volume reports it.
+/// The result of a search shows if no metafile of the volume was found.
 #[test]
 fn a_majority_of_leftovers_is_reported() {
     let world = World::new(1);
@@ -444,7 +447,8 @@ fn a_majority_of_leftovers_is_reported() {
     assert!(found.leftovers.are_most() && !found.leftovers.is_volumes);
 }
 
-/// Two concurrent searches would not see each other's recorded names.
+/// Two concurrent searches would take each other's records of renamed files, so the second search
+/// fails.
 #[test]
 fn only_one_search_runs_at_a_time() {
     let world = World::new(1);
@@ -455,7 +459,7 @@ fn only_one_search_runs_at_a_time() {
     assert!(block_on(world.store.search()).is_ok());
 }
 
-/// A removal in the background takes no object that one search alone found, and no object that
+/// A removal in the background spares objects that only one search has found, and objects that
 /// changed between two searches.
 #[test]
 fn a_scrub_removes_objects_unchanged_between_two_searches() {
@@ -484,7 +488,7 @@ fn a_scrub_removes_objects_unchanged_between_two_searches() {
     assert_eq!(ripe(&mut scrub, 200).leftovers.count(), 0);
 }
 
-/// Metafiles that an administrator puts back between two searches keep their objects.
+/// An administrator restores metafiles between two searches. The removal must spare their objects.
 #[test]
 fn a_scrub_keeps_the_objects_of_a_metafile_that_is_back_in_time() {
     let mut world = World::new(4);

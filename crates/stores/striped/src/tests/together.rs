@@ -1,4 +1,4 @@
-//! Concurrent operations on one file, with iods that have random delays, in every order.
+//! Tests of concurrent operations on one file, with iods that have random delays.
 
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub(super) struct Slow {
     pub(super) iod: Arc<dyn Iod>,
     pub(super) random: Mutex<Random>,
     pub(super) fails: Arc<AtomicBool>,
-    /// True if the iod counts as away while it fails.
+    /// True if the iod counts as unreachable while it fails.
     pub(super) tells: bool,
     pub(super) power: Power,
 }
@@ -57,8 +57,8 @@ impl Around for Slow {
     }
 }
 
-/// A volume whose iods answer in an order that the seed determines, and a switch that makes one
-/// fail.
+/// Starts a volume whose iods answer in an order that the seed determines. Returns it with a flag
+/// that makes one iod fail.
 fn slow_volume(seed: u64) -> (Volume, Striped, Arc<AtomicBool>) {
     let mut volume = Volume::new();
     let switch = Arc::new(AtomicBool::new(false));
@@ -77,7 +77,8 @@ fn concurrent_writes_are_all_present() {
     for seed in 0..300 {
         let (volume, store, _) = slow_volume(seed);
         let file = make(&store, "file");
-        // The writes move the file from its metafile to the iods, from several writers.
+        // Several writers write at the same time, and so make the data move from the metafile to
+        // the iods.
         let writers = (0..8_u8).map(|writer| -> Work<'_> {
             let (store, file) = (&store, &file);
             Box::pin(async move {
@@ -98,7 +99,8 @@ fn concurrent_writes_are_all_present() {
     }
 }
 
-/// A reader sees a file before or after a cut, and no state in between.
+/// During a truncation a reader sees the file from before or from after it, and no state in
+/// between.
 #[test]
 fn no_reader_sees_half_a_cut() {
     for seed in 0..300 {
@@ -143,12 +145,13 @@ fn a_cut_that_an_iod_missed_completes_when_it_is_back() {
     let cut = block_on(store.setattr(&superuser(), &file, &size(30), None));
     assert_eq!((cut.result, cut.wcc.after), (Err(FsError::Io), None), "nobody knows");
     fails.store(false, Ordering::Relaxed);
-    // A running metaserver, and one that starts, find the cut half done, and complete it.
+    // The truncation failed halfway. Both the running metaserver and a restarted one must complete
+    // it.
     let started = volume.start();
     assert_eq!(data(&started, &file), vec![7; 30]);
     assert_eq!(data(&store, &file), vec![7; 30]);
     drop((store, started));
-    // Data beyond the end of the cut does not reappear.
+    // After a later extension the truncated data must not reappear.
     let store = volume.start();
     block_on(store.setattr(&superuser(), &file, &size(60), None)).result.expect("it can be");
     assert_eq!(data(&store, &file), [vec![7; 30], vec![0; 30]].concat());
@@ -178,8 +181,8 @@ fn a_write_that_an_iod_refuses_fails_and_the_size_stays_exact() {
     assert_eq!(data(&store, &file), vec![7; 60]);
 }
 
-/// Work that runs where it is woken, as the work of a session does, runs when another task releases
-/// a file.
+/// A task that runs immediately when it is woken, as tasks of a session do, waits for the lock of a
+/// file. It must run when another task releases the lock.
 #[test]
 fn the_release_of_a_file_runs_the_waiting_work() {
     let file = Arc::new(File::default());

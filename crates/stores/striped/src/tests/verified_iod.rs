@@ -1,4 +1,4 @@
-//! Iods that are rolled back: older than their metaserver's record of them.
+//! Tests with rolled-back iods, whose rollback counter is less than the metaserver's record.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,11 +38,11 @@ impl TurnKeeper for State {
     }
 }
 
-/// An iod that another process serves after a while, from another state of its disk.
+/// An iod whose process and disk a test can replace.
 struct Machine {
     now: Mutex<Arc<dyn Iod>>,
     connections: AtomicU64,
-    /// The iod that replaces this one during the next call.
+    /// The iod that replaces `now` during the next call.
     next: Mutex<Option<Arc<dyn Iod>>>,
 }
 
@@ -102,7 +102,7 @@ fn folder(store: &Arc<MemStore>, number: u16) -> Arc<dyn Iod> {
     Arc::new(block_on(FileIod::open(files, &mark(number))).expect("there is room"))
 }
 
-/// Another disk with the files of a disk.
+/// Returns a copy of a disk, as a backup is.
 fn copied(from: &Arc<MemStore>, number: u16) -> Arc<MemStore> {
     let config = Config { file_system: FileSystemId(10 + u64::from(number)), ..Config::default() };
     let to = Arc::new(MemStore::new(config));
@@ -158,7 +158,7 @@ impl World {
         Self { volume, state: Arc::default(), machines: Vec::new(), is_judged: true }
     }
 
-    /// A world with its metaserver and a file of 100 bytes.
+    /// Creates a world, a running metaserver and a file of 100 bytes.
     fn with_file(copies: u16) -> (Self, Striped, ObjectId) {
         let mut world = Self::new(copies);
         let store = world.start();
@@ -167,7 +167,8 @@ impl World {
         (world, store, file)
     }
 
-    /// Like `with_file`, after a backup of the first iod, a change of the file and a turn.
+    /// Like `with_file`, followed by a backup of the first iod, a change of the file, and an
+    /// advance of the rollback counters.
     fn with_backup(copies: u16) -> (Self, Striped, ObjectId, Arc<MemStore>) {
         let (world, store, file) = Self::with_file(copies);
         let backup = world.backup(0);
@@ -176,7 +177,7 @@ impl World {
         (world, store, file, backup)
     }
 
-    /// Starts a metaserver, with its state directory.
+    /// Starts the metaserver; it reads the rollback counters from the state directory of the world.
     fn start(&mut self) -> Striped {
         let turns = Arc::new(Turns::default());
         let machines = Mutex::new(Vec::new());
@@ -233,8 +234,8 @@ fn tend(store: &Striped) {
     }
 }
 
-/// Without the check the iod answers READs with old bytes, and with NULs for the newer file, with
-/// status 0.
+/// Without the verification a READ would return old bytes, and zeros for the newer file, with
+/// status NFS3_OK.
 #[test]
 fn a_rolled_back_iod_returns_no_byte_with_one_copy() {
     let (mut world, store, file) = World::with_file(1);
@@ -246,7 +247,8 @@ fn a_rolled_back_iod_returns_no_byte_with_one_copy() {
     world.restore(0, &backup);
     for file in [&file, &new] {
         assert_eq!(read(&store, file), Err(FsError::Io));
-        // The first stripe lies on the second iod or on the first iod.
+        // A WRITE either fails or is partial: the first stripe may be on the second iod, which
+        // accepts its part.
         let bytes = text(100).into();
         let done = block_on(store.write(&superuser(), file, 0, bytes, Stability::FileSync));
         assert!(done.result.is_err() || done.result.is_ok_and(|done| done.count < 100));
@@ -255,12 +257,13 @@ fn a_rolled_back_iod_returns_no_byte_with_one_copy() {
     let mended = mend(&store).expect("all others are there");
     assert_eq!(mended.needed, BTreeMap::from([(0, 2)]));
     assert_eq!((mended.current.len(), store.files_of_older(0)), (0, Some(2)));
-    // Another metaserver detects the rolled-back iod by the state directory alone.
+    // A restarted metaserver detects the rolled-back iod, too, since the state directory contains
+    // the rollback counter.
     let store = world.start();
     assert_eq!(read(&store, &file), Err(FsError::Io));
     assert_eq!(store.older_iods(), [0]);
-    // The test removes the files that need the iod, as an administrator does before a restore of
-    // the files.
+    // Remove the files that depend on the iod, as an administrator does before restoring them from
+    // a backup. Then no file depends on the iod, and the metaserver accepts it.
     for name in ["file", "new"] {
         block_on(store.remove(&superuser(), place(&store, name))).result.expect("it is there");
     }
@@ -273,7 +276,7 @@ fn a_rolled_back_iod_returns_no_byte_with_one_copy() {
     assert_eq!(data(&store, &again), text(100));
 }
 
-/// The administrator restores the disk that belongs to the metaserver.
+/// The administrator reconnects the current disk of a rolled-back iod.
 #[test]
 fn an_iod_that_is_current_again_is_accepted() {
     let (mut world, store, file, backup) = World::with_backup(1);
@@ -319,7 +322,7 @@ fn a_rolled_back_iod_is_rebuilt_with_two_copies() {
     are_right(&store);
     tend(&store);
     assert_eq!(store.behind_count(), 0);
-    // Any other iod may be lost now.
+    // Now each file has an up-to-date copy of all data even if any one of the other iods is lost.
     for lost in [0, 2] {
         let lost_disk = world.backup(lost);
         world.machines[lost].swap(Arc::new(crate::LostIod));
@@ -333,8 +336,9 @@ fn a_rolled_back_iod_is_rebuilt_with_two_copies() {
     are_right(&store);
 }
 
-/// The iod of other copies is away, so a walk cannot establish that no file depends on the
-/// rolled-back iod. The administrator accepts the rolled-back iod.
+/// An iod with second copies is unreachable, so a walk cannot determine that no file depends on the
+/// rolled-back iod. The administrator makes the metaserver accept the rolled-back iod. Its old
+/// copies must not replace up-to-date copies.
 #[test]
 fn copies_on_an_accepted_iod_do_not_replace_up_to_date_copies() {
     let mut world = World::new(2);
@@ -363,7 +367,7 @@ fn copies_on_an_accepted_iod_do_not_replace_up_to_date_copies() {
     block_on(store.believe(0)).expect("the names are there").expect("it is there");
     assert!(store.older_iods().is_empty());
     assert_eq!(data(&store, &narrow), whole);
-    // Another start reads the records from the metafile.
+    // The records are in the metafile, so they also apply after a restart.
     let store = world.start();
     assert_eq!(data(&store, &narrow), whole);
     tend(&store);
@@ -371,8 +375,9 @@ fn copies_on_an_accepted_iod_do_not_replace_up_to_date_copies() {
     assert_eq!(data(&store, &narrow), whole, "the copy on the first iod was made again");
 }
 
-/// The other copy may be up to date: reads of the file fail for now, and the administrator must not
-/// remove it.
+/// The iod with the other copy is unreachable and may have up-to-date data. So the walk must not
+/// count the file as dependent on the rolled-back iod, because the administrator would remove the
+/// file.
 #[test]
 fn a_copy_on_an_iod_that_is_away_leaves_the_walk_undecided() {
     let mut world = World::new(2);
@@ -402,8 +407,8 @@ fn a_copy_on_an_iod_that_is_away_leaves_the_walk_undecided() {
     );
 }
 
-/// More files than the metaserver counts depend on one rolled-back iod, and a file depends on
-/// another one.
+/// The files that depend on one rolled-back iod fill the list of the walk. A further file depends
+/// on another rolled-back iod, which the metaserver must not accept either.
 #[test]
 fn an_iod_that_uncounted_files_need_gets_no_turn() {
     let mut world = World::new(1);
@@ -435,7 +440,7 @@ fn an_iod_that_uncounted_files_need_gets_no_turn() {
     }
 }
 
-/// Both iods of a file come from a backup: the metaserver prefers neither copy.
+/// Both iods of a file are rolled back, so the metaserver must not prefer one of the copies.
 #[test]
 fn two_rolled_back_iods_do_not_replace_each_others_copies() {
     let (mut world, store, file) = World::with_file(2);
@@ -454,7 +459,8 @@ fn two_rolled_back_iods_do_not_replace_each_others_copies() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// The process of the iod changes during a READ, and the rolled-back iod answers the READ.
+/// The process and the disk of the iod are replaced during a READ, and the new, rolled-back iod
+/// answers the READ. The reply must not reach the caller.
 #[test]
 fn a_reply_on_a_new_connection_is_verified_first() {
     let (world, store, file, backup) = World::with_backup(1);
@@ -462,14 +468,15 @@ fn a_reply_on_a_new_connection_is_verified_first() {
     let older = folder(&copied(&backup, 0), 0);
     *world.machines[0].next.lock().expect("no panic") = Some(older);
     assert_eq!(read(&store, &file), Err(FsError::Io));
-    // The metaserver verifies and accepts the same iod after its restart.
+    // If the iod only restarts with the same disk, the metaserver verifies and accepts the iod.
     let (world, store, file) = World::with_file(1);
     *world.machines[0].next.lock().expect("no panic") = Some(world.iod(0));
     assert_eq!(data(&store, &file), text(100));
     assert!(store.older_iods().is_empty());
 }
 
-/// A WRITE of a turn waited for the iod, and the iod came back rolled back.
+/// The metaserver's request to record a rollback counter waits for an unreachable iod, and the iod
+/// returns rolled back. The iod then records the counter, but must not count as current.
 #[test]
 fn a_turn_written_to_a_rolled_back_state_does_not_make_it_current() {
     let (mut world, store, file) = World::with_file(1);
@@ -485,7 +492,7 @@ fn a_turn_written_to_a_rolled_back_state_does_not_make_it_current() {
         world.restore(0, &older);
         assert_eq!(read(&store, &file), Err(FsError::Io), "turn {late}");
     }
-    // An administrator accepts the iod: all its next turns count.
+    // After an administrator has accepted the iod, its counter counts again.
     block_on(store.believe(0)).expect("the names are there").expect("it is there");
     assert_eq!(read(&store, &file).map(|read| read.len()), Ok(100));
     let store = world.start();
@@ -493,7 +500,7 @@ fn a_turn_written_to_a_rolled_back_state_does_not_make_it_current() {
     assert!(world.turn_of(0) > turn + 1);
 }
 
-/// A directory is replaced below a running server, so no connection shows the change.
+/// The directory of an iod is replaced while its server runs, so the connection does not change.
 #[test]
 fn a_rollback_below_a_running_iod_is_detected_at_the_next_turn() {
     let (world, store, file, backup) = World::with_backup(1);
@@ -503,8 +510,8 @@ fn a_rollback_below_a_running_iod_is_detected_at_the_next_turn() {
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// A disk that is not mounted has no objects, no mark and no turn: the metaserver must not create
-/// them there.
+/// The disk of an iod is not mounted, so the directory has no objects, no mark and no rollback
+/// counter. The metaserver must not create these in the empty mount point.
 #[test]
 fn an_empty_directory_gets_no_turn() {
     let (world, store, file) = World::with_file(2);
@@ -537,7 +544,8 @@ fn a_turn_advances_only_after_changes_of_objects() {
     assert_eq!(after, [turns[0] + 1, turns[1], turns[2]]);
 }
 
-/// The state directory cannot store turns for a while.
+/// The state directory cannot store rollback counters for a while. The metaserver must store a
+/// later value when it can.
 #[test]
 fn a_turn_that_was_not_stored_is_due_again() {
     let (world, store, _) = World::with_file(1);
@@ -553,7 +561,8 @@ fn a_turn_that_was_not_stored_is_due_again() {
     assert_eq!(world.turn_of(0), kept, "no turn is due");
 }
 
-/// A volume of an earlier version has no turns, and an earlier version ignores turns.
+/// The iods of a volume of an earlier version have no rollback counters, and the earlier version
+/// ignores them.
 #[test]
 fn an_upgrade_and_a_downgrade_lose_no_file() {
     let mut world = World::new(1);
@@ -571,18 +580,20 @@ fn an_upgrade_and_a_downgrade_lose_no_file() {
     let store = world.start();
     assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
     assert!(world.turn_of(0) > 1);
-    // A metaserver with a new state directory accepts the iods, and continues from their turns.
+    // A metaserver with an empty state directory accepts the iods, and continues from the counters
+    // that they have recorded.
     let turn = world.turn_of(0);
     world.state = Arc::default();
     let store = world.start();
     assert!(read(&store, &file).is_ok());
     assert!(world.turn_of(0) > turn);
-    // A backup from before the upgrade is rolled back.
+    // An iod that is restored from a backup from before the upgrade counts as rolled back.
     world.restore(0, &before_turns);
     assert_eq!(read(&store, &file), Err(FsError::Io));
 }
 
-/// A walk waits for a search in progress, as two walks cannot record names at one time.
+/// Only one walk at a time can record renamed files, so a walk must fail while a search is in
+/// progress.
 #[test]
 fn a_walk_waits_for_a_search() {
     let (mut world, store, file, backup) = World::with_backup(1);
@@ -595,7 +606,7 @@ fn a_walk_waits_for_a_search() {
 }
 
 /// Runs a history of writes, backups, restores, restarts and repairs. Returns true if a READ
-/// returned other bytes than the last written bytes.
+/// returned bytes that differ from the last written bytes.
 fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
     let mut world = World::new(copies);
     world.is_judged = is_judged;
@@ -628,11 +639,11 @@ fn reads_old_bytes(seed: u64, copies: u16, is_judged: bool) -> bool {
                         whole.resize(whole.len().max(at + part.len()), 0);
                         whole[at..at + part.len()].copy_from_slice(&part);
                     }
-                    // The state of the file is in doubt, so the test does not read the file any
-                    // more.
+                    // After a failed or partial WRITE the contents of the file are unknown, so do
+                    // not check this file any more.
                     Ok(_) | Err(_) => drop(files.remove(number)),
                 }
-                // The call represents a minute that passes.
+                // Simulate the task that runs each minute.
                 block_on(store.take_turns());
             }
             4 => {
@@ -670,12 +681,13 @@ fn byte(number: usize) -> u8 {
     u8::try_from(number).expect("it is small")
 }
 
-/// Returns true if no copy is out of date after the metaserver has done all its work on copies.
+/// Lets the metaserver repair all copies; returns true if no copy is out of date afterwards.
 fn is_whole(store: &Striped) -> bool {
     block_on(store.take_turns());
     let _ = block_on(store.mend_older());
     let _ = block_on(store.tend());
-    // The call represents a minute, after which the iods of moved objects have their next turns.
+    // Simulate the task that runs each minute: the migration has changed objects, so the rollback
+    // counters must advance.
     block_on(store.take_turns());
     store.older_iods().is_empty() && store.is_settled()
 }
@@ -689,7 +701,7 @@ fn no_history_of_backups_gives_old_bytes() {
     }
 }
 
-/// The test above can fail: without turns some history gives old bytes.
+/// Checks that the test above can fail: without rollback counters some history returns old bytes.
 #[test]
 fn histories_without_turns_give_old_bytes() {
     for copies in [1, 2] {

@@ -1,4 +1,4 @@
-//! A volume in memory, and tests of files in it.
+//! A volume in memory, and tests of files in this volume.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use leasehold_store_mem::{Config, MemStore};
 
 use crate::{FileIod, Iod, Local, Mark, Member, Options, Striped};
 
-/// A small unit, so that small files use all iods.
+/// The stripe unit: small, so that small files use all iods.
 pub(super) const UNIT: u32 = 7;
 pub(super) const INLINE: u32 = 20;
 
 pub(super) const SUPERUSER: u32 = 0;
 
-/// A volume of names and three iods, with the stores below.
+/// A volume with a store of names and three iods, and access to their stores.
 pub(super) struct Volume {
     pub(super) names: Arc<MemStore>,
     pub(super) iods: Vec<Arc<MemStore>>,
@@ -61,7 +61,7 @@ impl Volume {
         self.start_with(|_, iod| iod)
     }
 
-    /// Starts with a wrapper around each iod.
+    /// Starts a metaserver with a wrapper around each iod.
     pub(super) fn start_with(
         &mut self,
         wrap: impl Fn(u16, Arc<dyn Iod>) -> Arc<dyn Iod>,
@@ -80,7 +80,8 @@ impl Volume {
             volume: 5,
             unit: UNIT,
             inline_bytes_max: INLINE,
-            // The first file starts at the first of two or three iods.
+            // Multiples of six, so that the first file starts at the first iod if there are two or
+            // three iods.
             start: 6 * self.starts,
             used: self.used.clone(),
             copies: self.copies,
@@ -177,7 +178,7 @@ fn a_file_that_grows_moves_out() {
     volume.crash();
     let store = volume.start();
     assert_eq!(data(&store, &file), whole);
-    // A file that moved out does not move back, but a cut to zero is possible.
+    // The data of a file never moves back to the metafile. The file can still be truncated to zero.
     let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
     block_on(store.setattr(&superuser(), &file, &none, None)).result.expect("it may be");
     assert_eq!(data(&store, &file), []);
@@ -203,7 +204,8 @@ fn a_file_that_is_gone_leaves_nothing_on_iods() {
     renamed.result.expect("it can be");
     assert_eq!(volume.objects(), with_two - 3, "one file of three objects was in the way");
     assert_eq!(data(&store, &file), text(100));
-    // This also holds if no call has used the data since the start.
+    // The removal also removes the objects if no call has used the file since the start of the
+    // metaserver.
     let store = volume.start();
     block_on(store.remove(&superuser, place(&store, "over"))).result.expect("it is there");
     assert_eq!(volume.objects(), with_two - 6);
@@ -220,7 +222,8 @@ fn an_iod_that_lost_data_changes_the_verifier_of_the_commit() {
     assert_eq!(again, written);
     volume.iods[1].crash();
     assert_ne!(commit(&store, &file), again);
-    // A client that uses one verifier for all files completes its writes, too.
+    // The verifiers of two files are equal, so a client that keeps one verifier for all files sees
+    // no loss of data.
     let [one, two] =
         [&file, &other].map(|file| put(&store, file, 50, &text(100), Stability::Unstable));
     assert_eq!([one, two], [commit(&store, &file), commit(&store, &other)]);
