@@ -1,4 +1,4 @@
-//! Changes of attributes.
+//! The changes of attributes that SETATTR requests.
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::permission::{SET_GROUP, without_set_ids};
@@ -11,12 +11,13 @@ use crate::metafile::Metafile;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) set: nfs3::SetAttributes,
-    /// True if the set-id bits are cleared, unless a mode is set. Only the home has the mode at the
-    /// time of the change.
+    /// True if the change clears the set-user-ID and set-group-ID bits, unless it also sets a mode.
+    /// The home clears the bits, because only the home has the current mode at the time of the
+    /// change.
     pub(crate) clear_set_ids: bool,
 }
 
-/// Converts the changes that a permitted caller requests into a [`Setting`].
+/// Converts a SETATTR for which the caller has permission to a [`Setting`].
 pub(crate) fn wanted(attributes: &Attributes, caller: &Caller, changes: &SetAttributes) -> Setting {
     let gid = changes.gid.unwrap_or(attributes.gid);
     let is_member = caller.uid == SUPERUSER || caller.in_group(gid);

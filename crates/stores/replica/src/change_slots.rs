@@ -1,10 +1,10 @@
-//! Limits on concurrent requests to other homes for changes of names.
+//! A limit on the number of concurrent requests for changes of names at other homes.
 //!
-//! A change may wait for minutes at its home while clients hold leases. For that time it occupies a
-//! slot of the only connection to that home. A home runs at most 128 calls of a connection at one
-//! time and reads no further call, so without a limit neither retries, nor health checks, nor
-//! released writes would get through. The change also occupies a slot of its client's connection,
-//! or of the socket that all UDP clients share.
+//! A change may wait for minutes at its home until clients return their leases. There is one
+//! connection to each home, and a home runs at most 128 calls of a connection at the same time and
+//! reads no further call. So without a limit, waiting changes would block retries, health checks
+//! and written data. A waiting change also counts toward the limit of calls of its client's
+//! connection, or of the socket that all UDP clients share.
 
 use core::pin::pin;
 use std::sync::{Mutex, PoisonError};
@@ -18,27 +18,28 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::Metaserver;
 use crate::node::Node;
 
-/// The number of changes that one other home is asked for at one time: a fourth of the calls that a
-/// home runs at once, and half of the calls that a session sends at once.
+/// The maximum number of concurrent changes at one other home: a fourth of the calls that a home
+/// runs at once, and half of the calls that a session sends at once.
 pub(crate) const SLOTS: u64 = 32;
 
-/// The number of changes that all other homes together are asked for: half of the waiting calls
-/// that a client's connection, and so any socket, may have.
+/// The maximum number of concurrent changes at all other homes together: half of the waiting calls
+/// that the connection of a client, or a UDP socket, may have.
 const ALL_MAX: usize = 64;
 
-/// The free slots.
+/// The free slots of all homes.
 pub(crate) struct Placing {
     homes: Vec<Home>,
     all: Semaphore,
 }
 
 struct Home {
-    /// The free slots: as many as there are permits, or temporarily more.
+    /// The numbers of the free slots. There are at least as many free slots as permits, because a
+    /// slot becomes free before its permits.
     free: Mutex<Vec<u64>>,
     permits: Semaphore,
 }
 
-/// The permission to ask a home for a change.
+/// The permission to send a change to a home, which occupies a slot until this value is dropped.
 pub(crate) struct Placed<'a> {
     /// The number of the change.
     pub(crate) number: u64,
@@ -48,7 +49,7 @@ pub(crate) struct Placed<'a> {
 struct Slot<'a> {
     home: &'a Home,
     slot: u64,
-    // The permits are released after the slot is free.
+    // The permits are dropped after `Drop::drop` has returned the slot.
     _permits: [SemaphorePermit<'a>; 2],
 }
 
@@ -70,8 +71,8 @@ impl Placing {
     /// Waits for a slot of a home.
     async fn slot(&self, peer: Peer) -> Option<Slot<'_>> {
         let home = self.homes.get(usize::try_from(peer.0).ok()?)?;
-        // A request takes the permit of its home first, so waiting for one home does not block
-        // others.
+        // Take the permit of the home first. A request that waits for one home then holds no common
+        // permit, and does not block requests to other homes.
         let one = home.permits.acquire().await.ok()?;
         let all = self.all.acquire().await.ok()?;
         let slot = home.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
@@ -80,8 +81,8 @@ impl Placing {
 }
 
 impl Metaserver {
-    /// Waits until the home of an object may be asked for a change of its names. `None` if that
-    /// takes longer than a client waits. An object of this home needs no slot.
+    /// Waits for a slot to change the names of an object at its home. Returns `None` if no slot is
+    /// free before the timeout of a client. A change of an object of this home needs no slot.
     pub(crate) async fn may_place(&self, object: FileId) -> Option<Placed<'_>> {
         let home = self.with(|node| node.homes.of(object).filter(|home| *home != node.me()));
         let Some(home) = home else {

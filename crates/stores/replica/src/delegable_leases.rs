@@ -1,6 +1,6 @@
 //! Delegable leases (covers) that this metaserver holds on objects of all homes. A client may cache
-//! an object, and an operation may change data, only under such a lease. `core::replica::covers`
-//! contains the rules.
+//! an object, and an operation may change file data, only while this metaserver holds a delegable
+//! lease on the object. `core::replica::covers` contains the rules.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -24,17 +24,18 @@ use crate::message::{Answer, Ask};
 use crate::node::{Asker, Node, Out, Waiter, Why};
 use crate::outside::Later;
 
-/// The delay before a recovering peer is asked again.
+/// The delay before this metaserver sends another HELLO to a recovering peer.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The delay before clients are asked again to return their leases.
+/// The delay before a failed recall of clients' leases is repeated.
 const EVICT_AGAIN: Duration = Duration::from_millis(200);
 
-/// The largest number of delegable leases that this metaserver holds: all of them fit into one
-/// message to a home that starts.
+/// The maximum number of delegable leases that this metaserver holds. It reports all of them to a
+/// restarted home in one message.
 pub(crate) const COVERS_MAX: usize = 1 << 16;
 const COVER_BYTES: usize = 16;
-/// The size of one replaced name in the same message (`spec/replica.x`, 32), with its longest name.
+/// The size of a replaced object in the same message (rule 32 of `spec/replica.x`), with the
+/// longest name.
 const REPLACED_BYTES: usize = 8 + 4 + 256 + 8 + 8;
 const REPLACED_MAX: usize = home::REPLACES_MAX + home::LATELY_MAX;
 const _: () = assert!(
@@ -42,42 +43,46 @@ const _: () = assert!(
     "one message holds all of them"
 );
 
-/// The longest time for which a delegable lease is requested before the client receives a lease
-/// that it may not cache under.
+/// The timeout of a request for a delegable lease on behalf of a client's lease request. After this
+/// time the client receives no lease.
 const LEND_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The lease server for clients of this metaserver.
 pub trait Lender: Send + Sync {
-    /// Returns true if clients may hold leases of an earlier epoch that they have not reclaimed.
+    /// Returns true during the recovery after a restart: clients may hold leases from before that
+    /// they have not reclaimed yet.
     fn is_recovering(&self) -> bool;
 
-    /// Recalls the leases of all clients on an object. Returns true once no client holds a lease or
-    /// a layout of the object.
+    /// Recalls the leases that any client of this metaserver holds on an object. Returns true if no
+    /// client holds a lease or a layout of the object any more, and false if the recall must be
+    /// repeated.
     fn evict(&self, object: ObjectId) -> Later<bool>;
 
-    /// Drops the leases of clients on an object, because their terms are over.
+    /// Drops the leases of clients on an object without a recall, because the delegable lease above
+    /// them has expired.
     fn lost(&self, object: ObjectId);
 }
 
-/// The lender, and the peers that recover.
+/// The lease server for clients, and the peers in recovery.
 #[derive(Default)]
 pub(crate) struct Lending {
     lender: Option<Arc<dyn Lender>>,
-    /// Peers whose clients may hold leases that they have not reclaimed.
+    /// The peers that have restarted and whose clients may hold leases that they have not reclaimed
+    /// yet.
     recovering: BTreeMap<Peer, Recovering>,
 }
 
-/// A peer that recovers.
+/// A peer in recovery.
 #[derive(Clone, Copy)]
 struct Recovering {
-    /// The time of the next question.
+    /// The time of the next HELLO to the peer.
     asked: Time,
-    /// The time at which all leases that its clients held before its start are over, if it stays
-    /// silent.
+    /// The time at which the recovery ends if the peer does not reply: all leases that its clients
+    /// held before the restart have expired.
     until: Time,
 }
 
-/// A delegable lease in use, or the wait for one.
+/// An operation that uses or waits for a delegable lease. The use ends when this value is dropped.
 struct Use {
     metaserver: Metaserver,
     object: FileId,
@@ -95,7 +100,7 @@ impl Drop for Use {
 }
 
 impl Metaserver {
-    /// Sets the lender that grants leases to clients.
+    /// Sets the lease server that grants leases to the clients of this metaserver.
     pub fn lend_by(&self, lender: Arc<dyn Lender>) {
         self.with(|node| node.lending.lender = Some(lender));
     }
@@ -104,7 +109,7 @@ impl Metaserver {
         self.with(|node| node.lending.lender.clone())
     }
 
-    /// Waits for an answer, and returns [`Answer::Later`] after the timeout of a client.
+    /// Waits for an answer; returns [`Answer::Later`] after the timeout of a client's call.
     pub(crate) async fn soon(&self, mut receiver: oneshot::Receiver<Answer>) -> Answer {
         if let Ok(Some(answer)) = receiver.try_recv() {
             return answer;
@@ -131,8 +136,9 @@ impl Metaserver {
         (Use { metaserver: self.clone(), object, ticket }, receiver)
     }
 
-    /// Acquires a delegable lease so that clients may cache the object. Fails with `Later` if that
-    /// takes too long, or if it needs a call and the request is opportunistic.
+    /// Acquires a delegable lease on an object, under which this metaserver may grant leases to its
+    /// clients. Fails with [`FsError::Delay`] if the lease is not granted in time, or if the
+    /// request is opportunistic and would need a call to another metaserver.
     pub(crate) async fn lend(
         &self,
         of: &ObjectId,
@@ -153,7 +159,7 @@ impl Metaserver {
         }
         let is_leased = match self.good(object).await?.seen().file_type {
             FileType::Regular => true,
-            // Clients change names in a directory without a write lease.
+            // A directory has read leases only, because the server makes all changes of names.
             FileType::Directory => kind == Kind::Read,
             FileType::BlockDevice
             | FileType::CharacterDevice
@@ -177,8 +183,8 @@ impl Metaserver {
         }
     }
 
-    /// Acquires exclusive access to a file for a change: other metaservers, and the clients of this
-    /// one, have no access while the returned guard exists.
+    /// Acquires exclusive access to a file for a change. While the returned guard exists, neither
+    /// other metaservers nor clients with leases have access to the file.
     pub(crate) async fn keep_alone(&self, of: &ObjectId) -> Result<Alone, FsError> {
         if !self.shared.options.strict {
             return Ok(Alone::default());
@@ -190,13 +196,14 @@ impl Metaserver {
             let (used, receiver) = self.need(object, Kind::Write, Purpose::Use);
             if self.soon(receiver).await == Answer::Done {
                 let Serial(number) = self.with(|node| node.covers.serial(object));
-                // The lease may have ended in the meantime.
+                // A number of zero means that the lease has ended in the meantime. Then try again.
                 if number > 0 {
                     return Ok(Alone::until(number, move || drop(used)));
                 }
             }
             drop(used);
-            // This also detects an object that is gone or that has no home.
+            // Read the object before the next attempt, to detect that the object no longer exists
+            // or is not a regular file.
             if self.good(object).await?.seen().file_type != FileType::Regular {
                 return Ok(Alone::default());
             }
@@ -207,7 +214,8 @@ impl Metaserver {
         }
     }
 
-    /// Recalls the leases of clients on an object, and reports the return to the state machine.
+    /// Recalls the leases of clients on an object, and reports to the state machine when all are
+    /// returned.
     pub(crate) fn vacate(&self, of: FileId) {
         let this = self.clone();
         spawn(async move {
@@ -220,7 +228,8 @@ impl Metaserver {
         });
     }
 
-    /// Drops the leases of clients on an object, because their terms are over.
+    /// Drops the leases of clients on an object without a recall, because the delegable lease above
+    /// them has expired.
     pub(crate) fn lost(&self, of: FileId) {
         if let Some(lender) = self.lender() {
             lender.lost(id(of));
@@ -249,7 +258,8 @@ impl Node {
         }
     }
 
-    /// Returns true if a delegable lease for clients exists, or can be granted without a call.
+    /// Returns true if this metaserver has a delegable lease for its clients, or can grant the
+    /// lease to itself without a call.
     fn can_lend(&self, object: FileId, kind: Kind) -> bool {
         let me = self.me();
         let is_free = || match kind {
@@ -272,7 +282,8 @@ impl Node {
     /// Handles UNCOVER: a home recalls a delegable lease.
     pub(crate) fn asked_to_uncover(&mut self, asker: Asker, object: FileId, serial: Serial) {
         if self.is_recovering() {
-            // Clients may hold leases that were granted under it before the start.
+            // Do not return the lease yet: clients may hold leases from before the restart that
+            // depend on it and that they have not reclaimed.
             self.answer(asker, Answer::Later);
             return;
         }
@@ -280,22 +291,24 @@ impl Node {
         self.covers(covers::Event::Evicted(ticket, object, serial));
     }
 
-    /// Returns true if clients of this metaserver may hold leases that they have not reclaimed.
+    /// Returns true while this metaserver recovers after a restart: its clients may hold leases
+    /// that they have not reclaimed yet.
     pub(crate) fn is_recovering(&self) -> bool {
         let lender = self.lending.lender.as_ref();
         self.options.lends && lender.is_none_or(|lender| lender.is_recovering())
     }
 
-    /// Returns the delegable leases from a home that starts.
+    /// Returns the delegable leases that this metaserver holds from a restarted home.
     pub(crate) fn covered_by(&self, home: Peer) -> Vec<(FileId, Kind)> {
         let is_its = |(object, _): &(FileId, Kind)| self.homes.of(*object) == Some(home);
         self.covers.had().filter(is_its).collect()
     }
 
-    /// Returns true if a request of a metaserver has to wait until other metaservers have recovered
-    /// the leases of their clients. While this metaserver itself recovers, all peers wait too. A
-    /// recovering metaserver permits only operations that conflict with no lease, and it stays in
-    /// recovery until the late writes of its clients have arrived.
+    /// Returns true if a request of a metaserver must wait until all other metaservers have
+    /// recovered the leases of their clients. While this metaserver itself recovers, the requests
+    /// of all peers wait. The requester need not wait for its own recovery: a recovering metaserver
+    /// permits only operations that conflict with no lease of its clients, and its recovery lasts
+    /// until the late writes of its clients have arrived.
     pub(crate) fn is_held_off(&self, peer: Peer, object: FileId, kind: Kind) -> bool {
         let others_recover = || {
             let mine = peer != self.me() && self.is_recovering();
@@ -304,14 +317,15 @@ impl Node {
         if !self.options.lends || !others_recover() {
             return false;
         }
-        // Leases on a directory permit only reads of its names.
+        // Clients have only read leases on directories, so a read of a directory conflicts with
+        // none of them.
         let is_there = self.disk.metafiles.contains_key(&object);
         let matters = is_there && (kind == Kind::Write || !self.has_directory(object));
         matters && !self.leasing.is_covered_by(object, peer, kind)
     }
 
-    /// Returns the same for a request that only reads. A recovering metaserver may read, since it
-    /// has to read before its clients can reclaim.
+    /// Like `is_held_off`, for a request that only reads. A recovering metaserver may read at once,
+    /// since it must read an object before its clients can reclaim their leases on the object.
     pub(crate) fn is_kept_from(&self, peer: Peer, object: FileId) -> bool {
         let recovers = match peer == self.me() {
             true => self.is_recovering(),
@@ -320,7 +334,7 @@ impl Node {
         !recovers && self.is_held_off(peer, object, Kind::Read)
     }
 
-    /// Records whether the clients of a peer may hold leases that they have not reclaimed.
+    /// Records that a peer is in recovery, or that its recovery has ended.
     pub(crate) fn recovers(&mut self, peer: Peer, recovers: bool) {
         if recovers {
             let (asked, until) =

@@ -1,4 +1,4 @@
-//! The content of stable storage, as a structure in memory.
+//! The state that the records on stable storage describe, as a structure in memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,36 +13,38 @@ use crate::Owner;
 use crate::metafile::Metafile;
 use crate::record::Record;
 
-/// The root: the first id of the first metaserver.
+/// The id of the root directory: the first id in the range of the first metaserver.
 pub(crate) const ROOT: FileId = FileId(1 << 48 | 1);
 
-/// The cookies of `.` and `..`. The cookies of names are larger.
+/// The READDIR cookies of `.` and `..`. The cookies of other names are larger.
 pub(crate) const THIS: u64 = 1;
 pub(crate) const PARENT: u64 = 2;
 
 /// The content of stable storage.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
-    /// The epoch before this one, and the last version number.
+    /// The last epoch on stable storage, and the last version number.
     pub(crate) known: Known,
     pub(crate) ids: u64,
     pub(crate) heard: BTreeMap<Peer, Noted>,
     pub(crate) leave: Option<Move>,
-    /// Objects that have replaced an object of another home, which has not lost its name yet.
+    /// The two-phase renames in progress: objects that have taken a name from an object of another
+    /// home, which may still have the name.
     pub(crate) replacing: BTreeMap<FileId, (Place, FileId)>,
     pub(crate) metafiles: BTreeMap<FileId, Metafile>,
-    /// An index of the objects by place.
+    /// An index of the objects by directory and name.
     at: BTreeSet<(Place, FileId)>,
     pub(crate) notes: BTreeMap<Place, Note>,
     /// The reserved names, by directory and cookie.
     pub(crate) order: BTreeMap<(FileId, u64), Vec<u8>>,
     last_cookie: u64,
-    /// The names whose reservations were removed last, with their cookies. A name that is replaced
-    /// keeps its position in a listing.
+    /// The last names whose reservations were removed, with their cookies. If such a name is
+    /// reserved again, as when a file is replaced, it gets its old cookie, so that its position in
+    /// a listing stays.
     dropped: VecDeque<(Place, u64)>,
 }
 
-/// The largest number of removed reservations that are remembered.
+/// The maximum number of removed reservations whose cookies are remembered.
 const DROPPED_MAX: usize = 256;
 
 /// A reservation of a name: the object, and the cookie of the name in listings.
@@ -52,7 +54,7 @@ pub(crate) struct Note {
     pub(crate) cookie: u64,
 }
 
-/// Returns the metafile of the root before its first change.
+/// Returns the metafile of a new root directory.
 pub(crate) fn root(now: nfs3::Time, owner: &Owner) -> Metafile {
     let attributes = nfs3::Attributes {
         file_type: nfs3::FileType::Directory,
@@ -74,7 +76,7 @@ pub(crate) fn root(now: nfs3::Time, owner: &Owner) -> Metafile {
 }
 
 impl Disk {
-    /// Replays records into a structure.
+    /// Replays records from stable storage.
     pub(crate) fn of(records: &[impl AsRef<[u8]>]) -> Result<Self, Error> {
         let mut disk = Self {
             known: Known::default(),
@@ -95,7 +97,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Applies a record that is on stable storage.
+    /// Applies a record.
     pub(crate) fn take(&mut self, record: Record) {
         match record {
             Record::Put(metafile) => self.put(metafile),
@@ -132,7 +134,7 @@ impl Disk {
         }
     }
 
-    /// Returns the smallest sequence of records with this state.
+    /// Returns the shortest sequence of records that describes this state.
     pub(crate) fn records(self) -> impl Iterator<Item = Record> {
         let known = [Record::Epoch(self.known.epoch), Record::Ids(self.ids)];
         let last = Record::Gone(FileId(0), self.known.stamp);
@@ -163,13 +165,13 @@ impl Disk {
         }
     }
 
-    /// Returns an object of this home that has the name at a place.
+    /// Returns the object of this home that has a name.
     pub(crate) fn standing_at(&self, place: &Place) -> Option<FileId> {
         first_at(&self.at, place)
     }
 
-    /// Returns the cookie of a name that is reserved, or whose reservation was removed recently.
-    /// Otherwise returns the next cookie.
+    /// Returns the cookie for a name: the old cookie if the name is reserved or its reservation was
+    /// removed recently, otherwise a new cookie.
     pub(crate) fn cookie(&mut self, place: &Place) -> u64 {
         if let Some(note) = self.notes.get(place) {
             return note.cookie;
@@ -182,7 +184,7 @@ impl Disk {
         self.last_cookie
     }
 
-    /// Returns the reservations in a directory.
+    /// Returns the name reservations in a directory.
     pub(crate) fn inside(&self, directory: FileId) -> impl Iterator<Item = (&Place, &Note)> {
         let first = Place { directory, name: Vec::new() };
         let inside = self.notes.range(first..);
@@ -190,7 +192,7 @@ impl Disk {
     }
 }
 
-/// Returns the first object at a place in an index.
+/// Returns the first object with a name in an index.
 pub(crate) fn first_at(index: &BTreeSet<(Place, FileId)>, place: &Place) -> Option<FileId> {
     let found = index.range((place.clone(), FileId(0))..).next();
     found.filter(|(there, _)| there == place).map(|(_, object)| *object)

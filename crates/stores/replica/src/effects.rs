@@ -30,8 +30,10 @@ impl Node {
                     self.home(home::Event::Restarted(peer));
                     self.has_restarted(peer);
                 }
-                // This record detects a peer that is restored from an old backup. A crash may lose
-                // its last second.
+                // With this record this metaserver can detect that the peer was restored from an
+                // old backup. The record need not be stored at once: if a crash loses the records
+                // of the last second, only a rollback of the peer by less than a second stays
+                // undetected.
                 self.append(&[Record::Heard(peer, noted)], Urgency::Soon, None);
             }
             peers::Effect::Open => {
@@ -116,7 +118,8 @@ impl Node {
         effects.into_iter().for_each(|effect| self.do_home(effect));
     }
 
-    /// Reserves a name, unless another object of this home has it and is not replaced.
+    /// Reserves a name at the directory's home, unless another object of this home has the name and
+    /// is not the object to be replaced.
     fn claim(&mut self, ticket: Ticket, object: FileId, place: Place, over: Option<FileId>) {
         let there = self.disk.standing_at(&place).filter(|one| *one != object);
         if there.is_some_and(|one| Some(one) != over) {
@@ -190,7 +193,7 @@ impl Node {
         }
     }
 
-    /// Announces to all peers that an object has lost a name.
+    /// Announces to all peers that an object of this home has lost a name.
     pub(crate) fn announce(&mut self, object: FileId, version: Stamp, left: Place) {
         let metafile = self.disk.metafiles.get(&object);
         let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
@@ -210,12 +213,14 @@ impl Node {
         let replaced = there.map(|(place, over, _)| (place, over));
         let home::Change { object, from, to, .. } = change;
         if self.latest(object).is_none() {
-            // The operation that creates the object has given up.
+            // The object does not exist: the operation that was to create it has given up. So give
+            // the change up, too.
             self.not_stored(ticket);
             return;
         }
-        // A new name was reserved at the directory's home before. Without leases that home changes
-        // the directory's times with the reservation.
+        // In strict mode, change the times of both directories now, together with the names.
+        // Without leases the home of the new name's directory has already changed its times with
+        // the reservation, so only the directory of the lost name remains.
         let had = to.iter().filter(|_| self.options.strict).map(|to| to.directory);
         let lost = from.iter().map(|(from, _)| from.directory);
         let within: BTreeSet<FileId> = had.chain(lost).filter(|it| self.is_mine(*it)).collect();
@@ -223,8 +228,9 @@ impl Node {
             within.into_iter().filter_map(|it| self.touched(it, For::Loss)).collect();
         let place = to.clone();
         let what_for = For::Names(ticket, replaced.clone());
-        // The replaced object receives the later version number, and its announcement the earlier
-        // one.
+        // Prepare the change of the replaced object after this one, so that it receives the later
+        // version number. The announcement of the replaced object's loss carries the earlier
+        // version number.
         changes.extend(self.prepare(object, what_for, |metafile| {
             if let Some((from, _)) = &from {
                 metafile.places.retain(|place| place != from);
@@ -259,7 +265,9 @@ impl Node {
                         let (cookie, directory) = (node.disk.cookie(&place), place.directory);
                         let what_for = For::Note(place, object, cookie);
                         if node.options.strict {
-                            // The times change together with the names.
+                            // In strict mode the times of the directory change together with the
+                            // names of the object (`store_names`), so store only the reservation
+                            // here.
                             node.store(directory, what_for, |_| true);
                         } else {
                             node.touch(directory, what_for);
@@ -270,7 +278,8 @@ impl Node {
                     let object = self.disk.notes.get(&place).map(|note| note.object);
                     self.disk.take(Record::NoNote(place.clone()));
                     if self.options.strict || object.is_some_and(|object| self.is_mine(object)) {
-                        // The times of the directory changed when the name was lost.
+                        // The times of the directory changed when the object lost the name, so do
+                        // not change them again.
                         self.append(&[Record::NoNote(place)], Urgency::Soon, None);
                     } else {
                         self.touch(place.directory, For::NoNote(place));
@@ -286,14 +295,14 @@ impl Node {
         }
     }
 
-    /// Updates the times of a directory after a change of its names. Returns false if there is no
-    /// such directory.
+    /// Updates the times of a directory after a change of its names. Returns false if the directory
+    /// does not exist.
     pub(crate) fn touch(&mut self, directory: FileId, what_for: For) -> bool {
         let now = self.outside.wall();
         self.store(directory, what_for, |metafile| metafile.touch_at(now))
     }
 
-    /// Prepares the same update as a part of a larger change.
+    /// Prepares an update of a directory's times as a part of a larger change.
     fn touched(&mut self, directory: FileId, what_for: For) -> Option<(Changing, Record)> {
         let now = self.outside.wall();
         self.prepare(directory, what_for, |metafile| metafile.touch_at(now))

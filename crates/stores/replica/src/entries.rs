@@ -17,7 +17,7 @@ use crate::lookup::{id, object};
 use crate::message::{Answer, Ask, Listed};
 use crate::metafile::Metafile;
 
-/// The number of names in one LIST call.
+/// The maximum number of names in the reply to one LIST call.
 const NAMES_AT_ONCE: u32 = 64;
 
 impl Metaserver {
@@ -39,7 +39,7 @@ impl Metaserver {
         if !has.read {
             return Err(FsError::Access);
         }
-        // Without search permission a caller receives names, but no attributes or handles.
+        // A caller without search permission receives names only, and no attributes or handles.
         let everything = wanted == Wanted::Everything && has.execute;
         let mut entries = Entries::default();
         let above = metafile.parent();
@@ -48,7 +48,8 @@ impl Metaserver {
             if !budget.take(name) {
                 return full(entries, attributes);
             }
-            // A client that needs the parent's attributes requests them separately.
+            // The entry `..` has no attributes, which would need a call to the parent's home. A
+            // client that needs them requests them separately.
             let this = (everything && file_id == directory).then_some(attributes);
             let object = this.map(|_| id(directory));
             let cookie = Cookie(dot);
@@ -81,7 +82,8 @@ impl Metaserver {
         }
     }
 
-    /// Returns the metafile of a listed object if the object has the name.
+    /// Returns the metafile of the object that has a listed name; `None` if no object has the name
+    /// any more.
     async fn standing(
         &self,
         directory: FileId,
@@ -89,21 +91,22 @@ impl Metaserver {
     ) -> Result<Option<Metafile>, FsError> {
         let place = Place { directory, name: listed.name.clone() };
         let found = match self.good(listed.object).await {
-            // The object does not have the name that the directory's home has reserved: the copy
-            // may be old.
+            // The cached copy of the object does not contain the listed name, so the copy may be
+            // old: fetch the metafile from its home.
             Ok(found) if !found.stands_at(&place) => self.fresh(listed.object).await,
             found => found,
         };
         match found {
             Ok(found) if found.stands_at(&place) => Ok(Some(found)),
-            // Another object of the same home may have the name.
+            // The object does not have the name. Another object of the same home may have the name,
+            // so search at that home.
             Ok(_) | Err(FsError::Stale) => self.find_by(listed.object, &place).await,
             Err(error) => Err(error),
         }
     }
 }
 
-/// Returns the entries that fit into the budget.
+/// Returns the entries that fit into the budget; fails if not even one entry fits.
 fn full(entries: Entries, attributes: leasehold_fs::Attributes) -> Result<Page, FsError> {
     if entries.is_empty() {
         return Err(FsError::TooSmall);

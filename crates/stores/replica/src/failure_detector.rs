@@ -1,16 +1,18 @@
-//! The failure detector: operations that need an unreachable peer fail with NFS3ERR_JUKEBOX at
-//! first, and with an I/O error after a longer silence.
+//! The failure detector of metaservers. Operations that need an unreachable peer fail with
+//! NFS3ERR_JUKEBOX at first, and with an I/O error after a longer silence of the peer.
 //!
 //! Rules:
-//! 1. A failed operation may only have waited for a third metaserver. So each home that it needed
-//!    receives a health check, which is answered at once: LOAD, at most once in a second, with one
-//!    call in flight for each peer.
-//! 2. A peer that does not answer is silent from the time of the check until it answers. Meanwhile
-//!    the check is repeated each second even if no operation needs the peer. Otherwise an outage
-//!    that ended unnoticed would count as if it had lasted.
-//! 3. A slow peer is not silent: a peer with traffic in flight is reachable, see
-//!    [`Traffic::moves`]. A peer that refuses the call is reachable too. A peer that answers that
-//!    it does not serve is not.
+//! 1. If an operation fails, the home that did not answer may be reachable and may only have waited
+//!    for a third metaserver. So this metaserver sends a health check to each home that the
+//!    operation needed. The health check is a LOAD call, which a peer answers at once. At most one
+//!    health check is sent to a peer in a second, and at most one is in flight.
+//! 2. A peer that does not answer a health check is silent from the time of this check until it
+//!    answers a later check. While a peer is silent, the check is repeated each second even if no
+//!    operation needs the peer. Otherwise the failure detector would not notice the end of an
+//!    outage, and would count the time after it as silence.
+//! 3. A slow peer is not silent: if there is traffic on its connections, the peer is reachable, see
+//!    [`Traffic::moves`]. A peer that refuses the call is reachable, too. A peer that answers that
+//!    it does not serve counts as silent.
 //! 4. An operation that was not executed fails with NFS3ERR_JUKEBOX, or with an I/O error if a home
 //!    that it needs has been silent for [`Options::give_up`](crate::Options::give_up) at the last
 //!    check.
@@ -36,14 +38,15 @@ pub(crate) struct Silence {
 
 /// The last health check of a peer.
 struct Looked {
-    /// The time of the check.
+    /// The time at which the check was sent.
     asked: Time,
-    /// True if the check has not ended.
+    /// True if the check is in flight.
     is_under_way: bool,
-    /// The load in the reply, if the last check had one.
+    /// The load in the reply to the last check; `None` without a reply.
     load: Option<Load>,
     silent: Option<Silent>,
-    /// The traffic of the peer at the time of the check, or when the peer was last found silent.
+    /// The traffic on the connections of the peer at the time of the check, or when the peer was
+    /// last found silent.
     seen: Traffic,
 }
 
@@ -51,12 +54,13 @@ struct Looked {
 #[derive(Clone, Copy)]
 struct Silent {
     since: Time,
-    /// The time of the last check without an answer.
+    /// The time at which the last unanswered check was sent.
     until: Time,
 }
 
 impl Looked {
-    /// Returns the time of the next check of a silent peer, even if no operation needs the peer.
+    /// Returns the time of the next repeated check; `None` if the peer is not silent or a check is
+    /// in flight.
     fn next_wake(&self) -> Option<Time> {
         (self.silent.is_some() && !self.is_under_way).then(|| self.asked + PEER_PROBE_INTERVAL)
     }
@@ -67,21 +71,22 @@ impl Silence {
         self.peers.values().filter_map(Looked::next_wake).min()
     }
 
-    /// Returns the last reported load of a peer. `None` if a newer check has been pending for a
-    /// second.
+    /// Returns the last reported load of a peer. Returns `None` if a newer check has been in flight
+    /// for a second.
     pub(crate) fn load_of(&self, peer: Peer, now: Time) -> Option<Load> {
         let looked = self.peers.get(&peer)?;
         looked.load.filter(|_| !looked.is_under_way || now < looked.asked + PEER_PROBE_INTERVAL)
     }
 
-    /// Returns true if a check of a peer that is not silent is pending.
+    /// Returns true if a check of a peer that is not silent is in flight.
     pub(crate) fn is_asking(&self) -> bool {
         self.peers.values().any(|looked| looked.is_under_way && looked.silent.is_none())
     }
 }
 
 impl Node {
-    /// Checks a peer, unless the last check is pending or less than a second old.
+    /// Sends a health check to a peer, unless the last check is in flight or less than a second
+    /// old.
     pub(crate) fn ask_load(&mut self, peer: Peer) {
         if peer == self.me() {
             return;
@@ -123,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Repeats the checks of silent peers that are due.
+    /// Repeats the due health checks of silent peers.
     pub(crate) fn wake_silence(&mut self) {
         let now = self.now;
         let peers = self.silence.peers.iter();
@@ -132,13 +137,15 @@ impl Node {
         due.into_iter().for_each(|peer| self.ask_load(peer));
     }
 
-    /// Returns true if a peer has been silent for so long that operations that need it fail.
+    /// Returns true if a peer has been silent for so long that operations that need the peer must
+    /// fail with an I/O error.
     fn is_gone(&self, peer: Peer) -> bool {
         let silent = self.silence.peers.get(&peer).and_then(|looked| looked.silent);
         silent.is_some_and(|it| it.until.since(it.since) >= self.options.give_up)
     }
 
-    /// Returns the error of an operation that failed and needed these peers, and checks the peers.
+    /// Returns the error for an operation that failed and needed these peers, and sends a health
+    /// check to each of them.
     fn not_done(&mut self, needed: BTreeSet<Peer>) -> FsError {
         let is_any_gone = needed.iter().any(|peer| self.is_gone(*peer));
         needed.into_iter().for_each(|peer| self.ask_load(peer));
@@ -150,7 +157,7 @@ impl Node {
         objects.into_iter().filter_map(|object| self.homes.of(object)).collect()
     }
 
-    /// Returns the homes that take part in a rename, link or unlink.
+    /// Returns the homes of all objects that a rename, link or unlink needs.
     fn needed_to_place(
         &self,
         object: FileId,
@@ -158,14 +165,14 @@ impl Node {
         over: Option<FileId>,
     ) -> BTreeSet<Peer> {
         let directories = from.into_iter().chain(to).map(|place| place.directory);
-        // An object that is removed must be empty, so the homes of all objects reserved in it take
-        // part.
+        // A removed directory must be empty. So the homes of all objects with a name reservation in
+        // the directory are needed, too.
         let goes = to.is_none().then_some(object).into_iter().chain(over);
         let inside = goes.flat_map(|goes| self.disk.inside(goes)).map(|(_, note)| note.object);
         let moves = from.zip(to).is_some_and(|(from, to)| from.directory != to.directory)
             && self.view(object).is_some_and(|metafile| metafile.is_directory());
-        // An object does not leave a place before the object that it replaced there has lost the
-        // name.
+        // An object keeps its name until the object that it replaced has lost the name. So the home
+        // of such a replaced object is needed, too.
         let replaced = [Some(object), over].into_iter().flatten();
         let replaced = replaced.filter_map(|it| Some(self.disk.replacing.get(&it)?.1));
         let needed = [object].into_iter().chain(over).chain(directories).chain(inside);
@@ -175,7 +182,7 @@ impl Node {
 }
 
 impl Metaserver {
-    /// Returns the error of an operation that failed and needed the homes of these objects.
+    /// Returns the error for an operation that failed and needed the homes of these objects.
     pub(crate) fn not_yet(&self, needed: &[FileId]) -> FsError {
         self.with(|node| {
             let needed = node.homes_of(needed.iter().copied());
@@ -183,7 +190,7 @@ impl Metaserver {
         })
     }
 
-    /// Returns the error of a rename, link or unlink that failed.
+    /// Returns the error for a rename, link or unlink that failed.
     pub(crate) fn not_placed_yet(
         &self,
         object: FileId,
@@ -196,19 +203,19 @@ impl Metaserver {
         })
     }
 
-    /// Returns the error of a lookup that failed.
+    /// Returns the error for a lookup that failed.
     pub(crate) async fn not_found_yet(&self, place: &Place) -> FsError {
         match self.shared.options.order {
             Order::Constant => self.not_named_yet(place).await,
-            // These orders ask all peers.
+            // A search in one of these orders needs all peers.
             Order::Sequential | Order::Nearest | Order::Tree => {
                 self.with(|node| node.not_done(node.options.peers().collect()))
             }
         }
     }
 
-    /// Returns the error of a lookup that needed the directory's home, and perhaps the home of the
-    /// object that has reserved the name.
+    /// Returns the error for a lookup that needed the directory's home, and the home of the object
+    /// that has reserved the name.
     pub(crate) async fn not_named_yet(&self, place: &Place) -> FsError {
         let named = self.ask_home(place.directory, Ask::Named(place.clone())).await;
         let named = if let Answer::Named(named) = named { named } else { None };

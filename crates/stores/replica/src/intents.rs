@@ -1,9 +1,10 @@
-//! Changes of names that other homes make in directories of this home.
+//! Intents: records of changes of names that other homes are making in directories of this home,
+//! between their BEGIN and their END.
 //!
-//! While such a change is in flight, no other metaserver is granted a delegable lease on the
-//! directory, because its clients would cache names that are about to change. An intent expires
-//! after a staleness window: the changing home stores the change in the first half of the window,
-//! or not at all.
+//! While an intent exists, this home grants no delegable lease on the directory to other
+//! metaservers, because their clients would cache names that are about to change. An intent expires
+//! after a staleness window. The other home stores its change in the first half of the window or
+//! not at all, so after the window the change is complete or given up.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::lease_server::{Turn, covered, covering};
 use crate::message::{Answer, Begins};
 use crate::node::{Asker, For, Node};
 
-/// The largest number of intents.
+/// The maximum number of intents.
 const BEGUN_MAX: usize = 65_536;
 
 /// The intents of other homes.
@@ -26,7 +27,7 @@ pub(crate) struct Begun(BTreeMap<(Peer, Begins), State>);
 /// An intent of another home.
 struct State {
     ticket: Ticket,
-    /// The request that waits for the start of the change, or the time at which the intent expires.
+    /// The BEGIN that waits for the guard, or the time at which the granted intent expires.
     waits: Result<Asker, Time>,
 }
 
@@ -37,7 +38,8 @@ impl Begun {
 }
 
 impl Node {
-    /// Handles BEGIN: another home is about to change a name, on behalf of the metaserver `by`.
+    /// Handles BEGIN: another home is about to change a name in a directory of this home, on behalf
+    /// of the metaserver `by`.
     pub(crate) fn asked_to_begin(&mut self, asker: Asker, naming: Begins, by: Option<Peer>) {
         let (peer, directory) = (self.peer_of(asker), naming.directory);
         let by = by.filter(|by| by.0 < self.options.count);
@@ -55,7 +57,8 @@ impl Node {
             }
             return;
         }
-        // A metaserver with a failed disk could not change the directory's times.
+        // Refuse the intent if this metaserver's disk has failed, because at END it could not
+        // update the times of the directory.
         let is_full = self.leasing.begun.0.len() >= BEGUN_MAX;
         if is_full
             || self.has_failed
@@ -70,7 +73,8 @@ impl Node {
         self.take_turn_as(ticket, on, None, Turn::Begins(peer, naming));
     }
 
-    /// Starts the change: no other metaserver holds a delegable lease on the directory.
+    /// Grants an intent: no other metaserver than the requester holds a delegable lease on the
+    /// directory now.
     pub(crate) fn begins(&mut self, peer: Peer, naming: Begins) {
         let until = self.now + self.options.bounds.window;
         let Some(state) = self.leasing.begun.0.get_mut(&(peer, naming)) else { return };
@@ -79,11 +83,12 @@ impl Node {
         }
     }
 
-    /// Handles END: another home has changed a name, or has given up.
+    /// Handles END: another home has stored its change (`done`), or has given the change up.
     pub(crate) fn asked_to_end(&mut self, asker: Asker, naming: Begins, done: bool) {
         let before = self.leasing.begun.0.remove(&(self.peer_of(asker), naming));
         let Some(State { ticket, waits }) = before else {
-            // The intent has expired, or this metaserver has restarted.
+            // The intent has expired, or was lost in a restart of this metaserver. If the change
+            // was stored, update the times of the directory now.
             let directory = naming.directory;
             if done && self.has_directory(directory) {
                 self.changing(None, &[directory], move |node| node.end_by(directory, asker));
@@ -110,15 +115,17 @@ impl Node {
         }
     }
 
-    /// Ends the expired intents. Their changes may have been made.
+    /// Ends the expired intents. Their changes may have been stored, so updates the times of the
+    /// directories.
     pub(crate) fn wake_begun(&mut self) {
         let now = self.now;
         let is_over = |state: &State| state.waits.is_err_and(|until| until <= now);
         let over = self.leasing.begun.0.extract_if(.., |_, state| is_over(state));
         for ((_, naming), State { ticket, .. }) in over.collect::<Vec<_>>() {
             let directory = naming.directory;
-            // The times change before any other lease is granted, and once more for the metaserver
-            // that made the change.
+            // Update the times under the guard, before other leases are granted. Then update them
+            // once more without the exception for the requester of the change, so that its lease is
+            // recalled and its clients see the new times.
             self.changing_under((directory, ticket), move |node| {
                 node.touch(directory, For::Loss);
                 node.changing(None, &[directory], move |node| {
@@ -128,7 +135,7 @@ impl Node {
         }
     }
 
-    /// Updates the times of the directory for a change that has ended.
+    /// Updates the times of a directory at END, and answers the END when the times are stored.
     fn end_by(&mut self, directory: FileId, asker: Asker) {
         if !self.touch(directory, For::End(asker)) {
             self.answer(asker, Answer::Done);

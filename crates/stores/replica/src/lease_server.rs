@@ -1,16 +1,19 @@
-//! Leases that a strict metaserver grants to metaservers on objects of its home, and the requests
-//! that wait for them.
+//! The leases that a metaserver in strict mode grants to metaservers on the objects of its home,
+//! and the requests that wait for leases to end.
 //!
-//! There are two leases for each object. The lease on copies covers a metafile, or all names in a
-//! directory: both have one number. A change of an object is a call without a lease of its own. It
-//! recalls the leases of all holders first. No lease on copies outlives an epoch of its holder or
-//! of this metaserver. The lease on covers is the delegable lease: it permits the clients of its
-//! holder to cache or change the object, see [`crate::delegable_leases`]. `core::leases` defines the
-//! conflicts. The guard on covers is always acquired before the guard on copies.
+//! The lease table has two entries for each file id. The first entry has the leases on cached
+//! copies (`copied`): its holder may cache the metafile of the object and, if the object is a
+//! directory, the name reservations in the directory. The second entry has the delegable leases
+//! (`covered`): the clients of its holder may cache or change the object, see
+//! [`crate::delegable_leases`]. `core::leases` defines the conflicts. A change of an object is a
+//! call without a lease of its own, which recalls the leases of all holders first. No lease on a
+//! copy outlives an epoch of its holder or of this metaserver. An operation always acquires the
+//! guard on the delegable leases before the guard on the copies.
 //!
-//! If several metaservers request delegable leases at the same time, they take turns. A granted
-//! lease is recalled only after its holder has received the grant. A request that is repeated
-//! because its call has timed out keeps its place in the queue.
+//! If several metaservers request delegable leases on one object at the same time, each of them
+//! gets the lease once, in the order of the queue. For this purpose, a granted lease is recalled
+//! only after the reply with the grant is sent, and a request that is repeated after a timeout
+//! keeps its queue position.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +31,9 @@ use crate::message::{Answer, Ask, Begins};
 use crate::mutations::{Change, Naming};
 use crate::node::{Asker, Node, Why};
 
-/// The term of a delegable lease under which clients may cache. It bounds the time for which an
-/// unreachable metaserver blocks others. A live metaserver renews each lease once a minute.
+/// The term of a delegable lease under which clients may cache. The term limits the time for which
+/// an unreachable metaserver delays the changes of other metaservers. A running metaserver renews
+/// each lease once a minute.
 pub(crate) const COVER: Duration = Duration::from_secs(180);
 
 /// Returns the longest lifetime of a client's lease: its term, clock drift, and the slack for late
@@ -39,11 +43,11 @@ pub(crate) fn lent() -> Duration {
     longest_term + longest_term * drift_ppm / 1_000_000 + slack_max
 }
 
-/// The first holder number for delegable leases. Such a number belongs to a metaserver in all its
-/// epochs.
+/// The smallest holder number for delegable leases. A metaserver has the same holder number for
+/// delegable leases in all its epochs.
 const COVERED: u32 = 1 << 31;
 
-/// A lease that is recalled.
+/// A lease that is being recalled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evicted {
     holder: Client,
@@ -51,40 +55,46 @@ pub(crate) struct Evicted {
     serial: Serial,
 }
 
-/// A request that waits for conflicting leases to end.
+/// A request that waits for its guard: until conflicting leases have ended and earlier requests are
+/// done.
 pub(crate) enum Turn {
-    /// A peer's request for a copy and a lease on it, which waits for the guard on the covers.
+    /// A peer's request for a metafile or a name with a lease on the copy, which waits for the
+    /// guard on the delegable leases.
     Before(Peer, Asker, Ask),
-    /// The same request, which waits for the guard on the copies. The last field is the guard and
-    /// the lease on the covers until then.
+    /// The same request, which waits for the guard on the copies. The last field has the guard on
+    /// the delegable leases and the lease that hold off the next writer until then.
     Ask(Peer, Asker, Ask, Option<(Ticket, Serial)>),
-    /// A read by this metaserver.
+    /// A read of the object by this metaserver itself.
     Look(Waiting),
     /// A request for a delegable lease.
     Cover(Peer, Asker),
-    /// A granted delegable write lease, which waits until there are no copies.
+    /// A granted delegable write lease, whose reply waits until no other metaserver has a cached
+    /// copy.
     Alone(Peer, Asker, Grant),
-    /// A part of a change, which waits for the guard on the covers.
+    /// A change (by its number in `changes`), which waits for the guard on the delegable leases of
+    /// one object.
     Covers(u64),
-    /// The same part, which waits for the guard on the copies.
+    /// The same change, which waits for the guard on the copies of that object.
     Change(u64),
-    /// A change of a name by another home.
+    /// A BEGIN of another home, which waits for the guard on the delegable leases of the directory.
     Begins(Peer, Begins),
 }
 
-/// The leases on objects of this home.
+/// The leases on objects of this home, and the changes that need guards.
 pub(crate) struct Leasing {
     table: Table,
     /// The holder number of each peer in its current epoch.
     holders: BTreeMap<Peer, Client>,
     last_holder: u32,
     pub(crate) turns: BTreeMap<Ticket, (FileId, Turn)>,
-    /// The waiting requests for delegable leases.
+    /// The waiting requests for delegable leases, by object and requester.
     asking: BTreeMap<(FileId, Peer), (Ticket, Kind, Purpose)>,
-    /// Leases with grants that have not been sent to their holders.
+    /// Granted leases whose grants have not been sent to their holders yet. They must not be
+    /// recalled.
     untold: BTreeSet<Serial>,
     pub(crate) changes: BTreeMap<u64, Change>,
-    /// The objects that may be changed now, and the guards that end when the change is stored.
+    /// The guards of the change that runs now, by object. A stored change takes its guard from
+    /// here.
     pub(crate) under: BTreeMap<FileId, Ticket>,
     pub(crate) naming: Naming,
     /// The changes of names that other homes make in directories of this home.
@@ -115,7 +125,8 @@ impl Leasing {
         next.into_iter().flatten().chain(changes).min()
     }
 
-    /// Returns the number of waiting requests, and how many of them request delegable leases.
+    /// Returns the number of waiting requests, and the number of requests for delegable leases
+    /// among them.
     #[cfg(test)]
     pub(crate) fn turns(&self) -> (usize, usize) {
         let is_cover = |turn: &&(FileId, Turn)| matches!(turn.1, Turn::Cover(..));
@@ -135,15 +146,15 @@ impl Leasing {
         leases.into_iter().any(|it| it.kind == Kind::Write && it.client != covering(peer))
     }
 
-    /// Returns true if another metaserver than `peer` holds a copy of an object or a delegable
-    /// lease on it.
+    /// Returns true if another metaserver than `peer` holds a delegable lease on an object, or if
+    /// any metaserver holds a lease on a copy of the object.
     pub(crate) fn is_known_to_others(&self, object: FileId, peer: Peer) -> bool {
         let covers = self.table.leases(covered(object)).iter();
         let is_covered = covers.into_iter().any(|it| it.client != covering(peer));
         is_covered || !self.table.leases(copied(object)).is_empty()
     }
 
-    /// Returns the remaining term of a delegable lease that is being recalled from a metaserver.
+    /// Returns a delegable lease that is being recalled from a metaserver, with its remaining term.
     fn left_of_cover(
         &self,
         now: Time,
@@ -171,9 +182,9 @@ impl Leasing {
     }
 }
 
-/// Returns the terms of the lease table. A lease on copies ends with the staleness window of the
-/// copy. A recall is repeated after half a window, before its call times out: a holder that returns
-/// the lease after the timeout can only report it in the answer to the next recall.
+/// Returns the parameters of the lease table. The term of a lease on a copy is the staleness
+/// window. A recall is repeated after half a window, because a holder that returns the lease after
+/// the timeout of the recall can report the return only in the answer to the next recall.
 const fn terms(bounds: Bounds) -> Terms {
     Terms {
         default_term: bounds.window,
@@ -186,14 +197,16 @@ const fn terms(bounds: Bounds) -> Terms {
     }
 }
 
-/// Returns the longest term of a lease: of a copy, or of a delegable lease if clients have leases.
+/// Returns the longest term of a lease with clock drift: of a lease on a copy, or of a delegable
+/// lease if clients have leases.
 pub(crate) fn waited(bounds: Bounds, lends: bool) -> Duration {
     let term = if lends { COVER } else { bounds.window };
     term + term * Terms::DEFAULT.drift_ppm / 1_000_000
 }
 
-/// Returns the lease table's object for copies. The file system number is constant, because ids are
-/// unique within a volume; it distinguishes copies (0) from covers (1).
+/// Returns the key in the lease table for leases on copies of a file. Ids are unique within a
+/// volume, so the file-system number is free to distinguish leases on copies (0) from delegable
+/// leases (1).
 pub(crate) const fn copied(file: FileId) -> Object {
     Object { file_system: FileSystemId(0), file }
 }
@@ -212,13 +225,13 @@ const fn wish(kind: Kind, term: Duration) -> Wish {
 }
 
 impl Node {
-    /// Handles a request for an answer that the peer may cache.
+    /// Handles a peer's request for an answer that the peer may cache under a lease.
     pub(crate) fn ask_leased(&mut self, peer: Peer, asker: Asker, object: FileId, ask: Ask) {
         if self.is_kept_from(peer, object) {
             self.answer(asker, Answer::Later);
         } else if self.leasing.is_written_by_others(object, peer) {
-            // The request has its own lease on the covers, so that the next writer queues behind
-            // it.
+            // Request a lease among the delegable leases for this read, so that the next writer
+            // queues behind the read and does not overtake it.
             let (at, by) = (covered(object), Some(covering(peer)));
             let wish = Some(wish(Kind::Read, self.options.bounds.window));
             self.take_turn(at, by, Access::Read, wish, Turn::Before(peer, asker, ask));
@@ -238,7 +251,7 @@ impl Node {
         self.take_turn(copied(object), by, Access::Read, Some(wish), turn);
     }
 
-    /// Reads an object once no other metaserver writes it.
+    /// Reads an object for this metaserver, once no other metaserver may write the object.
     pub(crate) fn look(&mut self, ticket: Waiting, object: FileId) {
         let by = Some(covering(self.me()));
         self.take_turn(covered(object), by, Access::Read, None, Turn::Look(ticket));
@@ -270,8 +283,9 @@ impl Node {
             let given = Event::Returned(covering(peer), covered(object), serial, Open::No);
             self.leases(given);
         }
-        // A holder that has restarted returns no lease during its recovery, so this lease was not
-        // just returned.
+        // A restarted holder reclaims the lease that it held before, although the lease is being
+        // recalled. It returns no lease during its recovery, so this lease exists: confirm the
+        // lease with the remaining term.
         let left = self.leasing.left_of_cover(self.now, (object, peer), kind);
         if let Some((serial, kind, term)) = left.filter(|_| reclaims) {
             self.answer(asker, Answer::Covered(serial, kind, term));
@@ -286,8 +300,8 @@ impl Node {
         self.take_turn_as(ticket, on, Some(wish(kind, term)), Turn::Cover(peer, asker));
     }
 
-    /// Returns true if the same metaserver already waits for this lease, after its previous call
-    /// has timed out.
+    /// Returns true if the metaserver already waits for this lease because its previous call has
+    /// timed out. The new call then takes the queue position of the previous call.
     fn goes_on_waiting(
         &mut self,
         peer: Peer,
@@ -302,7 +316,8 @@ impl Node {
             let before = core::mem::replace(waits, asker);
             self.answer(before, Answer::Later);
         }
-        // A lease for clients also permits operations that end soon.
+        // A lease for delegation to clients also suffices for an operation of the metaserver
+        // itself.
         let is_enough = kind == wanted.0 && purpose >= wanted.1;
         if !is_enough {
             self.leasing.asking.remove(&(object, peer));
@@ -319,7 +334,8 @@ impl Node {
             let (client, ask) = (Some(covering(peer)), Some(wish(kind, COVER)));
             let (object, access, under) = (covered(object), Access::Nothing, None);
             let call = Call { ticket, object, client, access, under, ask };
-            // The leases were compatible before the start, so no call waits for another.
+            // The leases were compatible before this metaserver restarted, so the table grants each
+            // of them at once.
             let mut effects = Vec::new();
             self.leasing.table.step(self.now, Event::Call(call), &mut effects);
             let runs = effects.iter().any(|effect| matches!(effect, Effect::Run(_)));
@@ -360,7 +376,8 @@ impl Node {
             match effect {
                 Effect::Run(run) => self.runs(run),
                 Effect::Evict(holder, object, serial) => self.evict(holder, object, serial),
-                // The table has no recovery period, and no holder has newer attributes.
+                // These effects do not occur: the table has no recovery period, and holders do not
+                // report attributes.
                 Effect::Later(_) | Effect::Inquire(..) => {}
             }
         }
@@ -415,8 +432,8 @@ impl Node {
                 self.answer(asker, answer);
                 self.leases(ended(copied(object), void));
                 if let Some((ticket, serial)) = before {
-                    // The next writer recalls the copy, and does not have to recall a lease without
-                    // a holder.
+                    // Drop the lease that only held off the next writer. From now on the next
+                    // writer recalls the copy.
                     let over = Outcome { used: 0, void: true };
                     self.leases(Event::Done(covered(object), ticket, over));
                     self.has_told(covering(peer), object, serial);
@@ -452,7 +469,8 @@ impl Node {
         }
     }
 
-    /// Returns an object of this home as clients see it.
+    /// Returns an object of this home as clients see it; `Later` while the object is hidden for a
+    /// two-phase rename.
     fn shown(&self, object: FileId) -> Answer {
         match self.yields.hides(object) {
             Some(_) => Answer::Later,
@@ -464,7 +482,8 @@ impl Node {
         self.answer(asker, Answer::Covered(grant.serial, grant.kind, grant.term));
     }
 
-    /// Marks a grant as sent to its holder. A recall that was delayed until then is sent.
+    /// Records that the reply with a grant is sent, and sends the recall that was delayed until
+    /// then, if there is one.
     fn has_told(&mut self, holder: Client, object: FileId, serial: Serial) {
         self.leasing.untold.remove(&serial);
         self.evict(holder, covered(object), serial);
@@ -473,7 +492,8 @@ impl Node {
     /// Returns a cacheable answer for a peer.
     fn leased(&self, object: FileId, ask: &Ask) -> Answer {
         if let Ask::Search(place, _) = ask {
-            // If the object has lost the name, another object has received it in the meantime.
+            // If the object has lost the name while the request waited, another object may have
+            // received the name, so the peer must retry.
             let stands = self.stands(object, place);
             return if stands { self.known_of(&Ask::Fetch(object, None)) } else { Answer::Later };
         }
@@ -488,8 +508,9 @@ impl Node {
         }
     }
 
-    /// Handles a new epoch of a peer: its copies are gone, and copies from it are void. Delegable
-    /// leases stay, because clients of the peer and of this metaserver may still use them.
+    /// Handles a new epoch of a peer: the copies that the peer held are lost, and this metaserver's
+    /// copies from the peer are void. Delegable leases stay valid, because clients of the peer and
+    /// of this metaserver may still use leases that depend on them.
     pub(crate) fn has_restarted(&mut self, peer: Peer) {
         if !self.options.strict {
             return;

@@ -1,14 +1,16 @@
-//! A store of metafiles that several metaservers keep. Each object has its home at one metaserver.
+//! A store of metafiles that several metaservers serve together. Each object has its home at one
+//! metaserver, which alone stores and changes the object's metafile.
 //!
 //! The store keeps the names, owners, modes and times of files, and up to 4096 bytes of content for
-//! each file. The content describes where the data lies; a striped store above this one stores the
-//! data. `core::replica` contains the rules, and `spec/replica.x` defines the program that
-//! metaservers call at each other. [`Metaserver::answer`] serves that program, and [`Outside`]
-//! calls it. `docs/design/0016-metaservers.md` gives the reasons for the design.
+//! each file. The content states the location of the data; the striped store, which uses this store
+//! for its names, stores the data itself. `core::replica` contains the rules as state machines, and
+//! `spec/replica.x` defines the RPC program by which metaservers call each other.
+//! [`Metaserver::answer`] serves that program, and [`Outside`] sends the calls.
+//! `docs/design/0016-metaservers.md` gives the reasons for the design.
 //!
-//! All metafiles that have their home at this metaserver are in memory. On stable storage they are
-//! a sequence of [records](compacted), which the start of the program reads. No client and no peer
-//! receives a change before the change is on stable storage.
+//! All metafiles that have their home at this metaserver are in memory. On stable storage the
+//! metafiles are a sequence of [records](compacted), which [`Metaserver::open`] reads at the start.
+//! No client and no peer receives a change before the change is on stable storage.
 
 mod attributes;
 mod change_slots;
@@ -63,7 +65,7 @@ pub use outside::{Later, NoResults, Outside, Urgency};
 /// The largest size of a file: the largest signed 64-bit offset, as on disks.
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// The owner of the root of a new file system, and the number of the file system.
+/// The attributes of the root directory of a new file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The user id of the root directory.
@@ -72,7 +74,7 @@ pub struct Owner {
     pub gid: u32,
     /// The permission bits of the root directory.
     pub mode: u32,
-    /// The number of the file system.
+    /// The file-system id that all attributes contain.
     pub file_system: u64,
 }
 
@@ -82,27 +84,27 @@ pub struct Options {
     pub me: Peer,
     /// The number of metaservers in the list.
     pub count: u32,
-    /// The metaservers that the start does not wait for.
+    /// The metaservers whose replies the start does not wait for.
     pub without: Vec<Peer>,
     /// The order in which peers are searched for a name that is not cached here.
     pub order: Order,
-    /// True if a home grants leases on cached copies, so that no client sees old data, and a WRITE
-    /// reaches the home before its reply is sent. Names are then searched for by
-    /// [`Order::Constant`].
+    /// True in strict mode: a home grants leases on cached copies, so that no client sees old data,
+    /// and a WRITE reaches the home before the client receives the reply. Names are then searched
+    /// in [`Order::Constant`].
     pub strict: bool,
-    /// True if clients are granted leases on files, by the lender that [`Metaserver::lend_by`]
-    /// sets.
+    /// True if this metaserver grants leases on files to its clients, through the lease server that
+    /// [`Metaserver::lend_by`] sets.
     pub lends: bool,
     /// The staleness bound of cached copies, and the limits that depend on it.
     pub bounds: Bounds,
-    /// The longest time for which a home may be silent before operations that need it fail with an
-    /// I/O error. Until then they fail with NFS3ERR_JUKEBOX.
+    /// The longest time for which a home may be silent before operations that need the home fail
+    /// with an I/O error. Until then such operations fail with NFS3ERR_JUKEBOX.
     pub give_up: Duration,
-    /// The owner of the root when the root is created.
+    /// The attributes of the root directory when it is created.
     pub owner: Owner,
     /// The write verifier. It differs at each start.
     pub verifier: Verifier,
-    /// Returns the initial content of a new file.
+    /// A function that returns the initial content of a new file's metafile.
     pub content: Box<dyn Fn() -> Bytes + Send + Sync>,
     /// The shared secret by which metaservers of one file system authenticate each other.
     pub word: String,
@@ -117,7 +119,7 @@ impl Options {
 /// The load of a metaserver. A lower value sorts first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
-    /// The recent busy time of the metaserver, in tenths of the elapsed time.
+    /// The recent busy time of the metaserver's processors, in tenths of the elapsed time.
     pub busy_tenths: u32,
     /// The number of open connections.
     pub connections: u32,
@@ -176,11 +178,11 @@ struct Shared {
     node: Mutex<Node>,
     seen: Mutex<Seen>,
     placing: Placing,
-    /// The time of the earliest wake-up that is scheduled.
+    /// The time of the earliest scheduled wake-up of the state machines.
     armed: Mutex<Option<Time>>,
 }
 
-/// Returns the smallest sequence of records with the same state.
+/// Returns the shortest sequence of records that describes the same state.
 ///
 /// # Errors
 /// Fails if a record cannot be decoded.
@@ -188,9 +190,9 @@ pub fn compacted(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
     Ok(Disk::of(records)?.records().map(|record| record.encode()).collect())
 }
 
-/// Returns the compacted records for a home that moves to another machine. The stored epoch is one
-/// higher than here, so a metaserver that is later started from the old records is recognised as
-/// rolled back.
+/// Returns the compacted records for a metaserver that continues on another machine. The epoch in
+/// these records is one higher than in the old records, so a metaserver that is later started from
+/// the old records is recognised as rolled back.
 ///
 /// # Errors
 /// Fails if a record cannot be decoded.
@@ -205,8 +207,8 @@ pub fn moved(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
 pub enum OpenError {
     /// A record cannot be decoded.
     Damaged,
-    /// The records belong to the metaserver with another number. `None` if that number is not in
-    /// the list.
+    /// The records belong to the metaserver with this other number; `None` if the list has no
+    /// metaserver for them.
     OfAnother(Option<u32>),
 }
 
@@ -222,8 +224,8 @@ impl Metaserver {
         random: u64,
     ) -> Result<Self, OpenError> {
         if options.strict {
-            // Leases on names protect the reservations at the directory's home, which only this
-            // order reads.
+            // In strict mode, leases on directories protect the name reservations at the
+            // directory's home. Only this search order relies on the reservations, so use it.
             options.order = Order::Constant;
         }
         options.lends &= options.strict;
@@ -265,7 +267,7 @@ impl Metaserver {
         self.node().epoch()
     }
 
-    /// Returns true if clients are granted leases on files of this metaserver.
+    /// Returns true if this metaserver grants leases on files to its clients.
     #[must_use]
     pub fn lends(&self) -> bool {
         self.shared.options.lends
@@ -290,16 +292,16 @@ impl Metaserver {
         node.choosing.forget();
     }
 
-    /// Returns the load of a metaserver in the list, which may be this one. `None` if that
-    /// metaserver does not serve, or does not reply.
+    /// Returns the load of a metaserver in the list, which may be this metaserver itself; `None` if
+    /// the metaserver does not serve clients, or does not reply.
     pub async fn load_of(&self, number: u32) -> Option<Load> {
         let Answer::Load(load) = self.ask(Peer(number), Ask::Load).await else { return None };
         Some(load)
     }
 
     fn node(&self) -> MutexGuard<'_, Node> {
-        // A poisoned lock is ignored: every later step would meet the same bug of the state
-        // machine.
+        // Ignore a poisoned lock: to panic here as well would not repair the state machine that
+        // panicked.
         self.shared.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -327,14 +329,14 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let results = reply.await;
-                    // A reply that cannot be decoded counts as a refusal.
+                    // Treat a malformed reply as a refusal of the call: the peer is reachable.
                     let read =
                         |results: Bytes| ask.answer(&results).map_err(|_| NoResults::Refused);
                     let answer = results.and_then(read);
                     this.with(|node| node.call_ended(call, answer));
                 });
             }
-            // The receiver may have been dropped.
+            // Ignore an error: the task that waits may have been dropped.
             Out::Tell(sender, stamp, answer) => drop(sender.send((stamp, answer))),
             Out::Leave(sender) => drop(sender),
             Out::Operation(sender, answer) => drop(sender.send(answer)),
@@ -352,7 +354,7 @@ impl Metaserver {
         }
     }
 
-    /// Schedules a wake-up of the state machines, unless an earlier one is scheduled.
+    /// Schedules a wake-up of the state machines, unless an earlier wake-up is already scheduled.
     fn arm(&self, wake: Time) {
         let mut armed = self.shared.armed.lock().unwrap_or_else(PoisonError::into_inner);
         if armed.is_some_and(|armed| armed <= wake) {

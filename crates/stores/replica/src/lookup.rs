@@ -1,4 +1,5 @@
-//! The building blocks of operations: acquiring an object, finding a name, and calling a home.
+//! The building blocks of operations: acquire a current metafile, find the object of a name, and
+//! call a home.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -17,21 +18,23 @@ use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
 use crate::node::{Node, Waiter, Why};
 
-/// The number of lookups of a name before its client receives NFS3ERR_JUKEBOX.
+/// The maximum number of attempts to look up a name. After these the client receives
+/// NFS3ERR_JUKEBOX.
 const ROUNDS_MAX: usize = 5;
 
-/// Returns the store's id of an object.
+/// Converts a file id to an object id of the trait `Store`.
 pub(crate) fn id(object: FileId) -> ObjectId {
     ObjectId::new(&object.0.to_be_bytes()).expect("eight bytes are few")
 }
 
-/// Returns the object of a store's id.
+/// Converts an object id of the trait `Store` to a file id.
 pub(crate) fn object(id: &ObjectId) -> Result<FileId, FsError> {
     let bytes = id.as_bytes().try_into().map_err(|_| FsError::Stale)?;
     Ok(FileId(u64::from_be_bytes(bytes)))
 }
 
-/// True if an operation failed only because of a change in progress or an unreachable peer.
+/// Results of which the operation can be repeated: `comes_again` returns true if the operation
+/// failed only because of a change in progress or an unreachable peer.
 pub(crate) trait ComesAgain {
     fn comes_again(&self) -> bool;
 }
@@ -60,7 +63,8 @@ impl ComesAgain for Linked {
     }
 }
 
-/// The location of a name.
+/// The local knowledge about the object of a name: an object of this home, a possible object whose
+/// metafile must be acquired first, no object, or nothing.
 enum Where {
     Home(Metafile),
     Copy(FileId),
@@ -69,7 +73,7 @@ enum Where {
 }
 
 impl Metaserver {
-    /// Starts an action with a new ticket, and waits for its answer.
+    /// Starts an operation of the state machines with a new ticket, and waits for the answer.
     async fn wait(&self, begin: impl FnOnce(&mut Node, Ticket)) -> Answer {
         let (sender, receiver) = oneshot::channel();
         self.with(|node| {
@@ -79,7 +83,7 @@ impl Metaserver {
         receiver.await.unwrap_or(Answer::Later)
     }
 
-    /// Returns an error unless this metaserver serves.
+    /// Returns an error unless this metaserver serves clients.
     pub(crate) fn serves(&self) -> Result<(), FsError> {
         self.with(|node| {
             if node.refuses {
@@ -92,12 +96,13 @@ impl Metaserver {
         })
     }
 
-    /// Returns the metafile of an object, after an acquire from its home if the copy is too old.
+    /// Returns the metafile of an object. Fetches it from the object's home if there is no valid
+    /// cached copy.
     pub(crate) async fn good(&self, object: FileId) -> Result<Metafile, FsError> {
         self.acquired(object, false).await
     }
 
-    /// Returns the metafile of an object, after an acquire from its home in all cases.
+    /// Returns the metafile of an object, always fetched from the object's home.
     pub(crate) async fn fresh(&self, object: FileId) -> Result<Metafile, FsError> {
         self.acquired(object, true).await
     }
@@ -134,7 +139,8 @@ impl Metaserver {
         }
     }
 
-    /// Returns the metafile of an object of this home once no other metaserver writes it.
+    /// Returns the metafile of an object of this home, once no other metaserver may write the
+    /// object.
     async fn looked(&self, object: FileId) -> Result<Metafile, FsError> {
         let (sender, receiver) = oneshot::channel();
         self.with(|node| {
@@ -152,7 +158,7 @@ impl Metaserver {
         }
     }
 
-    /// Returns the metafile of the object that has a name.
+    /// Returns the metafile of the object that has a name; `None` if no object has the name.
     pub(crate) async fn find(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
         self.serves()?;
         let mut is_checked = false;
@@ -162,7 +168,9 @@ impl Metaserver {
                 Where::Nowhere => return Ok(None),
                 Where::Copy(object) => match self.acquired(object, is_checked).await {
                     Ok(found) if found.stands_at(place) => return Ok(Some(found)),
-                    // The reservation may be old, or of another object of the same home.
+                    // The current metafile of the object does not contain the name. The reservation
+                    // may be old, or the name may belong to another object of the same home: search
+                    // at that home.
                     Ok(_) | Err(FsError::Stale) if is_checked => {
                         return self.find_by(object, place).await;
                     }
@@ -187,7 +195,7 @@ impl Metaserver {
         Err(FsError::Delay)
     }
 
-    /// Returns the same, from the homes and not from cached copies.
+    /// Like `find`, but queries the homes and does not use cached copies.
     pub(crate) async fn find_anew(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
         let answer = self.ask_home(place.directory, Ask::Named(place.clone())).await;
         let object = match answer {
@@ -198,15 +206,16 @@ impl Metaserver {
         self.find_by(object, place).await
     }
 
-    /// Returns the metafile of the object that has a name. The home of `object` has it, according
-    /// to a reservation.
+    /// Returns the metafile of the object that has a name, by a search at the home of `object`.
+    /// `object` has reserved the name, so the object with the name has the same home.
     pub(crate) async fn find_by(
         &self,
         object: FileId,
         place: &Place,
     ) -> Result<Option<Metafile>, FsError> {
         match self.ask_home(object, Ask::Search(place.clone(), Vec::new())).await {
-            // An announcement may overtake the answer; only the copies record announcements.
+            // Fetch the object again through `copies`: an announcement of a later change may have
+            // overtaken this answer, and only `copies` takes announcements into account.
             Answer::Metafile(found) => match self.fresh(found.object).await {
                 Ok(found) if found.stands_at(place) => Ok(Some(found)),
                 Ok(_) | Err(FsError::Stale) => Err(FsError::Delay),
@@ -227,14 +236,14 @@ impl Metaserver {
         self.wait(|node, ticket| node.call(peer, ask, Why::Operation(ticket))).await
     }
 
-    /// Starts an action of this metaserver's own state machines.
+    /// Starts an operation of this metaserver's state machines, and waits for the answer.
     pub(crate) async fn run(&self, begin: impl FnOnce(&mut Node, Ticket)) -> Answer {
         self.wait(begin).await
     }
 
-    /// Asks the home of an object to rename, link or unlink it. The request is repeated until the
-    /// home answers or has been silent for too long, so that a client receives NFS3ERR_JUKEBOX only
-    /// if the request had no effect.
+    /// Renames, links or unlinks an object at its home. Repeats the request until the home answers
+    /// or has been silent for too long, so that a client receives NFS3ERR_JUKEBOX only if the
+    /// request had no effect.
     pub(crate) async fn place(
         &self,
         object: FileId,
@@ -279,16 +288,17 @@ impl Metaserver {
 }
 
 impl Node {
-    /// Marks a copy as out of date after a change at its home.
+    /// Marks the cached copy of an object as out of date, after a change at its home that this
+    /// metaserver requested.
     pub(crate) fn suspect(&mut self, object: FileId) {
-        // A copy under a lease is never out of date.
+        // In strict mode the change has recalled the lease on the copy, so no copy is out of date.
         if self.kept.contains_key(&object) && !self.options.strict {
             self.suspects.insert(object);
         }
     }
 
-    /// Returns the metafile of an object of this home, or `None` if another metaserver may write
-    /// it.
+    /// Returns the metafile of an object of this home, without waiting; `None` if another
+    /// metaserver may write the object, so that the caller must wait.
     fn seen_at_once(&self, object: FileId) -> Option<Option<Metafile>> {
         let me = self.me();
         let waits = self.options.strict
@@ -309,7 +319,8 @@ impl Node {
         if let Some(object) = self.kept_at(place) {
             return Where::Copy(object);
         }
-        // The reservations of the directory's home are complete for this order.
+        // If this metaserver is the directory's home and the search order is `Constant`, each name
+        // has a reservation here, so the reservations give the answer.
         let by_notes = self.options.strict || self.options.order == Order::Constant;
         if by_notes && self.is_mine(place.directory) {
             let note = self.disk.notes.get(place);

@@ -1,4 +1,5 @@
-//! The messages between metaservers: as values, and in the encoding of `spec/replica.x`.
+//! The messages between metaservers as Rust values, and their encoding according to
+//! `spec/replica.x`.
 
 use core::time::Duration;
 
@@ -19,20 +20,22 @@ use crate::Load;
 use crate::attributes::Setting;
 use crate::metafile::{Metafile, Wrote, place, wire_place};
 
-/// The largest number of names in the reply to LIST.
+/// The maximum number of names in the reply to LIST.
 pub(crate) const LISTED_MAX: u32 = 256;
 
 /// A request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// The epoch and version number found on stable storage, and true if the caller is strict.
+    /// The epoch and the version number that the caller found on stable storage, and true if the
+    /// caller is in strict mode.
     Hello(Known, bool),
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    /// The place, the object, and the object that loses the name to it.
+    /// The name to reserve, the object that reserves the name, and the object that it replaces.
     Claim(Place, FileId, Option<FileId>),
-    /// The place, the object, and the object that reserves the name and has it.
+    /// The question if an object has a name or is about to get the name. The last field is another
+    /// object that wants to reserve the name and already has it.
     Stands(Place, FileId, Option<FileId>),
     Change {
         object: FileId,
@@ -40,7 +43,7 @@ pub(crate) enum Ask {
         wrote: Option<Wrote>,
     },
     Place {
-        /// The number of the change. A retry has the same number.
+        /// The change number. A retry has an equal change number.
         number: u64,
         object: FileId,
         from: Option<Place>,
@@ -61,41 +64,43 @@ pub(crate) enum Ask {
         count: u32,
     },
     Evict(FileId),
-    /// The object, the kind, the purpose, the number of the delegable lease that is returned for
-    /// it, and true if clients held leases under it before a restart.
+    /// A request for a delegable lease: the object, the kind, the purpose, the sequence number of
+    /// an earlier delegable lease that the caller returns with the request, and true if the caller
+    /// reclaims a lease that it held before a restart.
     Cover(FileId, Kind, Purpose, Option<Serial>, bool),
     Uncover(FileId, Serial),
     Load,
-    /// A name in a directory is about to change. The second field is the metaserver that requested
-    /// it.
+    /// A name in a directory of the callee is about to change. The second field is the metaserver
+    /// that requested the change.
     Begin(Begins, Option<Peer>),
-    /// The change was made, or was given up.
+    /// The change announced by BEGIN is stored (`true`), or was given up.
     End(Begins, bool),
     /// An object of the callee is about to lose a name to an object of the caller. The second field
     /// is the metaserver that requested the change.
     Yield(Yield, Option<Peer>),
-    /// The object loses the name, by this version of the other object. `None` if the change was
-    /// given up.
+    /// The object of the callee must lose the name now: the other object has the name since this
+    /// version. `None` if the change was given up.
     Replaced(Yield, Option<Peer>, Option<Stamp>),
 }
 
-/// A change of a name in a directory of another home.
+/// The identification of a change of a name in a directory of another home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Begins {
     pub(crate) directory: FileId,
-    /// The number of the change at the home that makes it.
+    /// The ticket number of the change at the home that makes the change.
     pub(crate) number: u64,
 }
 
-/// The state that a peer reports to a metaserver that starts.
+/// The state that a peer reports to a restarted metaserver in the reply to HELLO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) known: Known,
-    /// True if clients of the peer may hold leases that they have not reclaimed.
+    /// True if the peer is in recovery: its clients may hold leases that they have not reclaimed
+    /// yet.
     pub(crate) recovers: bool,
-    /// The delegable leases of the peer that the starting metaserver granted.
+    /// The delegable leases that the peer holds from the restarted metaserver.
     pub(crate) covered: Vec<(FileId, Kind)>,
-    /// The objects of the starting metaserver that are about to lose names.
+    /// The objects of the restarted metaserver that objects of the peer replace.
     pub(crate) replaced: Vec<Yield>,
 }
 
@@ -110,12 +115,12 @@ pub(crate) struct Listed {
 /// An answer of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The epoch of the peer, and the state that it reports.
+    /// The reply to HELLO: the epoch of the peer, and the state that the peer reports.
     Known(u64, Told),
-    /// A delegable lease, and its term.
+    /// A granted delegable lease: its sequence number, kind and term.
     Covered(Serial, Kind, Duration),
     Metafile(Metafile),
-    /// The caller's version is current.
+    /// The reply to FETCH if the cached copy of the caller is current.
     Same,
     Nowhere,
     Named(Option<FileId>),
@@ -131,12 +136,13 @@ pub(crate) enum Answer {
     Full,
     Loop,
     Mode,
-    /// No peer sends this. No reply arrived in time, and the request may have been executed.
+    /// No message contains this answer. It means that no reply arrived in time, and that the
+    /// request may have been executed.
     Silence,
 }
 
 impl Answer {
-    /// Returns success or the refusal, for requests without any other result.
+    /// Converts the answer to a request that has no results to success or a refusal.
     pub(crate) const fn had(&self) -> Result<(), Refusal> {
         match self {
             Self::Done => Ok(()),
@@ -161,12 +167,14 @@ impl Answer {
         }
     }
 
-    /// Returns the result of STANDS.
+    /// Converts the answer to STANDS: the object has the name or is about to get the name, or not,
+    /// or the home did not reply.
     pub(crate) const fn stands(&self) -> Stands {
         if matches!(self, Self::Is(true)) {
             Stands::Yes
         } else if matches!(self, Self::Is(false) | Self::Gone) {
-            // An id outside all ranges has no object.
+            // `Gone` means that no metaserver has the id in its range, so the object does not
+            // exist.
             Stands::No
         } else {
             Stands::Unknown
@@ -267,7 +275,7 @@ impl Answer {
     }
 }
 
-/// Bytes in wire format.
+/// Bytes that are already in wire format.
 struct Raw(Vec<u8>);
 
 impl Encode for Raw {
@@ -277,7 +285,7 @@ impl Encode for Raw {
 }
 
 impl Ask {
-    /// Returns true if a retransmission of the request must not run it a second time.
+    /// Returns true if a retransmission of the request must not run the request a second time.
     pub(crate) const fn has_effect(&self) -> bool {
         match self {
             Self::Claim(..)
@@ -579,7 +587,8 @@ impl Ask {
         Self::Change { object: FileId(it.object), wanted, wrote }
     }
 
-    /// Decodes the results of this call, and the last version number of the peer.
+    /// Decodes the reply to this request. Returns the last version number of the peer, and the
+    /// answer.
     pub(crate) fn answer(&self, results: &[u8]) -> Result<(Stamp, Answer), Error> {
         let from = &mut Reader::of_part(results);
         let nothing = |it: Option<Metafile>, otherwise| it.map_or(otherwise, Answer::Metafile);

@@ -1,4 +1,5 @@
-//! The metafile of an object: its names, attributes and content, but not its data.
+//! The metafile of an object: its names, attributes and content. The content states the location of
+//! the file data.
 
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_base::xdr::{Encode as _, Writer};
@@ -15,14 +16,14 @@ pub(crate) struct Metafile {
     /// The names of the object.
     pub(crate) places: Vec<Place>,
     /// The attributes. `size` is not the size of the file, which is the length of the content. From
-    /// an exclusive creation until the first change, `used` is 1 and `size` is the verifier of the
-    /// creation.
+    /// an EXCLUSIVE create until the first change, `used` is 1 and `size` contains the create
+    /// verifier.
     pub(crate) attributes: nfs3::Attributes,
     /// The location of the data, or the target of a symbolic link.
     pub(crate) content: Vec<u8>,
 }
 
-/// The part of a content that WRITEs have changed and that its home does not have yet.
+/// A part of a content that WRITEs have changed and that the object's home does not have yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrote {
     pub(crate) offset: u64,
@@ -68,32 +69,33 @@ impl Metafile {
         self.attributes.modified = self.attributes.changed;
     }
 
-    /// Stores the verifier of an exclusive creation.
+    /// Stores the create verifier of an EXCLUSIVE create.
     pub(crate) const fn keep_verifier(&mut self, verifier: [u8; 8]) {
         self.attributes.used = 1;
         self.attributes.size = u64::from_be_bytes(verifier);
     }
 
-    /// Removes the verifier: the object has changed since its creation.
+    /// Removes the create verifier, because the object has changed since its creation.
     pub(crate) const fn forget_verifier(&mut self) {
         self.attributes.used = 0;
         self.attributes.size = 0;
     }
 
-    /// Returns true if the object was created with this verifier and has not changed since.
+    /// Returns true if the object was created with this create verifier and has not changed since.
     pub(crate) const fn has_verifier(&self, verifier: [u8; 8]) -> bool {
         self.attributes.used == 1 && self.attributes.size == u64::from_be_bytes(verifier)
     }
 
-    /// Sets the change time. It is later than any earlier change time.
+    /// Sets the change time to `now`, or to a later time if necessary, so that it increases with
+    /// each change.
     pub(crate) fn change_at(&mut self, now: FileTime) {
         let last = FileTime::from(self.attributes.changed);
         let next = if now > last { now } else { just_behind(last) };
         self.attributes.changed = next.into();
     }
 
-    /// Sets the times of a directory in which a name changes. Returns true, so that the directory
-    /// stays.
+    /// Sets the times of a directory in which a name changes. Always returns true, which means that
+    /// the directory is not removed.
     pub(crate) fn touch_at(&mut self, now: FileTime) -> bool {
         self.change_at(now);
         self.attributes.modified = self.attributes.changed;
@@ -111,7 +113,7 @@ impl Metafile {
             uid: of.uid,
             gid: of.gid,
             size,
-            // The metadata of a file is in the records and uses no blocks of its own.
+            // A metafile is stored in the records and uses no disk blocks of its own.
             used: if of.file_type == nfs3::FileType::Regular { 0 } else { 4096 },
             device: Device { major: of.device.major, minor: of.device.minor },
             file_system: of.file_system,
@@ -144,17 +146,17 @@ impl Metafile {
     }
 }
 
-/// Converts a place for a message.
+/// Converts a directory and name for a message.
 pub(crate) fn wire_place(place: &Place) -> replica::Place<'_> {
     replica::Place { directory: place.directory.0, name: nfs3::Name(&place.name) }
 }
 
-/// Converts a place from a message.
+/// Converts a directory and name from a message.
 pub(crate) fn place(from: &replica::Place<'_>) -> Place {
     Place { directory: FileId(from.directory), name: from.name.0.to_vec() }
 }
 
-/// Returns the next later time that the resolution permits.
+/// Returns the time one nanosecond later.
 fn just_behind(time: FileTime) -> FileTime {
     match time.nanoseconds {
         999_999_999 => FileTime { seconds: time.seconds + 1, nanoseconds: 0 },

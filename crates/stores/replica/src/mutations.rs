@@ -1,8 +1,10 @@
 //! Changes of objects of this home. Each change waits until conflicting leases have ended.
 //!
-//! A change of names also waits for directories of other homes, because clients may cache names in
-//! them. The change begins there, is stored here, and ends there before it is answered. See
-//! [`crate::intents`] for the side of the directory's home, and rules 28 and 29 of `spec/replica.x`.
+//! A change of names also needs the directories of other homes, because clients may cache the names
+//! in these directories. This home first sends BEGIN to the directories' homes, which recall the
+//! leases; then it stores the change; then it sends END; and then the requester receives the
+//! answer. See [`crate::intents`] for the side of the directory's home, and rules 28 and 29 of
+//! `spec/replica.x`.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -21,12 +23,12 @@ use crate::prepare::Asked;
 /// The action that runs once the change is permitted.
 type Then = Box<dyn FnOnce(&mut Node) + Send>;
 
-/// A change of some objects.
+/// A change of some objects that waits for its guards.
 pub(crate) struct Change {
     by: Option<Peer>,
-    /// True if clients that cache the objects must see the change.
+    /// True if clients can see the change, so that their leases on the objects must be recalled.
     shows: bool,
-    /// The objects without a guard so far, the next one last.
+    /// The objects whose guards the change does not have yet; the next one is the last entry.
     to_have: Vec<FileId>,
     had: Vec<(FileId, Ticket)>,
     /// The additional state of a change of names.
@@ -38,20 +40,20 @@ pub(crate) struct Change {
 struct Names {
     ticket: Waiting,
     since: Time,
-    /// The directories of the names that change.
+    /// The directories that contain the names.
     within: Vec<FileId>,
-    /// The epoch of the requesting metaserver at the time of the request.
+    /// The epoch of the requesting metaserver (`by`) at the time of the request.
     epoch_of_by: u64,
-    /// The metaserver for which the next guard was requested.
+    /// The metaserver on whose behalf the next guard was requested.
     asked_by: Option<Peer>,
-    /// The pending guard on a directory, and its deadline.
+    /// The guard on a directory that the change waits for, and the deadline of the wait.
     waits: Option<((FileId, Ticket), Time)>,
-    /// The directories of other homes where the change has not begun, the next one last.
+    /// The directories of other homes that have not received BEGIN; the next one is the last entry.
     to_begin: Vec<FileId>,
     begun: Vec<BegunAt>,
 }
 
-/// A directory of another home where the change has begun.
+/// A directory of another home to which BEGIN was sent.
 #[derive(Clone, Copy)]
 struct BegunAt {
     directory: FileId,
@@ -61,14 +63,14 @@ struct BegunAt {
     epoch: u64,
 }
 
-/// Changes of names that are being stored, or that have not ended in all directories.
+/// Changes of names that are being stored, or whose END is not acknowledged by all homes.
 #[derive(Default)]
 pub(crate) struct Naming {
     storing: BTreeMap<Waiting, Within>,
-    /// The versions of stored changes, and the number of directories elsewhere where they have not
-    /// ended.
+    /// The stored changes that wait for answers to END: the version number, and the number of
+    /// missing answers.
     ending: BTreeMap<Waiting, (Stamp, usize)>,
-    /// The changes without an acknowledged END, and the time of the next retry.
+    /// The ENDs that a home has not acknowledged, and the time of the next retry.
     unheard: BTreeMap<Begins, Time>,
 }
 
@@ -88,14 +90,15 @@ struct Within {
 }
 
 impl Change {
-    /// Returns the deadline of the guard on a directory, if the change waits for one.
+    /// Returns the deadline of the wait for a guard on a directory, if the change waits for one.
     pub(crate) fn waits_until(&self) -> Option<Time> {
         Some(self.names.as_ref()?.waits?.1)
     }
 }
 
 impl Node {
-    /// Changes objects of this home once no other metaserver than `by` holds a lease on them.
+    /// Runs `then`, which changes objects of this home, once no metaserver except `by` holds a
+    /// lease on the objects.
     pub(crate) fn changing(
         &mut self,
         by: Option<Peer>,
@@ -105,7 +108,8 @@ impl Node {
         self.begin_change(by, (objects, None), (true, None), Box::new(then));
     }
 
-    /// Changes the reservations of a directory. Leases of clients do not cover reservations.
+    /// Runs `then`, which changes a reservation in a directory. Clients cannot see reservations, so
+    /// only the leases on cached copies are recalled.
     pub(crate) fn noting(
         &mut self,
         directory: FileId,
@@ -114,8 +118,8 @@ impl Node {
         self.begin_change(None, (&[directory], None), (false, None), Box::new(then));
     }
 
-    /// Changes a directory under an existing guard on its delegable leases. The guard ends with the
-    /// change.
+    /// Runs `then`, which changes a directory, under an existing guard on the delegable leases. The
+    /// guard ends when the change is stored.
     pub(crate) fn changing_under(
         &mut self,
         (directory, ticket): (FileId, Ticket),
@@ -127,7 +131,8 @@ impl Node {
         self.take_copies(number, (directory, ticket));
     }
 
-    /// Returns the metaserver for which a change of names is made, if it waits for the change.
+    /// Returns the metaserver that waits for the result of a change of names; `None` if no
+    /// metaserver waits.
     pub(crate) fn is_for(&self, ticket: Waiting) -> Option<Peer> {
         Some(match self.waiting.get(&ticket)? {
             Waiter::Asker(asker) => self.peer_of(*asker),
@@ -135,7 +140,7 @@ impl Node {
         })
     }
 
-    /// Changes the names of objects of this home.
+    /// Starts the final step of a change of names: acquires the guards, and then stores the change.
     pub(crate) fn change_names(&mut self, ticket: Waiting, change: home::Change) {
         let by = self.is_for(ticket);
         let from = change.from.iter().map(|(from, _)| from.directory);
@@ -175,8 +180,9 @@ impl Node {
             then(self);
             return;
         }
-        // Guards on objects come before guards on the directories that contain them, and lower
-        // numbers come first. So the holder of a guard never waits for the holder of a later one.
+        // All changes acquire their guards in one order, which prevents deadlocks: the guards on
+        // renamed and replaced objects before the guards on directories, and lower ids before
+        // higher ids.
         let is_within =
             |object: FileId| names.as_ref().is_some_and(|names| names.within.contains(&object));
         let mut to_have = objects.to_vec();
@@ -204,8 +210,9 @@ impl Node {
             return;
         };
         if let Some(names) = names {
-            // A requester that has restarted no longer waits for the change, so the change must not
-            // block others.
+            // Give the change up if its requester has restarted, since no operation waits for the
+            // result, or if an answer to BEGIN has expired, since other metaservers may hold leases
+            // again.
             let is_for_it = by.is_none_or(|by| self.peers.epoch_of(by) == names.epoch_of_by);
             if !is_for_it || !names.begun.iter().all(|begun| self.still_stands(*begun)) {
                 self.undo(had, &names);
@@ -218,13 +225,14 @@ impl Node {
         }
         self.leasing.under = had.into_iter().collect();
         then(self);
-        // The guards of objects that the change did not modify.
+        // End the guards that are left: `then` has not modified their objects, so no stored change
+        // will end these guards.
         for (object, ticket) in core::mem::take(&mut self.leasing.under) {
             self.has_changed_leased(object, ticket);
         }
     }
 
-    /// Requests the guard on the delegable leases of one object of a change.
+    /// Requests the guard on the delegable leases (covers) of one object of a change.
     pub(crate) fn take_covers(&mut self, number: u64, object: FileId) {
         let by = self.change_is_for(number, object);
         let (ticket, until) = (Ticket(self.number()), self.now + self.options.bounds.window);
@@ -239,9 +247,10 @@ impl Node {
         self.take_turn_as(ticket, on, None, Turn::Covers(number));
     }
 
-    /// Returns the metaserver for which an object is changed, and `None` if that metaserver may
-    /// have given up. In that case its clients no longer have access to the directory under this
-    /// guard (`spec/replica.x`, rule 29).
+    /// Returns the metaserver on whose behalf an object is changed. Under the guard this metaserver
+    /// keeps its own delegable lease. Returns `None` for a directory if the request is older than a
+    /// window: the requester may have given up, so its lease is recalled like all others
+    /// (`spec/replica.x`, rule 29).
     fn change_is_for(&self, number: u64, object: FileId) -> Option<Peer> {
         let change = self.leasing.changes.get(&number)?;
         let within = change.names.as_ref().filter(|names| names.within.contains(&object));
@@ -249,14 +258,15 @@ impl Node {
         change.by.filter(|_| !within.is_some_and(is_old))
     }
 
-    /// Returns true if the guard was requested for the metaserver for which the change is still
-    /// made.
+    /// Returns true if the result of `change_is_for` is still the one with which the guard was
+    /// requested. Otherwise the guard must be requested again.
     pub(crate) fn is_for_whom_it_was(&self, number: u64, object: FileId) -> bool {
         let names = self.leasing.changes.get(&number).and_then(|change| change.names.as_ref());
         names.is_none_or(|names| names.asked_by == self.change_is_for(number, object))
     }
 
-    /// Requests the guard on the cached copies of an object, after the one on the delegable leases.
+    /// Requests the guard on the cached copies of an object, after the guard on its delegable
+    /// leases.
     pub(crate) fn take_copies(&mut self, number: u64, (object, ticket): (FileId, Ticket)) {
         let names = self.leasing.changes.get_mut(&number).and_then(|change| change.names.as_mut());
         names.into_iter().for_each(|names| names.waits = None);
@@ -270,12 +280,12 @@ impl Node {
         self.change_next(number);
     }
 
-    /// Gives up changes after the deadline for a guard on a directory: clients of other metaservers
-    /// hold leases and do not reply.
+    /// Gives up the changes whose wait for a guard on a directory has reached its deadline, because
+    /// clients of other metaservers do not return their leases.
     pub(crate) fn wake_changing(&mut self) {
         let now = self.now;
         let is_late = |change: &Change| change.waits_until().is_some_and(|until| until <= now);
-        // One at a time: the removal of one guard may grant the next.
+        // Take one change at a time: the end of its guards may let the next change continue.
         while let Some((_, Change { had, names: Some(names), .. })) =
             self.leasing.changes.extract_if(.., |_, change| is_late(change)).next()
         {
@@ -287,7 +297,7 @@ impl Node {
         }
     }
 
-    /// Repeats END at the homes of directories that have not acknowledged it.
+    /// Repeats END at the homes that have not acknowledged it.
     pub(crate) fn wake_naming(&mut self) {
         let now = self.now;
         let due = self.leasing.naming.unheard.extract_if(.., |_, again| *again <= now);
@@ -320,8 +330,9 @@ impl Node {
         }
     }
 
-    /// Returns true if no other metaserver can hold a delegable lease on the directory until the
-    /// change is stored.
+    /// Returns true if the answer to BEGIN is still valid: the directory's home has not restarted,
+    /// and the change can be stored before the intent expires there. Until then no other metaserver
+    /// can hold a delegable lease on the directory.
     fn still_stands(&self, begun: BegunAt) -> bool {
         let epoch = self.homes.of(begun.directory).map(|home| self.peers.epoch_of(home));
         Some(begun.epoch) == epoch && self.now < begun.asked + lasts(self.options.bounds.window)
@@ -338,14 +349,14 @@ impl Node {
         self.home(home::Event::Undone(names.ticket));
     }
 
-    /// Ends the guards of a change of an object, which is on stable storage.
+    /// Ends the guards on one object of a change.
     pub(crate) fn has_changed_leased(&mut self, object: FileId, ticket: Ticket) {
         self.leases(Event::Done(copied(object), ticket, Outcome::default()));
         self.leases(Event::Done(covered(object), ticket, Outcome::default()));
     }
 
-    /// Handles a change of names that is on stable storage. The answer follows once the change has
-    /// ended everywhere.
+    /// Handles the completion of a stored change of names. Sends END to the homes of the
+    /// directories; the requester receives its answer after their answers.
     pub(crate) fn has_stored_names(&mut self, ticket: Waiting, version: Stamp) {
         let elsewhere = self.end_within(ticket);
         if elsewhere.is_empty() {
@@ -359,7 +370,7 @@ impl Node {
         }
     }
 
-    /// Handles a change of names that failed before it was stored.
+    /// Gives up a change of names before it is stored.
     pub(crate) fn not_stored(&mut self, ticket: Waiting) {
         for directory in self.end_within(ticket) {
             let naming = Begins { directory, number: ticket.0 };
@@ -368,7 +379,8 @@ impl Node {
         self.home(home::Event::Undone(ticket));
     }
 
-    /// Ends the guards on directories of this home, and returns the directories of other homes.
+    /// Ends the guards of a change on directories of this home. Returns the directories of other
+    /// homes, which must receive END.
     pub(crate) fn end_within(&mut self, ticket: Waiting) -> Vec<FileId> {
         let Within { here, elsewhere } =
             self.leasing.naming.storing.remove(&ticket).unwrap_or_default();
@@ -378,8 +390,11 @@ impl Node {
         elsewhere
     }
 
-    /// Handles the answer to END. Without an acknowledgement the intent expires at that home. A
-    /// home that has restarted has no intent, so END is repeated until the home replies.
+    /// Handles the answer to END. If the directory's home has received no END, its intent expires
+    /// after a window, and the home then updates the times of the directory itself. But if the home
+    /// has restarted, it has lost the intent, and only an END makes it update the times. So this
+    /// metaserver repeats END until the home acknowledges it. The change is complete after the
+    /// first attempt, so its requester does not wait for the retries.
     pub(crate) fn has_ended(&mut self, ticket: Waiting, naming: Begins, answer: &Answer) {
         let is_known = matches!(answer, Answer::Done | Answer::Gone);
         if is_known {
@@ -397,13 +412,13 @@ impl Node {
     }
 }
 
-/// The largest number of END calls that are repeated.
+/// The maximum number of END calls that are repeated.
 const UNHEARD_MAX: usize = 65_536;
 
 /// The delay before END is repeated.
 const TOLD_AGAIN: Duration = Duration::from_secs(1);
 
-/// Returns the time after BEGIN within which a change may be stored under the reply to BEGIN.
+/// Returns the time after BEGIN within which a change may be stored.
 fn lasts(window: Duration) -> Duration {
     window / 2
 }

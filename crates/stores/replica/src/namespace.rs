@@ -22,10 +22,11 @@ use crate::metafile::{Metafile, wire_type};
 use crate::node::Node;
 use crate::{FILE_BYTES_MAX, Metaserver};
 
-/// The largest number of names of one object.
+/// The maximum number of names of one object.
 pub(crate) const LINK_MAX: u32 = 1000;
 
-/// The number of attempts to set a name that others set at the same time.
+/// The maximum number of attempts to create or rename if other clients use the same name at the
+/// same time.
 const TRIES: usize = 5;
 
 const FILE_MODE: u32 = 0o600;
@@ -46,7 +47,7 @@ pub(crate) fn found(metafile: &Metafile) -> Found {
     Found { object: id(metafile.object), attributes: metafile.seen(), directory: None }
 }
 
-/// Returns the place of a name.
+/// Returns the directory and the name of a [`Place`] as a key of this store.
 pub(crate) fn at(place: Place<'_>) -> Result<At, FsError> {
     let name = place.name.as_bytes().to_vec();
     if name.len() > crate::store::NAME_BYTES_MAX as usize {
@@ -56,7 +57,7 @@ pub(crate) fn at(place: Place<'_>) -> Result<At, FsError> {
 }
 
 impl Metaserver {
-    /// Returns the attributes of a directory that the caller may search.
+    /// Returns the attributes of a directory; fails if the caller has no search permission.
     pub(crate) async fn searched(
         &self,
         caller: &Caller,
@@ -71,15 +72,16 @@ impl Metaserver {
         if may { Ok(attributes) } else { Err(FsError::Access) }
     }
 
-    /// Returns the attributes of a directory in which the caller may change names.
+    /// Returns the attributes of a directory; fails if the caller may not change names in the
+    /// directory.
     async fn changeable(&self, caller: &Caller, directory: FileId) -> Result<Attributes, FsError> {
         let attributes = self.searched(caller, directory).await?;
         let may = access(&attributes, rights(&attributes, caller)).modify;
         if may { Ok(attributes) } else { Err(FsError::Access) }
     }
 
-    /// Returns the attributes of a directory after a change of names, if this metaserver is its
-    /// home.
+    /// Returns the attributes of a directory for the reply to a change of names, if this metaserver
+    /// is the home of the directory.
     fn directory_after(&self, directory: FileId) -> Wcc {
         let mine = self.with(|node| node.is_mine(directory).then(|| node.view(directory)));
         Wcc { before: None, after: mine.flatten().map(|metafile| metafile.seen()) }
@@ -139,7 +141,8 @@ impl Metaserver {
         Err(FsError::Delay)
     }
 
-    /// Returns the object that has the name according to local state, without a call.
+    /// Returns the object that has the name according to the objects of this home and the cached
+    /// copies, without a call.
     fn known(&self, at: &At) -> Option<FileId> {
         self.with(|node| node.disk.standing_at(at).or_else(|| node.kept_at(at)))
     }
@@ -221,7 +224,7 @@ impl Metaserver {
         self.enter(caller, &directory, &at, new).await
     }
 
-    /// Creates an object of this home under a free name.
+    /// Creates an object with its home here and a name that must be free.
     async fn enter(
         &self,
         caller: &Caller,
@@ -276,9 +279,9 @@ impl Metaserver {
             node.view(object)
         });
         match answer {
-            // Another client may have removed the object since. The creation succeeded all the
-            // same: a client that receives an error creates another object, and other clients see
-            // one object more than the program has created.
+            // `made` is `None` if another client has already removed the object. Report success
+            // nevertheless: after an error the client would create a second object, although its
+            // program creates only one.
             Answer::Version(version) => {
                 Ok(made.unwrap_or(Metafile { version, places: vec![at.clone()], ..born }))
             }
@@ -288,7 +291,8 @@ impl Metaserver {
         }
     }
 
-    /// Returns the object of a name that the caller may remove from a directory.
+    /// Returns the object of a name; fails if the caller may not remove the name from the
+    /// directory.
     async fn removable(&self, caller: &Caller, at: &At) -> Result<Metafile, FsError> {
         self.searched(caller, at.directory).await?;
         let there = self.find(at).await?.ok_or(FsError::NotFound)?;
@@ -339,7 +343,8 @@ impl Metaserver {
         let (from, to) = (at(from)?, at(to)?);
         let source = self.removable(caller, &from).await?;
         self.changeable(caller, to.directory).await?;
-        // A directory that moves is itself changed: its `..` refers to another parent.
+        // A rename into another directory changes the `..` entry of the renamed directory, so the
+        // caller needs write permission for the directory itself.
         let moves = source.is_directory() && from.directory != to.directory;
         if moves && !rights(&source.seen(), caller).write {
             return Err(FsError::Access);
@@ -360,7 +365,9 @@ impl Metaserver {
                 if source.is_directory() && self.is_within(to.directory, source.object).await? {
                     return Err(FsError::Invalid);
                 }
-                // An empty directory has no contents to lose between the two changes.
+                // Replace the object in one change of its home, or as a two-phase rename for a file
+                // of another home. A directory of another home is removed in a separate change
+                // before the rename: it is empty, so no contents are lost if the rename fails.
                 if !source.is_directory() || self.has_one_home(source.object, replaced.object) {
                     over = Some(replaced.object);
                 } else {
@@ -378,13 +385,15 @@ impl Metaserver {
         Err(FsError::Delay)
     }
 
-    /// Returns true if one home has both objects and can replace one by the other in one change.
+    /// Returns true if both objects have the same home, which can replace one by the other in one
+    /// change.
     fn has_one_home(&self, one: FileId, other: FileId) -> bool {
         self.with(|node| node.homes.of(one) == node.homes.of(other))
     }
 
-    /// Returns true if a directory is `above` or lies below it, according to local state. The
-    /// permission for the move verifies this later.
+    /// Returns true if a directory is `above` or one of its descendants, according to cached
+    /// metafiles. The home of the root verifies this again when it grants the permission for the
+    /// rename.
     async fn is_within(&self, mut directory: FileId, above: FileId) -> Result<bool, FsError> {
         for _ in 0..DEPTH_MAX {
             if directory == above {
@@ -416,7 +425,8 @@ impl Metaserver {
                 return Err(FsError::TooManyLinks);
             }
             self.place(target, None, Some(&at), None).await.map_err(|error| match error {
-                // Either the object or the directory is gone.
+                // `place` reports that the object or the directory does not exist, and LINK names
+                // both by handle. So the handle is stale.
                 FsError::NotFound => FsError::Stale,
                 error => error,
             })
@@ -426,7 +436,7 @@ impl Metaserver {
         Linked { result, attributes, directory: self.changed(place, Ok(())).wcc }
     }
 
-    /// Requests a change of attributes from the object's home, and returns the new metafile.
+    /// Sends a change of attributes to the object's home, and returns the new metafile.
     pub(crate) async fn set_at_home(
         &self,
         object: FileId,

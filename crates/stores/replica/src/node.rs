@@ -35,12 +35,13 @@ use crate::{Load, Notice, Options};
 /// The largest number of names in a path that is reported: more than programs can use in one path.
 const DEPTH_MAX: usize = 4096;
 
-/// An action that waits for stable storage.
+/// The continuation of a write to stable storage: the work that follows when the records are
+/// stored.
 #[derive(Clone, Debug)]
 pub(crate) enum Chore {
-    /// Metafiles that one change has modified together.
+    /// Apply the changes of metafiles that were stored together.
     Metafiles(Vec<Changing>),
-    /// The permission for a directory move is recorded.
+    /// Grant the permission for a directory rename, which is now recorded.
     Leave,
 }
 
@@ -52,46 +53,49 @@ pub(crate) struct Changing {
     /// `None` if the change removes the object.
     pub(crate) metafile: Option<Metafile>,
     pub(crate) what_for: For,
-    /// The operation guard that ends when the change is stored. Lease requests wait for it.
+    /// The operation guard of the change. Lease requests wait until the guard ends, when the change
+    /// is stored.
     pub(crate) lease: Option<leases::Ticket>,
 }
 
 /// The purpose of a change.
 #[derive(Clone, Debug)]
 pub(crate) enum For {
-    /// A change of an object's names. The second field is the place and the object of another home
-    /// that loses its name there, if there is one.
+    /// A rename, link or unlink of an object. The second field is the name that the object takes
+    /// over from an object of another home, and that object, if there is one.
     Names(Ticket, Option<(Place, FileId)>),
-    /// An object loses a name that it has prepared to give up.
+    /// The replaced object loses its name in a two-phase rename (rule 30 of `spec/replica.x`).
     Yielded(Asker, Place),
-    /// A reservation of a name in the directory: the place, the object and the cookie.
+    /// A reservation of a name in the directory: the name, the object and the cookie.
     Note(Place, FileId, u64),
     /// The removal of a reservation.
     NoNote(Place),
     /// A change of a directory's times, because a name in the directory changes.
     Loss,
-    /// A change of attributes or content that a peer or this metaserver requests.
+    /// A change of attributes or content, at the request of a peer or of this metaserver.
     Asked(Asker),
-    /// A change of a directory's times, because another home has changed a name in the directory.
+    /// A change of a directory's times at the END of a change that another home has made in the
+    /// directory (rule 28).
     End(Asker),
 }
 
-/// The destination of a reply.
+/// The sender of a request, to which the reply goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asker {
-    /// A peer, and the number of its pending request.
+    /// A peer, and the number under which its pending request is stored in `askers`.
     Peer(Peer, u64),
-    /// This metaserver, and the number of its own call.
+    /// This metaserver itself, and the number of its call.
     Me(u64),
 }
 
-/// The party that waits for a ticket.
+/// The party that waits for the result of a ticket: an operation of a client, or the sender of a
+/// request.
 pub(crate) enum Waiter {
     Operation(oneshot::Sender<Answer>),
     Asker(Asker),
 }
 
-/// The reason for a call.
+/// The reason for a call to a peer, which determines the recipient of the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Why {
     Hello,
@@ -117,7 +121,7 @@ pub(crate) enum Why {
     Operation(Ticket),
 }
 
-/// A call without a reply so far.
+/// A call to a peer that is in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) peer: Peer,
@@ -125,25 +129,27 @@ pub(crate) struct Called {
     pub(crate) callee_epoch: u64,
     pub(crate) ask: Ask,
     pub(crate) why: Why,
-    /// True if the call was sent before, with an older epoch.
+    /// True if this call repeats a call that the peer refused because of an outdated epoch.
     pub(crate) again: bool,
 }
 
-/// An effect of a step, which the owner of the node executes.
+/// An effect of a step, which [`crate::Metaserver`] executes after it has released the lock of the
+/// node.
 pub(crate) enum Out {
     /// Call a peer.
     Call { call: u64, peer: Peer, caller: Caller, ask: Ask },
-    /// Send an answer to the waiting request.
+    /// Send the answer to a peer's request.
     Tell(oneshot::Sender<(Stamp, Answer)>, Stamp, Answer),
-    /// Drop the waiting request without an answer.
+    /// Drop a peer's request without an answer.
     Leave(oneshot::Sender<(Stamp, Answer)>),
-    /// Resume an operation with an answer.
+    /// Resume a waiting operation of this metaserver with this answer.
     Operation(oneshot::Sender<Answer>, Answer),
-    /// Continue with the chore once the records are on stable storage.
+    /// Wait until the records are on stable storage, and then run the continuation.
     Await(oneshot::Receiver<()>, Chore),
-    /// Recall all leases of clients on an object.
+    /// Recall the leases that clients of this metaserver hold on an object.
     Vacate(FileId),
-    /// Drop the leases of clients on an object, because their terms are over.
+    /// Drop the leases that clients of this metaserver hold on an object, because the delegable
+    /// lease above them has expired.
     Lost(FileId),
 }
 
@@ -160,9 +166,9 @@ pub(crate) struct Node {
     pub(crate) homes: Homes,
     pub(crate) now: Time,
     pub(crate) disk: Disk,
-    /// The epoch and version number that the start found on stable storage.
+    /// The epoch and the version number that the start of this metaserver found on stable storage.
     pub(crate) stored: Known,
-    /// The last version number with a change on stable storage.
+    /// The greatest version number of a change that is on stable storage.
     pub(crate) durable: Stamp,
     /// Metafiles with changes that are being written to stable storage.
     pub(crate) pending: BTreeMap<FileId, (Stamp, Option<Metafile>)>,
@@ -182,21 +188,25 @@ pub(crate) struct Node {
     pub(crate) leasing: Leasing,
     pub(crate) covers: Covers,
     pub(crate) lending: Lending,
-    /// The time until which peers in `without` may hold leases of the previous epoch.
+    /// The time at which all leases have expired that peers in `without` may hold from the previous
+    /// epoch. `None` if this time has passed or is irrelevant.
     pub(crate) alone_from: Option<Time>,
     pub(crate) ids: Ids,
-    /// The cached copies, and an index of them by place.
+    /// The cached copies of other homes' metafiles, and an index of the copies by directory and
+    /// name.
     pub(crate) kept: BTreeMap<FileId, Metafile>,
     pub(crate) kept_at: BTreeSet<(Place, FileId)>,
     /// Cached copies that are known to be out of date.
     pub(crate) suspects: BTreeSet<FileId>,
-    /// The metafile in the reply to a call of `copies`, which the next step of `copies` takes.
+    /// The metafile from the reply to a call, for the next step of `copies`, which decides if the
+    /// metafile is cached.
     pub(crate) brought: Option<Metafile>,
-    /// Written data that the homes do not have: not sent, and sent without a reply so far.
+    /// Content that clients have written here and that the objects' homes do not have yet: `dirty`
+    /// is not sent yet, and `releasing` is sent but not acknowledged.
     pub(crate) dirty: BTreeMap<FileId, Wrote>,
     pub(crate) releasing: BTreeMap<Call, (FileId, Wrote)>,
-    /// Objects of this home that another metaserver has written to, until they are removed. When
-    /// the set is full, all objects count as such.
+    /// The objects of this home that another metaserver has written, until they are removed. If the
+    /// set is full, all objects count as written.
     pub(crate) elsewhere: BTreeSet<FileId>,
     /// Objects that are being created.
     pub(crate) births: BTreeMap<FileId, Metafile>,
@@ -205,7 +215,8 @@ pub(crate) struct Node {
     pub(crate) calls: BTreeMap<u64, Called>,
     pub(crate) askers: BTreeMap<u64, oneshot::Sender<(Stamp, Answer)>>,
     pub(crate) waiting: BTreeMap<Ticket, Waiter>,
-    /// The change that waits for the closing of a directory, by the ticket of the closing.
+    /// The changes that remove a directory and wait for the check that the directory is empty, by
+    /// the ticket of the check.
     pub(crate) closing: BTreeMap<Ticket, Ticket>,
     pub(crate) own: VecDeque<Own>,
     pub(crate) outs: Vec<Out>,
@@ -274,8 +285,9 @@ impl Node {
             load: Load::UNKNOWN,
             choosing: Choosing::default(),
             silence: Silence::default(),
-            // A metaserver restored from an old backup repeats an epoch. The random start prevents
-            // that an answer to an earlier call matches a call of this run.
+            // A metaserver that is restored from an old backup uses an epoch a second time. Start
+            // the call numbers at a random value, so that a late answer to a call of the first run
+            // matches no call of this run.
             last: u64::from(start) << 32,
             options,
             outside,
@@ -285,8 +297,8 @@ impl Node {
         node
     }
 
-    /// Excludes the peers in `without` from the wait, and requests from all other peers their
-    /// record of this metaserver.
+    /// Sends HELLO to the peers that the start waits for. Stops waiting for the peers in `without`:
+    /// in strict mode only after their leases have expired.
     pub(crate) fn begin(&mut self) {
         let waits = !self.options.without.is_empty() && self.options.strict;
         self.alone_from = waits.then(|| self.now + waited(self.options.bounds, self.options.lends));
@@ -297,7 +309,7 @@ impl Node {
         self.moves(moves::Event::Tick);
     }
 
-    /// Stops waiting for the peers in `without`.
+    /// Makes the start stop waiting for the peers in `without`.
     fn go_alone(&mut self) {
         for peer in self.options.without.clone() {
             self.peers(peers::Event::Away(peer));
@@ -322,14 +334,15 @@ impl Node {
         self.last
     }
 
-    /// Returns the next number of a slot. The numbers of a slot have the same remainder modulo
-    /// `SLOTS`.
+    /// Returns the next change number of a slot (see [`crate::change_slots`]). All change numbers
+    /// of a slot have the same remainder modulo `SLOTS`.
     pub(crate) const fn number_in(&mut self, slot: u64) -> u64 {
         self.last = (self.last / SLOTS + 1) * SLOTS + slot;
         self.last
     }
 
-    /// Calls the home of an object. An id outside all ranges is answered with [`Answer::Gone`].
+    /// Calls the home of an object. If no metaserver has the id in its range, the answer is
+    /// [`Answer::Gone`].
     pub(crate) fn call_home(&mut self, object: FileId, ask: Ask, why: Why) {
         match self.homes.of(object) {
             Some(home) => self.call(home, ask, why),
@@ -387,7 +400,7 @@ impl Node {
         }
     }
 
-    /// Executes the messages of this metaserver to itself until there are none.
+    /// Delivers the messages of this metaserver to itself, until there are none.
     pub(crate) fn settle(&mut self) {
         while let Some(own) = self.own.pop_front() {
             match own {
@@ -454,9 +467,9 @@ impl Node {
         }
     }
 
-    /// Changes a metafile and gives it the next version number. If `change` returns false, the
-    /// object is removed. No other party receives the change before it is stored. Returns false if
-    /// there is no such object.
+    /// Changes a metafile and assigns the next version number to the metafile. If `change` returns
+    /// false, removes the object. Clients and peers see the change only when it is on stable
+    /// storage. Returns false if the object does not exist.
     pub(crate) fn store(
         &mut self,
         object: FileId,
@@ -478,9 +491,9 @@ impl Node {
         true
     }
 
-    /// Stores several changes of metafiles as one: no operation sees a part of them. After a crash
-    /// the last two records are both present or both absent, and if they are present the others are
-    /// too.
+    /// Stores several changes of metafiles together, so that no operation sees only some of them.
+    /// After a crash, a prefix of the records is present. The last two records are stored as one
+    /// record, so they are both present (together with all earlier ones) or both absent.
     pub(crate) fn store_all(&mut self, changes: Vec<(Changing, Record)>, last: Option<Record>) {
         let (changes, mut records): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
         records.extend(last);
@@ -528,7 +541,8 @@ impl Node {
         let Changing { object, version, metafile, .. } = changing;
         let (object, version, metafile) = (*object, *version, metafile.clone());
         self.durable = self.durable.max(version);
-        // The completion of a later change may be reported first.
+        // Skip the change if a later change of the object was reported as stored before: `pending`
+        // then has no entry.
         if let Some((last, _)) = self.pending.get(&object) {
             if *last == version {
                 self.pending.remove(&object);
@@ -561,8 +575,8 @@ impl Node {
         lease.into_iter().for_each(|ticket| self.has_changed_leased(object, ticket));
     }
 
-    /// Handles a failed write to stable storage: from here on this metaserver refuses to serve and
-    /// to change anything.
+    /// Handles a failed write to stable storage. From now on this metaserver refuses all requests
+    /// of clients and all changes.
     pub(crate) fn fail(&mut self, chore: &Chore) {
         (self.refuses, self.has_failed) = (true, true);
         if let Chore::Metafiles(changes) = chore {
@@ -574,12 +588,13 @@ impl Node {
                     For::Names(ticket, _) => drop(self.end_within(ticket)),
                     For::Note(..) | For::NoNote(_) | For::Loss => {}
                 }
-                // The guard ends: clients see the metafile without the failed change.
+                // End the operation guards, since the changes will never be stored. Clients see the
+                // metafiles without the failed changes.
                 let lease = changing.lease.into_iter();
                 lease.for_each(|ticket| self.has_changed_leased(changing.object, ticket));
             }
         }
-        // A waiter resumes outside of this method, through `outs`.
+        // The operations resume after this method, when the effects in `outs` are executed.
         for waiter in core::mem::take(&mut self.waiting).into_values() {
             match waiter {
                 Waiter::Operation(sender) => {
@@ -590,8 +605,8 @@ impl Node {
         }
     }
 
-    /// Drops a request with an unknown result. A peer receives no answer, because [`Answer::Later`]
-    /// would claim that the request had no effect.
+    /// Ends a request whose result is unknown. Sends no answer to a peer, because [`Answer::Later`]
+    /// would state that the request had no effect.
     pub(crate) fn leave(&mut self, asker: Asker) {
         match asker {
             Asker::Me(_) => self.answer(asker, Answer::Later),
@@ -601,7 +616,8 @@ impl Node {
         }
     }
 
-    /// Returns a metafile as clients of this metaserver see it, including their own writes.
+    /// Returns a metafile as clients of this metaserver see it, including the writes that these
+    /// clients made here and that the object's home does not have yet.
     pub(crate) fn view(&self, object: FileId) -> Option<Metafile> {
         let of = if self.is_mine(object) { &self.disk.metafiles } else { &self.kept };
         Some(self.with_dirty(of.get(&object)?.clone()))
@@ -625,7 +641,8 @@ impl Node {
         let (mut names, mut at) = (Vec::new(), object);
         while at != ROOT {
             let place = self.disk.metafiles.get(&at)?.places.first()?;
-            // While directories are renamed, a directory may temporarily be its own descendant.
+            // The records may form a cycle while directories are renamed, so stop at the maximum
+            // depth.
             if names.len() >= DEPTH_MAX {
                 return None;
             }
@@ -636,7 +653,7 @@ impl Node {
         Some(names.join(&b'/'))
     }
 
-    /// Returns the object that has the name at a place according to its cached copy.
+    /// Returns the object that has a name according to the cached copies.
     pub(crate) fn kept_at(&self, place: &Place) -> Option<FileId> {
         first_at(&self.kept_at, place)
     }
@@ -657,11 +674,12 @@ impl Node {
         }
     }
 
-    /// Returns an id for a new object. `None` until the next block of ids is stored, which this
-    /// call starts.
+    /// Returns an id for a new object, after a reservation of the next block of ids if necessary;
+    /// `None` if the range of this metaserver is exhausted.
     pub(crate) fn new_id(&mut self) -> Option<FileId> {
         if let Some(ids) = self.ids.to_store() {
-            // A record that names one of these ids always follows this record.
+            // The ids can be used at once: a record that contains one of them is appended after
+            // this record, so it is never on stable storage without this record.
             self.append(&[Record::Ids(ids)], Urgency::Soon, None);
             self.ids.stored(ids);
         }

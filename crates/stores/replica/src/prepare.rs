@@ -1,5 +1,6 @@
-//! A rename over an object of another home. The other home prepares by hiding the object that loses
-//! its name: rules 30 to 34 of `spec/replica.x`.
+//! A rename over an object of another home, as a two-phase rename: the home of the replaced object
+//! first prepares (YIELD), which hides the replaced object, and removes the name after the rename
+//! is stored (REPLACED). See rules 30 to 34 of `spec/replica.x`.
 //!
 //! `core::replica::home` contains the rules for the home of the renamed object, and
 //! `core::replica::yields` contains the rules for the home of the replaced object.
@@ -17,24 +18,25 @@ use crate::node::{Asker, For, Node, Why};
 use crate::outside::Urgency;
 use crate::record::Record;
 
-/// The changes that wait until the leases of others on the renamed object, and then on the replaced
-/// one, have ended.
+/// The two-phase renames that wait until the conflicting leases on the renamed object, or on the
+/// replaced object, have ended.
 #[derive(Default)]
 pub(crate) struct Yielding {
-    /// The guards on the objects that are renamed over an object of another home.
+    /// The guards on renamed objects, by the ticket of the rename.
     turns: BTreeMap<Ticket, First>,
     yields: BTreeMap<FileId, (Asker, Yield, Option<Peer>)>,
     loses: BTreeMap<FileId, Asker>,
 }
 
-/// A guard that is acquired before the rest of a change, because it may take long.
+/// The guard on a renamed object. The rename acquires this guard first, because clients may take
+/// long to return their leases.
 pub(crate) struct First {
     pub(crate) object: FileId,
     pub(crate) turn: Turn,
     pub(crate) asked: Asked,
 }
 
-/// The time of a request, and the epoch of the metaserver that made it.
+/// The time of a request, and the epoch of the requesting metaserver at that time.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) since: Time,
@@ -50,15 +52,17 @@ impl Node {
         }
     }
 
-    /// Acquires the guard on the renamed object, before the replaced one prepares, and until the
-    /// change is stored.
+    /// Acquires the guard on the renamed object. The guard is acquired before the replaced object
+    /// is hidden, so that the object is not hidden while clients return leases, and ends when the
+    /// rename is stored.
     pub(crate) fn takes_turn_first(&mut self, ticket: Ticket, object: FileId) {
         let (by, asked) = (self.is_for(ticket), self.asked_now(ticket));
         self.changing(by, &[object], move |node| {
             if !node.home.is_moving(ticket) {
                 return;
             }
-            // A requester that has restarted no longer waits, so no name is prepared for it.
+            // Give the rename up if its requester has restarted, since no operation waits for the
+            // result.
             if node.asked_now(ticket).epoch_of_by != asked.epoch_of_by {
                 node.home(home::Event::Had(ticket, Err(home::Refusal::Later)));
                 return;
@@ -70,27 +74,27 @@ impl Node {
         });
     }
 
-    /// Returns the request time and epoch for a change that is requested now.
+    /// Returns the current time, and the current epoch of the metaserver that requested a change.
     pub(crate) fn asked_now(&self, ticket: Ticket) -> Asked {
         let by = self.is_for(ticket);
         let epoch_of_by = by.map_or(0, |by| self.peers.epoch_of(by));
         Asked { since: self.now, epoch_of_by }
     }
 
-    /// Takes the guard that was acquired first.
+    /// Takes the guard on the renamed object out of the state, if the rename has one.
     pub(crate) fn turn_had(&mut self, ticket: Ticket) -> Option<First> {
         self.yielding.turns.remove(&ticket)
     }
 
-    /// Releases the guard of a change that is refused.
+    /// Ends the guard of a rename that is refused.
     pub(crate) fn gives_turn_back(&mut self, ticket: Ticket) {
         if let Some(First { object, turn, .. }) = self.turn_had(ticket) {
             self.has_changed_leased(object, turn);
         }
     }
 
-    /// Handles YIELD: an object of another home is about to take the name of an object of this
-    /// home.
+    /// Handles YIELD, the prepare request: an object of another home is about to replace an object
+    /// of this home.
     pub(crate) fn asked_to_yield(&mut self, asker: Asker, it: Yield, by: Option<Peer>) {
         let (peer, over) = (self.peer_of(asker), it.over);
         let by = by.filter(|by| by.0 < self.options.count);
@@ -102,16 +106,18 @@ impl Node {
         } else if self.is_held_off(by.unwrap_or(peer), over, Kind::Write) {
             self.answer(asker, Answer::Later);
         } else if let Some((before, ..)) = self.yielding.yields.insert(over, (asker, it, by)) {
-            // A retry keeps its place in the queue.
+            // A retry of YIELD takes the queue position of the earlier request, whose sender no
+            // longer waits.
             self.answer(before, Answer::Later);
         } else {
-            // From the grant of the guard on, no metaserver has a cached copy of the object.
+            // Acquire the guard first: when it is granted, no metaserver has a cached copy of the
+            // object, so the object can be hidden.
             self.changing(by, &[over], move |node| node.may_yield(over, by));
         }
     }
 
-    /// Prepares the object to lose its name, once the guard for the change is acquired. `turn_for`
-    /// is the metaserver that keeps its leases under this guard.
+    /// Prepares: hides the replaced object, once its guard is acquired. `turn_for` is the
+    /// metaserver that keeps its leases under this guard.
     fn may_yield(&mut self, over: FileId, turn_for: Option<Peer>) {
         let Some((asker, it, by)) = self.yielding.yields.remove(&over) else { return };
         if by != turn_for {
@@ -138,7 +144,8 @@ impl Node {
         (!is_free).then_some(Answer::Later)
     }
 
-    /// Handles REPLACED: the other object has the name in this version, or the change was given up.
+    /// Handles REPLACED, the end of a two-phase rename: the other object has the name since
+    /// `version`, or (`None`) the rename was given up.
     pub(crate) fn asked_to_lose(
         &mut self,
         asker: Asker,
@@ -163,7 +170,8 @@ impl Node {
             return;
         };
         let by = by.filter(|by| by.0 < self.options.count);
-        // The record detects a caller that is restored from an old backup, like any reply of it.
+        // Record the version number of the caller, as for any reply of the caller, so that this
+        // metaserver detects if the caller is restored from an old backup.
         let epoch = self.peers.epoch_of(peer);
         self.peers(peers::Event::Heard(peer, Known { epoch, stamp }));
         if !self.stands(over, &it.place) {
@@ -171,8 +179,8 @@ impl Node {
         } else if !self.yields.has_to(over, &it.place, it.to)
             || self.is_held_off(by.unwrap_or(peer), over, Kind::Write)
         {
-            // The call is late, or this metaserver has forgotten the preparation. The caller then
-            // repeats YIELD.
+            // The object is not prepared: the call is late, or this metaserver has lost the
+            // preparation in a restart. The caller then repeats YIELD.
             self.answer(asker, Answer::Later);
         } else if let Some(before) = self.yielding.loses.insert(over, asker) {
             self.answer(before, Answer::Later);
@@ -185,7 +193,8 @@ impl Node {
         let Some(asker) = self.yielding.loses.remove(&it.over) else { return };
         let latest = self.latest(it.over);
         if !latest.is_some_and(|metafile| metafile.stands_at(&it.place)) {
-            // The removal of the name may not be stable yet.
+            // The name is already removed, but the removal may not be on stable storage yet, so the
+            // caller must retry.
             self.answer(asker, Answer::Later);
             return;
         }
@@ -197,15 +206,15 @@ impl Node {
         });
     }
 
-    /// Handles the loss of a prepared name, which is on stable storage.
+    /// Handles the completion of the stored removal of a replaced object's name.
     pub(crate) fn has_lost(&mut self, (over, version): (FileId, Stamp), left: Place, asker: Asker) {
         self.yields(Event::Lost(over, left.clone()));
         self.announce(over, version, left);
         self.answer(asker, Answer::Done);
     }
 
-    /// Returns the objects of a starting peer that lose names to objects of this home, or lost them
-    /// recently.
+    /// Returns the objects of a restarted peer that objects of this home are replacing, or have
+    /// replaced within the last window.
     pub(crate) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
         let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
             over: *over,
@@ -214,12 +223,13 @@ impl Node {
             number: 0,
         });
         let all = all.filter(|it| self.homes.of(it.over) == Some(peer));
-        // If the new object has lost the name again, the replaced object may have it.
+        // Skip recent replacements whose new object has lost the name again: the replaced object
+        // may have the name now.
         let lately = self.home.replaced_lately(peer);
         all.chain(lately.filter(|it| self.stands(it.to, &it.place)).cloned()).collect()
     }
 
-    /// Restores the prepared names that a peer reports when this metaserver starts.
+    /// Restores the preparations (yields) that a peer reports when this metaserver starts.
     pub(crate) fn had_yielded(&mut self, replaced: Vec<Yield>) {
         for it in replaced {
             let stands = self.stands(it.over, &it.place);
@@ -227,14 +237,14 @@ impl Node {
         }
     }
 
-    /// Records that a replacement is complete at both homes.
+    /// Records that a two-phase rename is complete at both homes.
     pub(crate) fn has_replaced(&mut self, object: FileId) {
         let record = Record::Replaces(object, None);
         self.append(core::slice::from_ref(&record), Urgency::Soon, None);
         self.disk.take(record);
     }
 
-    /// Continues the replacements that the start finds on stable storage.
+    /// Continues the two-phase renames that the start finds on stable storage.
     pub(crate) fn go_on_replacing(&mut self) {
         for (object, (place, over)) in self.disk.replacing.clone() {
             let metafile = self.disk.metafiles.get(&object);
@@ -244,7 +254,8 @@ impl Node {
                 self.has_replaced(object);
                 continue;
             };
-            // The object can prepare or lose the name only after the replacement was complete.
+            // The new object has lost the name since, or is about to lose it. This is possible only
+            // after the replacement was complete, so only its record is left to remove.
             if self.yields.has(object) || !self.stands(object, &place) {
                 self.has_replaced(object);
                 continue;

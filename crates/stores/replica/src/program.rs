@@ -1,4 +1,4 @@
-//! The server of the replica program.
+//! The server of the RPC program `replica`, by which metaservers call each other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{MutexGuard, PoisonError};
@@ -16,25 +16,25 @@ use crate::Metaserver;
 use crate::change_slots::SLOTS;
 use crate::message::{Answer, Ask};
 
-/// The largest number of cached replies to calls without change numbers. The cache is a duplicate
-/// request cache: a retransmitted call runs once.
+/// The maximum number of cached replies to calls without change numbers.
 const SEEN_MAX: usize = 4096;
 
-/// The receiver of an answer.
+/// The receiver of the answer to a call.
 type Answering = oneshot::Receiver<(Stamp, Answer)>;
 
-/// The sender of an answer to the waiting call.
+/// The sender of the answer to the task that waits for the call.
 type Telling = oneshot::Sender<(Stamp, Answer)>;
 
-/// The identification of a call that is retransmitted.
+/// The identification of a call, equal for all its retransmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Same {
     Xid(u32),
-    /// A retry of the change may have another xid.
+    /// The change number: a retry of the change has an equal change number, but may have another
+    /// xid.
     Number(u64),
 }
 
-/// A caller, and the slot in which it numbered a change.
+/// A caller, and the slot of the caller's change number.
 type Slot = (u32, u64);
 
 fn slot(key: &Key) -> Option<Slot> {
@@ -44,8 +44,8 @@ fn slot(key: &Key) -> Option<Slot> {
     }
 }
 
-/// The key of a call that has an effect: the caller, the epochs of both sides, and the
-/// identification.
+/// The key of a cache entry: the caller, the epochs of caller and callee, and the identification of
+/// the call.
 type Key = (u32, u64, u64, Same);
 
 /// The state of a call in the cache.
@@ -55,25 +55,27 @@ enum Kept {
     Answered(Stamp, Answer),
 }
 
-/// The cache entry that an arriving call finds.
+/// The state in which the cache was when a call arrived.
 enum Before {
     Nothing,
-    /// The call is running; the sender for its previous transmission is no longer needed.
+    /// The call is running. The value is the sender for the previous transmission of the call,
+    /// which needs no reply any more.
     UnderWay(Telling),
     Answered,
-    /// A later call used the same slot: no operation waits for this call.
+    /// A later call has used the same slot, so no operation of the caller waits for this call.
     Over,
 }
 
-/// The duplicate request cache: calls that have an effect, with their answers.
+/// The duplicate request cache: calls that have an effect, with their answers. A retransmitted call
+/// runs once.
 #[derive(Default)]
 pub(crate) struct Seen {
     calls: BTreeMap<Key, Kept>,
-    /// The answered calls without change numbers, the oldest first.
+    /// The answered calls without change numbers, in the order of their answers.
     answered: VecDeque<Key>,
-    /// The last call of each slot. A caller has one call at a time in a slot, so the answer stays
-    /// until the next call in the slot arrives, however many other calls are answered and however
-    /// long the caller retries.
+    /// The last call of each slot. A caller has at most one call at a time in a slot. So the cache
+    /// keeps the answer until the next call in the slot arrives, however many other calls are
+    /// answered and however long the caller retries.
     last: BTreeMap<Slot, Key>,
 }
 
@@ -84,7 +86,8 @@ impl Seen {
         self.calls.len()
     }
 
-    /// Returns a receiver for the answer to a call, and the entry that the call found.
+    /// Records an arriving call. Returns a receiver for the answer, and the state of the cache
+    /// before the call.
     fn wait(&mut self, key: Key) -> (Answering, Before) {
         let (sender, answering) = oneshot::channel();
         if let Some(slot) = slot(&key)
@@ -100,7 +103,7 @@ impl Seen {
         let before = match self.calls.get_mut(&key) {
             Some(Kept::Waiting(last)) => Before::UnderWay(core::mem::replace(last, sender)),
             Some(Kept::Answered(stamp, answer)) => {
-                // This function holds the receiver, so the send succeeds.
+                // The send cannot fail, because this function holds the receiver.
                 let _ = sender.send((*stamp, answer.clone()));
                 Before::Answered
             }
@@ -112,9 +115,11 @@ impl Seen {
         (answering, before)
     }
 
-    /// Stores an answer, and returns the sender for the waiting call.
+    /// Stores the answer to a call. Returns the sender for the task that waits for the answer, if
+    /// there is one.
     fn answered(&mut self, key: Key, (stamp, answer): (Stamp, Answer)) -> Option<Telling> {
-        // Without an entry the caller no longer needs the answer.
+        // If the call has no entry any more, a later call has used its slot, and the caller no
+        // longer needs the answer.
         let kept = self.calls.get_mut(&key)?;
         let before = core::mem::replace(kept, Kept::Answered(stamp, answer));
         if slot(&key).is_none() {
@@ -128,8 +133,8 @@ impl Seen {
         if let Kept::Waiting(telling) = before { Some(telling) } else { None }
     }
 
-    /// Removes a call that had no effect, so that a retry runs it. Returns the sender for the
-    /// waiting call.
+    /// Removes the entry of a call that had no effect, so that a retry runs the call. Returns the
+    /// sender for the task that waits for the answer, if there is one.
     fn forget(&mut self, key: Key) -> Option<Telling> {
         let kept = self.calls.remove(&key)?;
         if let Kept::Waiting(telling) = kept { Some(telling) } else { None }
@@ -137,8 +142,8 @@ impl Seen {
 }
 
 impl Metaserver {
-    /// Answers one RPC message of a stream. The response is `None` if the message is not a call or
-    /// must not be answered.
+    /// Answers one RPC message of a stream. Returns `None` if the message is not a call or must not
+    /// be answered.
     pub fn answer(&self, message: &Bytes, writer: Writer) -> MaybeReady<'static, Option<Message>> {
         let mut reader = Reader::new(message);
         let call = match Call::decode(&mut reader) {
@@ -160,7 +165,8 @@ impl Metaserver {
         };
         let answering = self.answering(caller, xid.0, ask);
         MaybeReady::later(async move {
-            // A later transmission of the call receives the answer, or the result is unknown.
+            // The sender was dropped: a later transmission of the call receives the answer, or the
+            // result is unknown. Do not reply.
             let Ok((stamp, answer)) = answering.await else { return None };
             let mut writer = writer;
             Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
@@ -217,11 +223,14 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let Ok(answer) = receiver.await else {
-                        // The call will not be answered.
+                        // The node has dropped the call without an answer. Remove the entry, so
+                        // that a retry runs the call.
                         drop(this.seen().forget(key));
                         return;
                     };
-                    // The caller retries with the current epoch, perhaps as the same call.
+                    // The call was not executed because of an outdated epoch. Do not cache the
+                    // answer: the caller repeats the call with the current epoch, possibly under an
+                    // equal key.
                     let is_void = matches!(answer.1, Answer::Epoch(_));
                     let telling = if is_void {
                         this.seen().forget(key)
@@ -229,7 +238,7 @@ impl Metaserver {
                         this.seen().answered(key, answer.clone())
                     };
                     if let Some(telling) = telling {
-                        // The receiver may have been dropped.
+                        // Ignore an error: the waiting task may have been dropped.
                         let _ = telling.send(answer);
                     }
                 });
@@ -279,15 +288,16 @@ mod tests {
         }
     }
 
-    /// Runs and answers a new call.
+    /// Records and answers a new call.
     fn run(seen: &mut Seen, key: Key) {
         let (_answering, before) = seen.wait(key);
         assert!(matches!(before, Before::Nothing));
         assert!(seen.answered(key, told(1)).is_some());
     }
 
-    /// A change may wait for minutes while clients hold leases, and its caller may still retry when
-    /// it is done. Other calls are answered in the meantime, in other slots and without numbers.
+    /// A change may wait for minutes for clients' leases, and its caller may still retry after its
+    /// completion. Meanwhile many other calls are answered, in other slots and without change
+    /// numbers. The answer to the change must stay in the cache.
     #[test]
     fn a_numbered_call_stays_cached_however_many_others_are_answered() {
         let mut seen = Seen::default();
@@ -314,7 +324,8 @@ mod tests {
         assert_eq!(once_more.try_recv(), Ok(Some(told(7))));
     }
 
-    /// A new call in a slot shows that the caller no longer retries the earlier one.
+    /// A new call in a slot shows that the caller no longer retries the earlier call of the slot,
+    /// so the cache drops the earlier call.
     #[test]
     fn a_slot_has_one_call() {
         let mut seen = Seen::default();
@@ -323,13 +334,13 @@ mod tests {
         run(&mut seen, two);
         assert!(given_up.try_recv().is_err(), "it is not answered");
         assert!(seen.answered(one, told(7)).is_none());
-        // A delayed retransmission does not run again.
+        // A delayed retransmission of the earlier call must not run.
         let (mut late, before) = seen.wait(one);
         assert!(matches!(before, Before::Over));
         assert!(late.try_recv().is_err());
         assert!(matches!(seen.wait(two).1, Before::Answered));
         assert_eq!((seen.calls.len(), seen.last.len()), (1, 1));
-        // Numbers may restart lower in a later epoch.
+        // In a later epoch the change numbers may start lower.
         run(&mut seen, (1, 3, 3, Same::Number(0)));
         assert_eq!(seen.calls.len(), 1);
     }

@@ -1,4 +1,5 @@
-//! The records on stable storage. A later record of a kind supersedes an earlier one.
+//! The records on stable storage. A later record supersedes an earlier record of the same kind
+//! about the same subject.
 
 use leasehold_base::units::FileId;
 use leasehold_base::xdr::{Decode, Encode as _, Error, Reader, Writer};
@@ -14,24 +15,24 @@ use crate::metafile::{self, Metafile, wire_place};
 pub(crate) enum Record {
     /// The object has this metafile.
     Put(Metafile),
-    /// The object is removed, by the change with this version number.
+    /// The object is removed. The second field is the version number of the removal.
     Gone(FileId, Stamp),
-    /// The object has reserved a name, which has this cookie in listings.
+    /// The object has reserved a name. The last field is the cookie of the name in listings.
     Note(Place, FileId, u64),
-    /// The name is not reserved.
+    /// The reservation of the name is removed.
     NoNote(Place),
     /// An epoch has started.
     Epoch(u64),
-    /// All ids below this one may be in use.
+    /// All ids below this number may be in use.
     Ids(u64),
-    /// The recorded state of a peer.
+    /// The last known epoch and version number of a peer.
     Heard(Peer, Noted),
-    /// The directory move that has permission.
+    /// The directory rename that has the permission of the root's home; `None` if it has ended.
     Leave(Option<Move>),
-    /// The place and the object of another home that this object replaces. `None` once that object
-    /// has lost the name.
+    /// The object has taken this name from this object of another home; `None` when that object has
+    /// lost the name.
     Replaces(FileId, Option<(Place, FileId)>),
-    /// Two records that take effect together, or not at all.
+    /// Two records that are both present or both absent after a crash.
     Both(Box<[Self; 2]>),
 }
 

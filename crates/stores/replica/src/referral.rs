@@ -1,7 +1,8 @@
-//! The choice of a metaserver for a client: the least busy one that serves.
+//! Referrals: the choice of the least busy metaserver for a client that mounts.
 //!
-//! Each peer is asked for its load at most once in a second, however many clients ask. A silent
-//! peer is skipped until it replies: see [`crate::failure_detector`].
+//! This metaserver requests the load of each peer at most once in a second, however many clients
+//! request a referral. It skips a silent peer until the peer replies, see
+//! [`crate::failure_detector`].
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,23 +16,25 @@ use crate::message::Answer;
 use crate::node::{Node, Waiter};
 use crate::{Load, Metaserver};
 
-/// The largest number of clients that wait for load reports. Further clients use the last reports.
+/// The maximum number of clients that wait for load reports. Further clients receive a choice from
+/// the last reports.
 const WAITING_MAX: usize = 64;
 
-/// The largest number of hosts that are counted at the metaserver that was chosen for them.
+/// The maximum number of client hosts whose referrals are counted.
 const HOSTS_MAX: usize = 1024;
 
-/// The clients that ask for a metaserver.
+/// The state of the referrals.
 #[derive(Default)]
 pub(crate) struct Choosing {
     /// The clients that wait for load reports.
     waiting: Vec<Ticket>,
-    /// The hosts that were sent to each metaserver since the last load report of this one.
+    /// The client hosts that were referred to each metaserver since the last load measurement of
+    /// this metaserver.
     told: BTreeMap<u32, BTreeSet<IpAddr>>,
 }
 
 impl Choosing {
-    /// Forgets the choices: the load reports include them.
+    /// Forgets the recent referrals, because the load reports include these clients now.
     pub(crate) fn forget(&mut self) {
         self.told.clear();
     }
@@ -41,8 +44,8 @@ impl Choosing {
         u32::try_from(hosts).expect("they have a limit")
     }
 
-    /// Counts a host at one metaserver only, however often it asks. Otherwise one host could make a
-    /// metaserver look busy to all others.
+    /// Counts a referral of a host. A host counts at one metaserver only, however many referrals it
+    /// requests. Otherwise one host could make a metaserver appear busy to all other hosts.
     fn tell(&mut self, host: IpAddr, number: u32) {
         for hosts in self.told.values_mut() {
             hosts.remove(&host);
@@ -54,16 +57,18 @@ impl Choosing {
 }
 
 impl Metaserver {
-    /// Returns the least busy metaserver of `among` that serves; this metaserver wins a tie. The
-    /// host then counts as a connection of the chosen metaserver until the next load report of this
-    /// one, because the reports of the others are up to that old.
+    /// Returns the least busy metaserver of `among` that serves clients; among equally busy
+    /// metaservers it prefers this metaserver. The host then counts as a connection of the chosen
+    /// metaserver until the next load measurement of this metaserver, because the last reports of
+    /// the peers do not include the host yet.
     pub async fn least_busy(&self, among: &[u32], host: IpAddr) -> Option<u32> {
         if among.is_empty() {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
         if self.with(|node| node.ask_all(among, sender)) {
-            // A client waits to mount.
+            // Wait for the reports for a limited time, since a client waits for the result to
+            // mount.
             select(receiver, self.shared.outside.sleep(PEER_PROBE_INTERVAL)).await;
         }
         self.with(|node| node.choose(among, host))
@@ -71,7 +76,7 @@ impl Metaserver {
 }
 
 impl Node {
-    /// Asks the metaservers for their loads. Returns true if the caller waits for the replies.
+    /// Requests the loads of the metaservers. Returns true if the caller must wait for the replies.
     fn ask_all(&mut self, among: &[u32], sender: oneshot::Sender<Answer>) -> bool {
         among.iter().for_each(|number| self.ask_load(Peer(*number)));
         let waits = self.silence.is_asking() && self.choosing.waiting.len() < WAITING_MAX;
@@ -82,7 +87,7 @@ impl Node {
         waits
     }
 
-    /// Wakes the waiting clients: no load request is pending.
+    /// Resumes the clients that wait for load reports, because no load request is pending any more.
     pub(crate) fn all_have_said(&mut self) {
         let waiting = core::mem::take(&mut self.choosing.waiting);
         waiting.into_iter().for_each(|ticket| self.finish(ticket, Answer::Done));

@@ -22,11 +22,11 @@ use crate::message::{Answer, Ask, LISTED_MAX, Listed, Told};
 use crate::metafile::{Metafile, Wrote};
 use crate::node::{Asker, For, Node, Waiter, Why};
 
-/// The largest number of files that are recorded as written elsewhere. Above it, all files count as
-/// such.
+/// The maximum number of files that are recorded as written by other metaservers. If the set is
+/// full, all files count as written by other metaservers.
 const ELSEWHERE_MAX: usize = 65_536;
 
-/// The largest content of a metafile.
+/// The maximum size of a metafile's content, in bytes.
 pub(crate) const CONTENT_BYTES_MAX: u64 = 4096;
 
 impl Node {
@@ -68,8 +68,8 @@ impl Node {
                 self.do_peers(effect);
             }
         }
-        // Until the record is stored, it is unknown which objects of the peer are about to be
-        // replaced.
+        // While a two-phase rename over an object of the peer is being stored, the list of replaced
+        // objects is not final, so the peer must retry.
         let known_of = known_of.filter(|_| !self.home.is_storing_over(peer));
         let recovers = self.is_recovering();
         let told = known_of.map_or(Answer::Later, |known| {
@@ -95,7 +95,8 @@ impl Node {
         self.disk.metafiles.get(&object).is_some_and(|metafile| metafile.stands_at(place))
     }
 
-    /// Handles a request of a peer in strict mode. A cacheable answer carries a lease.
+    /// Handles a request of a peer in strict mode, where an answer that the peer may cache carries
+    /// a lease.
     fn asked_strictly(&mut self, peer: Peer, asker: Asker, ask: Ask) {
         match &ask {
             Ask::Fetch(object, _) => self.ask_leased(peer, asker, *object, ask),
@@ -109,7 +110,7 @@ impl Node {
         }
     }
 
-    /// Returns the local answer to FETCH or NAMED.
+    /// Returns the answer to FETCH or NAMED from the state of this home.
     pub(crate) fn known_of(&self, ask: &Ask) -> Answer {
         match ask {
             Ask::Fetch(object, _) if self.yields.hides(*object).is_some() => Answer::Later,
@@ -127,7 +128,8 @@ impl Node {
 
     pub(crate) fn asked(&mut self, asker: Asker, ask: Ask) {
         match ask {
-            // The change would wait forever, and each retry would add another.
+            // Refuse changes after the disk has failed: a change would wait forever, and each retry
+            // would add another waiting change.
             _ if self.has_failed && ask.has_effect() => self.leave(asker),
             Ask::Fetch(..) | Ask::Named(_) => self.answer(asker, self.known_of(&ask)),
             Ask::Search(place, behind) => {
@@ -228,7 +230,8 @@ impl Node {
         let is_directory = metafile.is_directory();
         let has = |to: &Place| is_directory || metafile.stands_at(to);
         if from.is_none() && to.as_ref().is_none_or(has) {
-            // A link of a directory, a link under an existing name, or a request without any name.
+            // Refuse a link of a directory, a link with a name that the object already has, and a
+            // request without any name.
             let answer = if to.is_some() { Answer::Exists } else { Answer::Gone };
             self.answer(asker, answer);
             return;
@@ -252,7 +255,8 @@ impl Node {
         self.home(home::Event::Change(ticket, change));
     }
 
-    /// Stores a change of attributes or content that a peer or this metaserver requests.
+    /// Changes attributes or content, at the request of a peer or of this metaserver, once the
+    /// conflicting leases have ended.
     fn change(&mut self, asker: Asker, object: FileId, wanted: Setting, wrote: Option<Wrote>) {
         let is_there = self.latest(object).is_some() && self.is_mine(object);
         let most = CONTENT_BYTES_MAX;
@@ -285,7 +289,8 @@ impl Node {
                 }
                 true
             }
-            // The local writer may not have seen the data that another metaserver wrote.
+            // A client of this metaserver wrote. Check if another metaserver has also written the
+            // file, because the client may not have seen that data.
             Asker::Me(_) => {
                 self.elsewhere.contains(&object) || self.elsewhere.len() == ELSEWHERE_MAX
             }
@@ -294,12 +299,15 @@ impl Node {
         self.store(object, For::Asked(asker), |metafile| {
             if let Some(wrote) = wrote {
                 metafile.write(wrote);
-                // No other metaserver has written since, and the client has received this time.
+                // In strict mode, if the change time is the time of this write, no other metaserver
+                // has written since and the client has received this time in its reply. Then keep
+                // the time.
                 let is_told = is_strict && metafile.attributes.changed == wrote.modified.into();
                 let modified = wrote.modified.max(metafile.attributes.modified.into());
-                // The new change time differs from all times that writers have seen, so that every
-                // metaserver notices the other writes. If there were none, a COMMIT changes
-                // nothing.
+                // If several metaservers have written, set a change time that differs from all
+                // times in replies to WRITEs, so that every metaserver detects the writes of the
+                // others. If only this metaserver has written, keep the time, so that a COMMIT does
+                // not change the attributes.
                 if was_written_elsewhere && !is_told {
                     metafile.change_at(now);
                 }
@@ -333,17 +341,21 @@ impl Node {
         self.answer(asker, Answer::Listed(listed, end));
     }
 
-    /// Checks the reservation of a name that an object has lost, if the directory's home is here.
+    /// Handles the report that an object has lost a name. If this metaserver is the home of the
+    /// directory, checks if the reservation of the name must be removed.
     pub(crate) fn has_left(&mut self, left: Place, object: FileId) {
         let noted = self.disk.notes.get(&left).map(|note| note.object);
-        // The reservation may belong to an object that was to replace the other one and did not.
+        // Check the reservation if it belongs to any object of the same home, and not only to this
+        // object: another object of that home may have reserved the name to replace this object,
+        // and failed. A reservation for an object of another home stays.
         let noted = noted.filter(|noted| self.homes.of(*noted) == self.homes.of(object));
         if let Some(noted) = noted {
             self.names(names::Event::Left(left, noted));
         }
     }
 
-    /// Handles the end of a call. A call without an answer is reported as [`Answer::Later`].
+    /// Handles the end of a call to a peer. For most calls, a missing answer counts as
+    /// [`Answer::Later`].
     pub(crate) fn call_ended(&mut self, call: u64, answer: Result<(Stamp, Answer), NoResults>) {
         let Some(called) = self.calls.remove(&call) else { return };
         self.has_taken(&called, answer != Err(NoResults::Silence));
@@ -367,11 +379,12 @@ impl Node {
             Answer::Epoch(epoch) => {
                 self.peers(peers::Event::Heard(peer, Known { epoch, stamp: Stamp(0) }));
                 if epoch == called.callee_epoch {
-                    // The peer does not know the current epoch: it has lost its record of this
-                    // metaserver.
+                    // The call had the right epoch of the peer, so the peer refused the epoch of
+                    // this metaserver: it has lost its record of this metaserver. Send HELLO again.
                     self.greet(peer);
                 }
-                // The call had no effect.
+                // The peer has not executed the call, so the call can be repeated once with the
+                // current epoch.
                 if called.again {
                     self.answered(called.why, Answer::Later);
                 } else {
@@ -404,7 +417,8 @@ impl Node {
             Why::Leave(ticket) | Why::Claim(ticket) => {
                 self.home(home::Event::Had(ticket, answer.had()));
             }
-            // The object has lost the name: the operation looks up the current holder.
+            // The object to be replaced has lost the name. Report the name as existing, so that the
+            // operation looks up which object has the name now.
             Why::Yield(ticket) if answer == Answer::Gone => {
                 self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
             }
@@ -447,7 +461,7 @@ impl Node {
         self.copies(event);
     }
 
-    /// Handles the answer to a release of written data.
+    /// Handles the answer to a call that sent written data to the object's home.
     fn released(&mut self, call: Call, answer: &Answer) {
         let Some((object, wrote)) = self.releasing.remove(&call) else { return };
         match answer {
@@ -466,11 +480,13 @@ impl Node {
         }
     }
 
-    /// Treats a change that this metaserver requested like an announcement of the home: the copy
-    /// has a new version, and perhaps a new place.
+    /// Handles the completion of a change at an object's home that this metaserver requested.
+    /// Treats the reply like an announcement of the home: the cached copy is out of date, and the
+    /// object may have a new name (`to`).
     pub(crate) fn has_changed(&mut self, object: FileId, version: Stamp, to: Option<Place>) {
         let mut places: Vec<Place> = to.into_iter().collect();
-        // In strict mode the lease has ended, so there is no copy.
+        // An object of this home has no cached copy. In strict mode the change has recalled the
+        // lease on the copy, so there is no copy either.
         if self.is_mine(object) || self.options.strict {
             return;
         }

@@ -1,4 +1,5 @@
-//! Searches for a name: this metaserver's own, and its part in the search of a peer.
+//! Searches for the object of a name: searches of this metaserver itself, and its part in the
+//! search of a peer.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -13,14 +14,14 @@ use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
 use crate::node::{Asker, Called, Node, Why};
 
-/// The requester of a search.
+/// The recipient of the result of a search: a call of `copies`, or a peer.
 #[derive(Clone, Copy, Debug)]
 enum Of {
     Copies(Call),
     Asker(Asker),
 }
 
-/// A running search.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Searching {
     search: Search,
@@ -45,7 +46,8 @@ impl Node {
         self.measure(distances::Event::Search);
     }
 
-    /// Records an event that measures the distance of peers, if the nearest peer is asked first.
+    /// Passes an event to the measurement of distances between metaservers, if the search order is
+    /// [`Order::Nearest`].
     fn measure(&mut self, event: distances::Event) {
         if self.options.order != Order::Nearest {
             return;
@@ -57,8 +59,8 @@ impl Node {
         }
     }
 
-    /// Records the duration of a call that has ended. Calls that may wait at the peer are not
-    /// counted, because their duration is not the distance.
+    /// Measures the distance of a peer by the duration of a call that has ended. Ignores calls that
+    /// may wait at the peer, because their duration is not the round-trip time.
     pub(crate) fn has_taken(&mut self, called: &Called, is_answered: bool) {
         let waits_for_nothing = match &called.ask {
             Ask::Hello(..) | Ask::Load => true,
@@ -74,7 +76,8 @@ impl Node {
         }
     }
 
-    /// Continues the search of another peer among the peers that it delegates to this one.
+    /// Continues the search of a peer: queries the metaservers that the peer delegates to this
+    /// metaserver (`behind`).
     pub(crate) fn search_behind(&mut self, asker: Asker, place: Place, behind: &[Peer]) {
         let all: Vec<Peer> = self.options.peers().collect();
         let behind: Vec<Peer> = behind
@@ -102,7 +105,8 @@ impl Node {
                     self.call(peer, Ask::Search(place, behind), Why::Search(id));
                 }
                 search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
-                // The reservation may be of another object of the same home.
+                // Search at the home of the object that has reserved the name, because another
+                // object of that home may have the name.
                 search::Effect::Fetch(object) => {
                     let search = Ask::Search(place, Vec::new());
                     self.call_home(object, search, Why::SearchFetch(id));
@@ -118,7 +122,8 @@ impl Node {
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
         let Searching { of, found, is_claimed, place, .. } = searching;
-        // An object may have received the name here during the search.
+        // An object of this home may have received the name during the search, or may just have
+        // lost it. Then "not found" is not certain.
         let may_stand =
             self.disk.standing_at(&place).is_some() || self.yields.was_lost(self.now, &place);
         let is_nowhere = *effect == search::Effect::Nowhere && !may_stand;
@@ -132,13 +137,14 @@ impl Node {
                 self.brought = Some(found);
                 self.copies(copies::Event::Found(call, object, version));
             }
-            // The object that has reserved the name may receive it at any time, and no lease
-            // announces that.
+            // An object has reserved the name and may receive the name at any time without a recall
+            // of a lease. So the absence of the name must not be cached.
             (Of::Copies(call), None) if is_nowhere && is_claimed && self.options.strict => {
                 self.copies(copies::Event::Vacant(call));
             }
             (Of::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
-            // The next attempt finds the object at this home.
+            // The name belongs to an object of this home now, or the result is uncertain. The next
+            // attempt decides.
             (Of::Copies(call), _) => self.copies(copies::Event::Failed(call)),
         }
     }

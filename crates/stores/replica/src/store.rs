@@ -1,4 +1,4 @@
-//! The operations of the store.
+//! The operations of the trait `Store`.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -22,13 +22,13 @@ use leasehold_fs::{
     Renamed, SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
-/// The longest name, as on common file systems.
+/// The maximum length of a name in bytes, as on common file systems.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
 
-/// The reported number of free files: more than there will be.
+/// The number of free files that FSSTAT reports: larger than any real number of files.
 const FILES_MAX: u64 = 1 << 40;
 
-/// Repeats an operation until it succeeds, fails for good, or reaches the timeout of a client.
+/// Repeats an operation until it succeeds, fails permanently, or reaches the timeout of a client.
 macro_rules! patiently {
     ($this:ident, $try:expr) => {
         MaybeReady::later(async move {
@@ -59,7 +59,8 @@ impl Metaserver {
         let set = async {
             let object = object(of)?;
             let metafile = match guard {
-                // The comparison needs the current change time.
+                // Fetch the metafile from its home, because the guard must be compared with the
+                // current change time.
                 Some(_) => self.fresh(object).await?,
                 None => self.good(object).await?,
             };
@@ -132,8 +133,8 @@ impl Metaserver {
         count: u32,
     ) -> Result<ReadDone, FsError> {
         let metafile = self.file(of).await?;
-        // Execute permission suffices for READ, because a client pages in a program with READ (RFC
-        // 1813 4.4).
+        // Execute permission suffices for READ, because a client reads the pages of a program with
+        // READ (RFC 1813 4.4).
         let attributes = checked(&metafile, caller, |rights| rights.read || rights.execute)?;
         let length = metafile.content.len();
         let start = usize::try_from(offset).unwrap_or(length).min(length);
@@ -197,7 +198,8 @@ impl Metaserver {
         }
     }
 
-    /// Waits until the object's home has the data that was written here.
+    /// Sends the data that was written here to the object's home, and waits until the home has
+    /// stored the data.
     pub(crate) async fn released(&self, object: FileId) -> Result<(), FsError> {
         let commit = self.run(|node, ticket| {
             node.changes(changes::Event::Commit(ticket, object));
@@ -228,8 +230,8 @@ impl Metaserver {
     }
 }
 
-/// Returns the range of a content that WRITEs have changed: the last one, and earlier ones that are
-/// not released.
+/// Returns the part of a content to send to its home: the smallest range that contains the last
+/// WRITE and the earlier WRITEs that are not sent yet.
 fn whole(metafile: &Metafile, before: Option<&Wrote>, last: Range<u64>) -> Wrote {
     let before = before.map(|it| it.offset..it.offset + it.data.len() as u64);
     let before = before.unwrap_or(last.clone());
@@ -239,8 +241,8 @@ fn whole(metafile: &Metafile, before: Option<&Wrote>, last: Range<u64>) -> Wrote
     Wrote { offset, data, modified: metafile.attributes.changed.into() }
 }
 
-/// Returns the attributes of a file. The caller needs the right, or must own the file, since its
-/// program may have opened the file before a change of mode.
+/// Returns the attributes of a file; fails if the caller lacks the permission. The owner always has
+/// access, since a program may have opened the file before the owner changed the mode.
 fn checked(
     metafile: &Metafile,
     caller: &Caller,
@@ -256,8 +258,8 @@ impl Store for Metaserver {
         id(ROOT)
     }
 
-    /// Returns a path only if all objects on it have their home here, because a copy may be out of
-    /// date.
+    /// Returns the path of an object, or `None` if a directory on the path has another home,
+    /// because the cached copy of such a directory may be out of date.
     fn path(&self, of: &ObjectId) -> Option<Vec<u8>> {
         let of = object(of).ok()?;
         self.with(|node| node.path(of))

@@ -1,4 +1,5 @@
-//! Metaservers in one process. Calls take no time, and the tests set the clock.
+//! Tests with several metaservers in one process. Calls take no time unless a test sets a delay,
+//! and the tests advance the clock.
 
 mod conformance;
 mod covers;

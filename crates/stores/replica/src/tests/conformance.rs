@@ -10,7 +10,7 @@ use super::data::{Iods, new_file};
 use super::lan::Lan;
 use crate::Order;
 
-/// A volume of a network of metaservers, at one of them.
+/// Returns the store of one metaserver of a network.
 fn subject(lan: Lan, at: usize) -> Subject {
     lan.hurry();
     let iods = Iods::new();

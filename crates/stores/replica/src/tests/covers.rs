@@ -1,5 +1,5 @@
-//! Delegable leases: clients of a metaserver cache a file until a client of another one reads or
-//! changes it.
+//! Tests of delegable leases on files: clients of a metaserver cache a file until a client of
+//! another metaserver reads or changes the file.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,20 +20,20 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The term of a delegable lease for clients.
 const COVER: Duration = Duration::from_secs(180);
 
-/// The clients of a metaserver that hold leases.
+/// The state of a metaserver's clients, which hold leases.
 #[derive(Default)]
 pub(super) struct Clients {
-    /// The content of each file when its lease was recalled.
+    /// The content of each file at the recall of its lease.
     given: BTreeMap<ObjectId, Vec<u8>>,
     lost: Vec<ObjectId>,
     is_recovering: bool,
     /// True if the clients do not reply.
     pub(super) are_away: bool,
-    /// The data that is written when a lease is returned.
+    /// The data that a client flushes before it returns its next lease.
     late: Option<&'static [u8]>,
 }
 
-/// A metaserver with such clients.
+/// A metaserver with clients that hold leases.
 #[derive(Clone)]
 pub(super) struct One {
     pub(super) lan: Lan,
@@ -74,12 +74,13 @@ impl One {
         read.map(|read| read.data.to_vec())
     }
 
-    /// Returns the content of a file when its lease was recalled, once for each recall.
+    /// Returns the content of a file at the recall of its lease; `None` if no lease was recalled
+    /// since the last call.
     pub(super) fn given(&self, file: ObjectId) -> Option<Vec<u8>> {
         self.clients().given.remove(&file)
     }
 
-    /// Makes the running metaserver the lease server of these clients.
+    /// Connects these clients to the running metaserver.
     pub(super) fn join(&self, me: usize) {
         self.lan.at(me).lend_by(Arc::new(self.clone()));
     }
@@ -106,7 +107,8 @@ impl Lender for One {
                 let written = this.volume.write(&who, &object, 0, data, Stability::Unstable);
                 written.await.result.expect("they have it for writing");
             }
-            // Clients must not read under a lease that is over.
+            // The read fails if the delegable lease has expired, so that no client reads under an
+            // expired lease.
             if let Ok(seen) = this.volume.read(&who, &object, 0, 100).await {
                 this.clients().given.insert(object, seen.data.to_vec());
             }
@@ -131,12 +133,13 @@ pub(super) fn three_of(lan: Lan) -> (Lan, Iods, [One; 3]) {
         one.join(me);
         one
     });
-    // Peers that started without a lender are asked again.
+    // The metaservers started without a lease server and so count as recovering. Wait until their
+    // peers have sent HELLO again.
     lan.pass(3 * SECOND);
     (lan, iods, all)
 }
 
-/// Kills and restarts the first two metaservers. They have no clients yet.
+/// Kills and restarts the first two metaservers, and does not connect their clients yet.
 fn started_anew(lan: &Lan, iods: &Iods, ones: [One; 2]) -> [One; 2] {
     (0..ones.len()).for_each(|me| lan.kill(me, None));
     (0..ones.len()).for_each(|me| lan.start(me));
@@ -144,7 +147,7 @@ fn started_anew(lan: &Lan, iods: &Iods, ones: [One; 2]) -> [One; 2] {
     [(0, home), (1, one)].map(|(me, one)| One { volume: iods.open(lan, me), ..one })
 }
 
-/// Returns the metaservers in each rotation: the home of a file, and two others.
+/// Returns the three metaservers in each rotation. The first one is the home of a file.
 fn rotations(all: &[One; 3]) -> impl Iterator<Item = [&One; 3]> {
     (0..3).map(|at| [0, 1, 2].map(|next| &all[(at + next) % 3]))
 }
@@ -160,8 +163,8 @@ fn readers_share_a_file_and_a_writer_recalls_first() {
             assert_eq!(at.lend(file, Guard::Changes), Ok(()));
         }
         assert!([home, one, two].iter().all(|at| at.given(file).is_none()));
-        // The data of a writer is visible nowhere before the other clients have returned their
-        // leases.
+        // The write recalls the leases of the clients of the other metaservers before any client
+        // sees the new data.
         one.write(file, b"new").expect("there is room");
         assert_eq!(home.given(file).as_deref(), Some(&b"old"[..]));
         assert_eq!(two.given(file).as_deref(), Some(&b"old"[..]));
@@ -185,7 +188,7 @@ fn cached_writes_are_flushed_before_another_client_reads() {
             assert_eq!(size, Ok(4), "a reader of attributes flushes it as well");
             assert_eq!(writer.given(file).as_deref(), Some(&b"late"[..]));
             assert_eq!(reader.read(file).as_deref(), Ok(&b"late"[..]));
-            // A lookup by name has the same effect.
+            // A LOOKUP of another client also recalls the write lease and so flushes the data.
             assert_eq!(writer.lend(file, Guard::Everything), Ok(()));
             writer.clients().late = Some(b"later");
             let (root, text) = (reader.volume.root(), format!("file{round}.{other}"));
@@ -219,7 +222,8 @@ fn leases_of_an_unreachable_metaserver_expire() {
     lan.pass(COVER - 10 * SECOND);
     assert_eq!(two.read(file), Err(FsError::Delay));
     assert_eq!(home.read(file), Err(FsError::Delay));
-    // The delegated leases end earlier, and new ones would not end earlier.
+    // The rest of the delegable lease is too short for a new lease of a client, so the request
+    // fails.
     assert!(one.clients().lost.is_empty());
     assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Delay));
     lan.pass(10 * SECOND);
@@ -231,7 +235,8 @@ fn leases_of_an_unreachable_metaserver_expire() {
     assert_eq!(one.read(file).as_deref(), Ok(&b"new"[..]));
 }
 
-/// A home that waits for another metaserver still answers health checks.
+/// A home that waits for a lease of another metaserver still answers health checks, so it does not
+/// count as silent.
 #[test]
 fn a_home_that_waits_for_another_is_not_silent() {
     let (lan, _, [home, one, two]) =
@@ -247,7 +252,8 @@ fn a_home_that_waits_for_another_is_not_silent() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
 }
 
-/// A client that removes a name is not asked to retry: its retry would find no such name.
+/// A REMOVE waits for clients that do not return their leases. The client must not receive
+/// NFS3ERR_JUKEBOX, because its retry could find that the name no longer exists.
 #[test]
 fn a_removal_that_waits_for_unresponsive_clients_runs_once() {
     let give_up = 20 * SECOND;
@@ -271,8 +277,8 @@ fn a_removal_that_waits_for_unresponsive_clients_runs_once() {
     }
 }
 
-/// The same holds if the home waits for another metaserver, and if it is unreachable for a second
-/// short time. No operation needs it in between, and an outage that ended unnoticed must not count.
+/// A home has two short outages, and no operation needs the home in between. The time between the
+/// outages must not count as silence, also if the home waits for another metaserver afterwards.
 #[test]
 fn a_short_outage_of_a_home_does_not_count() {
     let give_up = 20 * SECOND;
@@ -303,7 +309,7 @@ fn a_restarted_home_recovers_delegable_leases() {
     assert_eq!(two.read(file), Err(FsError::Delay));
     lan.start(0);
     let home = One { volume: iods.open(&lan, 0), ..home };
-    // The home's own clients may hold leases that it does not know of.
+    // The home's own clients may hold leases from before the restart, so the home is in recovery.
     home.clients().is_recovering = true;
     home.join(0);
     lan.pass(3 * SECOND);
@@ -315,7 +321,8 @@ fn a_restarted_home_recovers_delegable_leases() {
     assert_eq!(one.given(file).as_deref(), Some(&b"late"[..]));
 }
 
-/// After a restart its lease numbers differ, and a short grant does not end a longer lease.
+/// A restarted home assigns other lease sequence numbers. A later grant with a short term must not
+/// shorten a delegable lease from before the restart.
 #[test]
 fn a_restarted_home_does_not_shorten_leases() {
     let (lan, iods, [home, one, two]) = three();
@@ -364,7 +371,8 @@ fn leases_of_before_a_restart_block_other_metaservers() {
     lan.pass(3 * SECOND);
     assert_eq!(two.read(file), Err(FsError::Delay), "its clients have not reclaimed their leases");
     assert_eq!(home.read(file), Err(FsError::Delay));
-    // One of them has reported its leases, and continues until it receives the recall.
+    // A client of the restarted metaserver reclaims its lease, and keeps the lease until the
+    // recall.
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     assert_eq!(one.given(file), None);
     {
@@ -380,8 +388,8 @@ fn leases_of_before_a_restart_block_other_metaservers() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"later"[..]));
 }
 
-/// If the remaining term of a delegable lease is too short for a lease, late data is still written
-/// under it.
+/// After a restart the remaining term of a delegable lease is too short for a lease of a client.
+/// The client must still be able to flush its late data before other clients read.
 #[test]
 fn late_writes_after_a_restart_precede_other_readers() {
     let (lan, iods, [home, one, two]) = three();
@@ -406,8 +414,9 @@ fn late_writes_after_a_restart_precede_other_readers() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
 }
 
-/// If the home has restarted too, no metaserver holds a delegable lease of before. A metaserver
-/// recovers once its clients' late writes are in, so these do not wait for its recovery.
+/// Both the home and another metaserver have restarted, so no metaserver holds a delegable lease
+/// from before. The recovery of a metaserver lasts until its clients have flushed their late data,
+/// so these writes must not wait for the end of the recovery.
 #[test]
 fn late_writes_do_not_wait_for_the_recovery_of_their_metaserver() {
     for recovers in [0, 1] {
@@ -428,7 +437,7 @@ fn late_writes_do_not_wait_for_the_recovery_of_their_metaserver() {
     }
 }
 
-/// A reader goes before the next writer, and does not have to retry.
+/// A reader that waits for a lease is served before a later writer, and does not have to retry.
 #[test]
 fn a_reader_is_not_overtaken_by_the_next_writer() {
     let (lan, _, [home, one, two]) = three();
@@ -466,7 +475,8 @@ fn abandoned_requests_leave_no_state() {
     assert_eq!(waiting(), before);
 }
 
-/// A client must not take its own change for a change of another client.
+/// The reply to a WRITE must contain the change time that other metaservers see afterwards.
+/// Otherwise the client would take its own change for a change of another client.
 #[test]
 fn a_write_reply_has_the_change_time_that_all_see() {
     let (lan, _, all) = three();
@@ -500,7 +510,7 @@ fn an_opportunistic_lease_is_granted_without_calls() {
     assert_eq!(listed(&home), (Ok(()), 0));
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     assert_eq!(listed(&one), (Ok(()), 0));
-    // No other metaserver returns a lease for it.
+    // An opportunistic request of the home must not recall the write lease of another metaserver.
     assert_eq!(two.lend(file, Guard::Everything), Ok(()));
     assert_eq!((one.given(file).is_some(), home.given(file).is_some()), (true, true));
     assert_eq!(listed(&home), (Err(FsError::Delay), 0));
@@ -529,8 +539,8 @@ fn symbolic_links_and_servers_without_leases_grant_none() {
     assert_eq!(lan.run(volume.cover(&made, Guard::Changes, false)), Err(FsError::NotSupported));
 }
 
-/// Writes a file until `end` as a client that retries each NFS3ERR_JUKEBOX, and returns the longest
-/// time for one WRITE.
+/// Writes a file until `end`, like a client that retries after each NFS3ERR_JUKEBOX. Returns the
+/// longest time for one WRITE.
 async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -> Duration {
     let (who, outside) = (who(), one.lan.at(0).shared.outside.clone());
     let mut longest = Duration::ZERO;
@@ -538,7 +548,7 @@ async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -
         let (began, mut pause) = (one.lan.now(), Duration::from_millis(20));
         loop {
             if is_lent {
-                // The WRITE runs without the lease too.
+                // Ignore an error: the client then sends the WRITE without a lease.
                 let _ = one.volume.cover(&file, Guard::Everything, false).await;
             }
             let data = Bytes::from_static(b"data");
@@ -555,9 +565,9 @@ async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -
     longest
 }
 
-/// With recalls sent before the reply to the grant, each of three metaservers lost its lease before
-/// its first use, retried and queued behind the others. One of them could not write as long as the
-/// others did.
+/// Three metaservers write one file at the same time, and each of them must make progress. If a
+/// home sent the recall of a lease before the reply with its grant, a metaserver would lose the
+/// lease before its first use and queue again behind the other two.
 #[test]
 fn concurrent_writers_of_a_file_take_turns() {
     for (is_lent, most) in [(false, SECOND), (true, 3 * SECOND)] {
@@ -575,8 +585,8 @@ fn concurrent_writers_of_a_file_take_turns() {
     }
 }
 
-/// A COVER call times out long before remote clients return their leases. A retry keeps its place
-/// in the queue.
+/// A COVER call times out long before the clients of another metaserver return their leases. The
+/// retry must keep the queue position of the call, and not add a request to the queue.
 #[test]
 fn a_retried_cover_request_keeps_its_place() {
     let (lan, _, [home, one, two]) =
@@ -596,8 +606,8 @@ fn a_retried_cover_request_keeps_its_place() {
     assert_eq!(covers(), 0);
 }
 
-/// The recall of a lease times out before slow clients return it. The next recall follows soon, and
-/// not only after 8 s.
+/// The recall of a delegable lease times out before slow clients return their leases. The next
+/// recall must follow soon after, so that the return is not reported up to 8 s late.
 #[test]
 fn a_late_lease_return_is_reported_at_once() {
     for away in [6200, 10_500, 26_500].map(Duration::from_millis) {

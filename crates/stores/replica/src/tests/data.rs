@@ -1,4 +1,4 @@
-//! Striped data on iods that several metaservers share.
+//! Tests of striped files with several metaservers over the same iods.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn volumes(count: usize) -> (Lan, Vec<Arc<Striped>>) {
     (lan, volumes)
 }
 
-/// Returns the head of a new file.
+/// Returns the metafile header of a new file.
 pub(super) fn new_file(start: u64, number: u64) -> Bytes {
     options(start).new_file(number)
 }
@@ -61,7 +61,7 @@ impl Iods {
         self.open_with(lan, me, |iod| iod)
     }
 
-    /// The volume of a metaserver over these stores, with `wrap` applied to each iod.
+    /// Opens the volume of a metaserver over these iods, with `wrap` applied to each iod.
     pub(super) fn open_with(
         &self,
         lan: &Lan,
@@ -123,7 +123,7 @@ fn sizes_follow_writes_of_other_metaservers() {
         assert_eq!(size(&lan, at, file), 21);
         assert_eq!(&read(&lan, at, file)[..], b"written at the second");
     }
-    // Two metaservers write at different offsets at once: both writes are visible.
+    // Two metaservers write at different offsets at the same time, and both writes must be visible.
     write(&lan, one, file, 21, b", the first");
     write(&lan, three, file, 32, b" and the third");
     lan.pass(2 * SECOND + WINDOW);

@@ -1,4 +1,5 @@
-//! A metaserver removes a file while another metaserver uses the file's objects.
+//! Tests in which a metaserver removes a file while another metaserver reads or writes the objects
+//! of the file.
 
 use core::time::Duration;
 use std::pin::Pin;
@@ -18,10 +19,10 @@ use crate::Order;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Work that is done once, before the next call of any iod reaches that iod.
+/// Work that runs once, before the next call to any iod is executed.
 type Before = Arc<Mutex<Option<Work>>>;
 
-/// An iod that runs some work before its next call.
+/// An iod that runs this work before its next call.
 struct Hooked {
     iod: Arc<dyn Iod>,
     before: Before,
@@ -42,8 +43,8 @@ impl Around for Hooked {
     }
 }
 
-/// Two lazy metaservers; the work of the second metaserver comes before a call of the first
-/// metaserver reaches an iod.
+/// Two metaservers in lazy mode. A test can let the second metaserver do some work before an iod
+/// executes a call of the first metaserver.
 struct World {
     lan: Lan,
     iods: Iods,
@@ -63,8 +64,8 @@ impl World {
         Self { lan, iods, one, two, before }
     }
 
-    /// Creates a file with data at a metaserver. Afterwards the first metaserver has it in its
-    /// cache.
+    /// Creates a file with data at a metaserver, and reads it so that the first metaserver has the
+    /// file in its cache.
     fn file(&self, at: &Striped, text: &str) -> ObjectId {
         let how = NewFile::Guarded(SetAttributes::default());
         let place = Place { directory: at.root(), name: name(text) };
@@ -79,7 +80,7 @@ impl World {
         file
     }
 
-    /// Makes the second metaserver remove a name before the next call of an iod.
+    /// Makes the second metaserver remove a name before the next call to an iod.
     fn remove_before(&self, text: &'static str) {
         let two = Arc::clone(&self.two);
         *self.before.lock().expect("nobody panics") = Some(Box::pin(async move {
@@ -88,7 +89,7 @@ impl World {
         }));
     }
 
-    /// Makes the second metaserver rename a file over another one before the next call of an iod.
+    /// Makes the second metaserver rename a file over another file before the next call to an iod.
     fn replace_before(&self, from: &'static str, to: &'static str) {
         let two = Arc::clone(&self.two);
         *self.before.lock().expect("nobody panics") = Some(Box::pin(async move {
@@ -99,7 +100,8 @@ impl World {
         }));
     }
 
-    /// Makes the first metaserver call the iods when it next uses a file.
+    /// Empties the caches of the first metaserver, so that its next operation on a file calls the
+    /// iods.
     fn forget(&mut self) {
         let hooked =
             |iod| Arc::new(Hooked { iod, before: Arc::clone(&self.before) }) as Arc<dyn Iod>;
@@ -141,8 +143,8 @@ fn attributes_of_a_file_that_another_metaserver_removes_are_stale() {
     assert_eq!(attributes.map(|it| it.size), Err(FsError::Stale));
 }
 
-/// The first metaserver has the handles of the objects in its cache, and they are stale at the
-/// iods.
+/// The first metaserver has cached handles of the objects, which become stale when the second
+/// metaserver removes the file. The change must fail with a stale status and leave no object.
 #[test]
 fn changes_of_a_file_that_another_metaserver_removes_are_stale_and_leave_no_object() {
     type Change = fn(&World, ObjectId) -> Result<(), FsError>;
@@ -222,9 +224,9 @@ async fn give_way() {
     .await;
 }
 
-/// Another client removes a file when the file is on stable storage, and before the CREATE of the
-/// file is answered. The CREATE has made the file all the same: a client that received an error
-/// would create another file.
+/// Another client removes a file after the file is on stable storage and before the CREATE of the
+/// file is answered. The CREATE must report success, because after an error its client would create
+/// a second file.
 #[test]
 fn a_create_has_made_a_file_that_is_gone_before_the_answer() {
     let lan = Lan::strict(2, |_, _| Bytes::from_static(b"head"));
@@ -236,7 +238,7 @@ fn a_create_has_made_a_file_that_is_gone_before_the_answer() {
         while store.lookup(&who, &root, place.name).await.is_err() {
             give_way().await;
         }
-        // From here on the removal takes no time.
+        // Make the disk fast, so that the removal completes before the CREATE is answered.
         lan.quick(0);
         store.remove(&who, place).await.result
     };

@@ -1,4 +1,4 @@
-//! A network of metaservers with their disks.
+//! A simulated network of metaservers with their disks, for tests.
 
 use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,13 +25,13 @@ use crate::{
 
 const WORD: &str = "a word";
 
-/// A time that no test waits for.
+/// A time that is longer than any test.
 const FOR_EVER: Duration = Duration::from_hours(24);
 
-/// The longest duration of a call, in networks where calls take time.
+/// The timeout of a call, in networks where calls take time.
 const CALL: Duration = Duration::from_millis(2500);
 
-/// The longest sleep of a client's call that ends by itself while the test waits only for the call.
+/// The longest sleep that advances the clock without a request of the test, if `hurries` is set.
 const HURRY: Duration = Duration::from_millis(50);
 
 /// Returns the superuser's credential.
@@ -52,17 +52,18 @@ struct State {
     now: u64,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     metaservers: Vec<Option<Metaserver>>,
-    /// The start number of each metaserver, and the numbers of killed ones.
+    /// The number of the current start of each metaserver, and the numbers of the starts that were
+    /// killed.
     started: BTreeMap<usize, u64>,
     killed: BTreeSet<u64>,
     disks: Vec<Vec<Bytes>>,
     /// The number of records that fit on a disk, for disks that are limited.
     room: BTreeMap<usize, usize>,
-    /// The latency of a disk, for disks that have one.
+    /// The latency of a disk, for disks that are slow.
     slow: BTreeMap<usize, Duration>,
-    /// The metaservers that no message reaches or leaves.
+    /// True for each metaserver that is cut off from the network.
     cut: Vec<bool>,
-    /// The metaservers with another shared secret.
+    /// True for each metaserver that has another shared secret.
     strange: Vec<bool>,
     /// The delay of the answers of a metaserver.
     delays: BTreeMap<usize, Duration>,
@@ -85,11 +86,12 @@ pub(super) struct Lan {
     order: Order,
     content: Content,
     strict: bool,
-    /// True if clients are granted leases.
+    /// True if the metaservers grant leases to clients.
     lends: bool,
-    /// The longest silence of a home. If it is set, long calls time out.
+    /// The longest time for which a home may be silent; `None` for no limit. If there is a limit,
+    /// calls also have a timeout.
     give_up: Option<Duration>,
-    /// The peer that no starting metaserver waits for.
+    /// The peer for which no starting metaserver waits.
     without: Option<u32>,
 }
 
@@ -100,8 +102,8 @@ struct At {
 }
 
 impl At {
-    /// Returns true if the metaserver was killed. Its operations continue, but they neither write
-    /// nor send anything.
+    /// Returns true if this start of the metaserver was killed. Its operations continue to run, but
+    /// they write and send nothing.
     fn is_killed(&self) -> bool {
         self.lan.is_killed(self.start)
     }
@@ -132,12 +134,12 @@ impl Lan {
         Self::of(count, Order::Constant, content, leases, Some(give_up))
     }
 
-    /// Returns the same network with later starts that do not wait for one metaserver.
+    /// Returns a handle to the same network with which later starts do not wait for one metaserver.
     pub(super) fn without(&self, one: u32) -> Self {
         Self { without: Some(one), ..self.clone() }
     }
 
-    /// Returns the same network with later starts in strict mode.
+    /// Returns a handle to the same network with which later starts are in strict mode.
     pub(super) fn strictly(&self) -> Self {
         Self { strict: true, ..self.clone() }
     }
@@ -217,7 +219,7 @@ impl Lan {
         self.state().disks[of].clone()
     }
 
-    /// Kills a metaserver, and replaces its disk if one is given.
+    /// Kills a metaserver, and replaces its disk if `disk` is present.
     pub(super) fn kill(&self, me: usize, disk: Option<Vec<Bytes>>) {
         let mut state = self.state();
         let gone = state.metaservers[me].take();
@@ -229,13 +231,14 @@ impl Lan {
         drop(gone);
     }
 
-    /// Starts a metaserver from another disk while the earlier instance continues.
+    /// Starts a metaserver from another disk, while the earlier start of the metaserver continues
+    /// to run.
     pub(super) fn start_elsewhere(&self, me: usize, disk: Vec<Bytes>) {
         self.state().disks[me] = disk;
         self.start(me);
     }
 
-    /// Makes a disk fail after a number of records.
+    /// Makes a disk fail when it contains this number of records.
     pub(super) fn fail(&self, me: usize, records: usize) {
         self.state().room.insert(me, records);
     }
@@ -250,12 +253,12 @@ impl Lan {
         self.state().slow.remove(&me);
     }
 
-    /// From here on a short sleep advances the clock by itself.
+    /// Makes short sleeps advance the clock without a request of the test.
     pub(super) fn hurry(&self) {
         self.state().hurries = true;
     }
 
-    /// Cuts a metaserver off from the network, or joins it again.
+    /// Cuts a metaserver off from the network, or connects it again.
     pub(super) fn cut(&self, me: usize, is_cut: bool) {
         self.state().cut[me] = is_cut;
     }
@@ -265,7 +268,8 @@ impl Lan {
         self.state().delays.insert(me, delay);
     }
 
-    /// Makes a metaserver refuse all calls, and its peers refuse its calls.
+    /// Gives a metaserver another shared secret, so that it refuses the calls of its peers, and its
+    /// peers refuse its calls.
     pub(super) fn estrange(&self, me: usize) {
         self.state().strange[me] = true;
     }
@@ -274,7 +278,7 @@ impl Lan {
         self.state().metaservers[me].clone().expect("it runs")
     }
 
-    /// Returns the number of calls of all metaservers.
+    /// Returns the number of calls that all metaservers have sent.
     pub(super) fn messages(&self) -> u64 {
         let all: Vec<_> = self.state().metaservers.iter().flatten().cloned().collect();
         all.iter().map(Metaserver::messages).sum()
@@ -296,8 +300,8 @@ impl Lan {
         self.state().now = until;
     }
 
-    /// Wakes the earliest sleeper, if its time is not after `until`. Returns false if there is
-    /// none.
+    /// Advances the clock to the earliest sleeper and wakes it. Returns false if no sleeper is due
+    /// by `until`.
     fn wake_next(&self, until: u64) -> bool {
         let mut state = self.state();
         let next = (0..state.sleepers.len()).min_by_key(|at| state.sleepers[*at].0);
@@ -305,7 +309,7 @@ impl Lan {
         let (time, sleeper) = state.sleepers.swap_remove(next);
         state.now = state.now.max(time);
         drop(state);
-        // The receiver may have been dropped.
+        // Ignore an error: the receiver may have been dropped.
         let _ = sleeper.send(());
         true
     }
@@ -354,7 +358,7 @@ impl Lan {
         let (lan, start) = (self.clone(), self.state().started.get(&to).copied());
         let reply: Later<_> = Box::pin(async move {
             let answer = answer.await;
-            // The answer of a killed metaserver is lost.
+            // Drop the answer if the metaserver was killed during the call.
             let answer = answer.filter(|_| start.is_some_and(|start| !lan.is_killed(start)));
             let reply = answer.ok_or(NoResults::Silence)?.into_bytes();
             let mut reader = Reader::new(&reply);
@@ -368,7 +372,7 @@ impl Lan {
         }
     }
 
-    /// Returns the answer after a delay. The delay passes even if the caller no longer waits.
+    /// Returns the answer after a delay, also if the caller no longer waits.
     fn late(
         &self,
         ends: (usize, usize),
@@ -455,7 +459,7 @@ impl Outside for At {
                 if let Some(sleep) = sleep {
                     sleep.await;
                 }
-                // The receiver may have been dropped.
+                // Ignore an error: the receiver may have been dropped.
                 let _ = sender.send(());
             });
         }

@@ -1,5 +1,5 @@
-//! Delegable leases on directories: clients of a metaserver cache names until a client of another
-//! one changes them.
+//! Tests of delegable leases on directories: clients of a metaserver cache names until a client of
+//! another metaserver changes the names.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,19 +17,20 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// A directory and a name in it.
 type At = (ObjectId, &'static str);
 
-/// The state that clients of a metaserver hold under leases.
+/// The names that the clients of a metaserver cache, and their leases.
 #[derive(Default)]
 struct Cached {
     /// The number of recalls of each directory.
     evicted: BTreeMap<ObjectId, u64>,
     leased: BTreeSet<ObjectId>,
     names: BTreeMap<At, Option<ObjectId>>,
-    /// Directories in which one of the clients changes a name.
+    /// The directories in which one of the clients is changing a name. The other clients get no
+    /// lease on them meanwhile.
     changing: BTreeSet<ObjectId>,
     are_away: bool,
 }
 
-/// A metaserver with such clients.
+/// A metaserver with clients that cache names under leases.
 #[derive(Clone)]
 struct One {
     lan: Lan,
@@ -58,7 +59,7 @@ impl Lender for One {
     }
 }
 
-/// An operation of a client.
+/// A change of names by a client.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Create(At),
@@ -87,14 +88,15 @@ impl One {
         let evicted = self.cached().evicted.get(&directory).copied();
         self.store().cover(&directory, Guard::Changes, false).await?;
         let mut cached = self.cached();
-        // The lease may have been recalled in the meantime.
+        // Record the lease only if it was not recalled in the meantime.
         if cached.evicted.get(&directory).copied() == evicted {
             cached.leased.insert(directory);
         }
         Ok(())
     }
 
-    /// Returns the object at a place as a client sees it.
+    /// Returns the object of a name as a client sees it: from the client's cache, if the client has
+    /// a lease on the directory.
     async fn look(&self, at: At) -> Result<Option<ObjectId>, FsError> {
         let evicted = self.cached().evicted.get(&at.0).copied();
         if let Some(known) = self.cached().names.get(&at) {
@@ -113,8 +115,8 @@ impl One {
         Ok(found)
     }
 
-    /// Changes names. Meanwhile other clients of the same metaserver get no lease on the
-    /// directories.
+    /// Executes a change of names. While it runs, other clients of the same metaserver get no lease
+    /// on the directories.
     async fn change(&self, change: Change) -> Result<(), FsError> {
         let within = match change {
             Change::Create(at) | Change::Mkdir(at) => vec![at.0],
@@ -166,8 +168,8 @@ fn three() -> (Lan, [One; 3]) {
     (lan, all)
 }
 
-/// Returns the root, which has its home at the first metaserver, and a directory of each of the
-/// others.
+/// Returns three directories with different homes: the root, whose home is the first metaserver,
+/// and a directory of each other metaserver.
 fn directories(lan: &Lan, all: &[One; 3]) -> [ObjectId; 3] {
     let root = lan.at(0).root();
     let made = |one: usize, text: &'static str| {
@@ -177,9 +179,9 @@ fn directories(lan: &Lan, all: &[One; 3]) -> [ObjectId; 3] {
     [root, made(1, "one"), made(2, "two")]
 }
 
-/// Tries each change by a client of each metaserver, for an object of each home in a directory of
-/// each home. Clients elsewhere have dropped the cached name before the reply, and the client that
-/// makes the change keeps its lease on the directory.
+/// Tests each kind of change by a client of each metaserver, for an object of each home in a
+/// directory of each home. Before the reply, clients of other metaservers must have dropped the
+/// cached name. The client that makes the change keeps its lease on the directory.
 #[test]
 fn cached_names_are_recalled_before_they_change() {
     let (lan, all) = three();
@@ -218,8 +220,8 @@ fn cached_names_are_recalled_before_they_change() {
     assert_eq!((taken, kept), (27 * 7 * 2, 27 * 7));
 }
 
-/// Names change while clients elsewhere look them up under leases, and messages and disks take
-/// time. Each cached name is current.
+/// Names change while clients of other metaservers look them up under leases, and messages and
+/// disks have latency. A client must never see an outdated cached name.
 #[test]
 fn cached_names_are_never_stale() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -257,7 +259,8 @@ fn cached_names_are_never_stale() {
                 for _ in 0..4 {
                     outside.sleep(pause).await;
                     for at in [one, other] {
-                        // Without a lease the client looks the name up all the same.
+                        // Ignore an error: without a lease the client looks the name up at its
+                        // metaserver.
                         let _ = watcher.lease(at.0).await;
                         let _ = watcher.look(at).await;
                     }
@@ -288,8 +291,9 @@ fn cached_names_are_never_stale() {
     assert!(hits > 1000, "{hits}");
 }
 
-/// Clients that do not reply block changes of the names until their leases are over. The client
-/// that changes a name receives NFS3ERR_JUKEBOX.
+/// Clients that do not return their leases block changes of names in the leased directory until
+/// their leases expire, and in no other directory. The client that changes a name receives
+/// NFS3ERR_JUKEBOX.
 #[test]
 fn unresponsive_clients_block_only_their_directory() {
     let (lan, all) = three();
@@ -312,7 +316,8 @@ fn unresponsive_clients_block_only_their_directory() {
     assert_eq!(lan.run(all[2].look((one, "name"))).map(|found| found.is_some()), Ok(true));
 }
 
-/// A metaserver that begins a change and becomes unreachable blocks leases for one window.
+/// A metaserver sends BEGIN and becomes unreachable. Its intent blocks leases on the directory for
+/// one window only.
 #[test]
 fn an_intent_of_an_unreachable_home_expires() {
     let (lan, all) = three();
@@ -336,7 +341,8 @@ fn an_intent_of_an_unreachable_home_expires() {
     };
     let (waited, _) = lan.run(join(cut, all[2].change(Change::Remove((one, "name")))));
     assert!(waited > WINDOW / 2 && waited < 2 * WINDOW, "{waited:?}");
-    // The change may have been made, as it was here.
+    // The change may have been stored, as in this test, so the expiry of the intent changes the
+    // times of the directory.
     let after = lan.run(all[0].store().getattr(&one)).expect("it is there").modified;
     assert!(after > before);
     lan.cut(2, false);
@@ -344,8 +350,8 @@ fn an_intent_of_an_unreachable_home_expires() {
     assert_eq!(lan.run(all[0].look((one, "name"))), Ok(None));
 }
 
-/// A requester may have given up before its change is made. Its clients then lose their leases on
-/// the directory too.
+/// A requester may give up before its change is stored. So after a window the change also recalls
+/// the leases of the requester's clients on the directory.
 #[test]
 fn a_requester_that_gave_up_loses_its_cached_names_too() {
     let (lan, all) = three();
@@ -371,7 +377,7 @@ fn a_requester_that_gave_up_loses_its_cached_names_too() {
 }
 
 /// The home of a directory restarts during a change of a name and loses the intent. The times of
-/// the directory change all the same.
+/// the directory must change nevertheless.
 #[test]
 fn a_restarted_directory_home_shows_changes_made_meanwhile() {
     let (lan, all) = three();
@@ -396,8 +402,8 @@ fn a_restarted_directory_home_shows_changes_made_meanwhile() {
     assert!(after > before, "{after:?}");
 }
 
-/// Several changes that wait for the same client are given up together, and the directory stays
-/// unchanged.
+/// Several changes that wait for leases of the same clients reach their deadlines together. They
+/// must be given up and leave no guard or intent at the directory.
 #[test]
 fn changes_given_up_together_leave_no_trace() {
     let (lan, all) = three();
@@ -408,7 +414,8 @@ fn changes_given_up_together_leave_no_trace() {
     all[2].cached().are_away = true;
     let names = ["a", "b", "c"];
     let changes = names.map(|name| all[1].change(Change::Create((one, name))));
-    // The metaserver of these clients waits only for the other changes.
+    // A change by the metaserver of the leaseholders does not need to recall their leases, so it
+    // waits only behind the other changes.
     let own = all[2].change(Change::Remove((one, "d")));
     let (changed, _) = lan.run(join(join_all(changes), own));
     assert!(changed.iter().all(|changed| *changed == Err(FsError::Delay)), "{changed:?}");

@@ -1,5 +1,5 @@
-//! A rename over an object of another home: some object has the name at every moment, and a crash
-//! leaves the whole change or nothing.
+//! Tests of a rename over an object of another home: at every moment some object has the name, and
+//! after a crash the change is either complete or has no effect.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -25,7 +25,7 @@ const ABOVE: usize = 0;
 const NEW: usize = 1;
 const OLD: usize = 2;
 
-/// A directory with the object to replace and its replacement.
+/// A directory with the file to replace and the file that replaces it.
 struct Files {
     lan: Lan,
     directory: ObjectId,
@@ -54,14 +54,15 @@ impl Files {
         store.rename(&who(), place("new"), place("old")).await.result
     }
 
-    /// Returns the object that has the name, as a client of one metaserver sees it.
+    /// Returns the file that has the name, as a client of one metaserver sees it.
     async fn seen(&self, at: usize) -> Result<&'static str, FsError> {
         let found = self.lan.at(at).lookup(&who(), &self.directory, name("old")).await?.object;
         assert!(found == self.old || found == self.new);
         Ok(if found == self.old { "old" } else { "new" })
     }
 
-    /// Returns the same after a check that all metaservers see the same complete state.
+    /// Checks that all metaservers see the same complete state, and returns the file that has the
+    /// name.
     fn all_see(&self) -> &'static str {
         let seen =
             [0, 1, 2].map(|at| self.lan.run(self.seen(at)).expect("some object has the name"));
@@ -77,7 +78,7 @@ impl Files {
         seen[0]
     }
 
-    /// Returns the number of records of replacements that are not complete.
+    /// Returns the number of two-phase renames that are recorded as incomplete.
     fn replacing(&self) -> usize {
         let records = crate::compacted(&self.lan.disk(NEW)).expect("it was written");
         let records = records.iter().map(|record| Record::decode(record).expect("it was written"));
@@ -107,7 +108,7 @@ fn a_replacement_works_from_every_metaserver() {
     }
 }
 
-/// The links of the replaced object and of the new one stay.
+/// Other names (links) of the replaced file and of the new file must stay.
 #[test]
 fn other_links_stay() {
     for lan in Files::lans() {
@@ -125,8 +126,8 @@ fn other_links_stay() {
     }
 }
 
-/// Makes a disk fail after each number of records in turn, restarts its metaserver, and returns the
-/// object that has the name.
+/// Repeats the rename with a disk that fails after 0, 1, 2, ... records, and restarts the
+/// metaserver of the disk. Returns the file that has the name after each run.
 fn replaced_by_half(lan: &dyn Fn() -> Lan, fails: usize) -> Vec<&'static str> {
     let mut seen = Vec::new();
     for records in 0.. {
@@ -167,7 +168,8 @@ fn a_crash_leaves_all_or_nothing() {
     }
 }
 
-/// All metaservers are polled while a slow rename runs.
+/// While a slow rename runs, all metaservers look the name up repeatedly, and must always find a
+/// file.
 #[test]
 fn the_name_is_never_missing() {
     for (of, lan) in Files::lans().into_iter().enumerate() {
@@ -216,8 +218,8 @@ fn begun(files: &Files, span: Duration, kills: usize) {
     files.lan.kill(kills, None);
 }
 
-/// Kills the home of the renamed object while the answer to YIELD is in flight, so it has stored
-/// nothing.
+/// Kills the home of the renamed file while the answer to YIELD is in flight, so that this home has
+/// stored nothing.
 fn crashed_behind_its_yield(files: &Files) {
     let lan = &files.lan;
     lan.pass(WINDOW);
@@ -229,7 +231,8 @@ fn crashed_behind_its_yield(files: &Files) {
 #[test]
 fn a_prepared_object_is_hidden_until_the_outcome_is_known() {
     for lan in Files::lans() {
-        // The record is on the disk of the killed metaserver, and no other one knows of the record.
+        // The killed metaserver has stored the rename, and has not sent REPLACED to any other
+        // metaserver.
         let files = Files::of(lan.clone());
         lan.slow(NEW, 5 * SECOND);
         begun(&files, Duration::from_millis(500), NEW);
@@ -252,14 +255,15 @@ fn a_prepared_object_is_hidden_until_the_outcome_is_known() {
     }
 }
 
-/// The home of the replaced object restarts before the object has lost the name.
+/// The home of the replaced file restarts before the file has lost the name. The file must stay
+/// hidden.
 #[test]
 fn a_prepared_object_stays_hidden_after_a_restart() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         lan.slow(OLD, 5 * SECOND);
         lan.slow(NEW, 2 * SECOND);
-        // The record is stored, and the reservation is not.
+        // At this time the rename is stored, and the reservation of the name is not.
         begun(&files, Duration::from_millis(2100), OLD);
         lan.slow(OLD, Duration::ZERO);
         lan.cut(ABOVE, true);
@@ -274,14 +278,15 @@ fn a_prepared_object_stays_hidden_after_a_restart() {
     }
 }
 
-/// The home of the replaced object restarts without waiting for the other home, and before the name
-/// was reserved.
+/// The home of the replaced file restarts without waiting for the other home, and so loses the
+/// preparation. The other home must repeat YIELD.
 #[test]
 fn a_forgotten_preparation_is_repeated() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
         lan.slow(NEW, SECOND);
-        // The record is on the disk, and no other metaserver knows of the record.
+        // The home of the renamed file has stored the rename, and has not sent REPLACED to any
+        // other metaserver.
         begun(&files, SECOND / 2, NEW);
         lan.kill(OLD, None);
         lan.without(u32::try_from(NEW).expect("few")).start(OLD);
@@ -295,8 +300,9 @@ fn a_forgotten_preparation_is_repeated() {
     }
 }
 
-/// The replaced object has lost the name and its home restarts. A search that came too early to the
-/// home of the new object does not report that the name is free.
+/// The replaced file has lost the name, and then its home restarts. A search may have queried the
+/// home of the new file before the rename, and query the home of the replaced file now. It must not
+/// report that the name is free.
 #[test]
 fn a_recently_replaced_name_is_not_reported_free_after_a_restart() {
     for lan in Files::lans() {
@@ -317,8 +323,9 @@ fn a_recently_replaced_name_is_not_reported_free_after_a_restart() {
     }
 }
 
-/// The home of the new object restarts, and receives a rename to the same place from a metaserver
-/// without knowledge of the object there. The prepared change is void.
+/// The home of the new file restarts after YIELD, so the prepared rename is void. It then receives
+/// a rename of the file to the same name from a metaserver that does not name the replaced file.
+/// The old file must keep the name.
 #[test]
 fn an_object_prepared_for_a_void_change_keeps_the_name() {
     for lan in Files::lans() {
@@ -341,8 +348,8 @@ fn an_object_prepared_for_a_void_change_keeps_the_name() {
     }
 }
 
-/// Clients that cache the renamed object are slow to return their leases. The replaced object stays
-/// visible meanwhile, also if its home restarts.
+/// Clients that cache the renamed file are slow to return their leases. Meanwhile the replaced file
+/// must stay visible, also if its home restarts.
 #[test]
 fn the_replaced_object_is_visible_while_its_replacement_is_leased() {
     let (lan, iods, [above, new, old]) =
@@ -386,8 +393,8 @@ fn the_replaced_object_is_visible_while_its_replacement_is_leased() {
     }
 }
 
-/// The requesting metaserver restarts meanwhile, and its clients cache names again. No change waits
-/// for it.
+/// The requesting metaserver restarts while the rename waits for leases, and its clients cache
+/// names again. The rename must be given up.
 #[test]
 fn a_requester_that_has_restarted_replaces_nothing() {
     for starts_anew in [true, false] {
@@ -418,7 +425,8 @@ fn a_requester_that_has_restarted_replaces_nothing() {
     }
 }
 
-/// Each of two files is renamed over the other, and both changes wait for clients first.
+/// Two clients rename two files over each other, and both renames wait for leases first. Exactly
+/// one rename must succeed.
 #[test]
 fn one_of_two_mutual_replacements_succeeds() {
     let (lan, _, [above, new, old]) = three_of(Lan::lending(3, new_file));
@@ -444,8 +452,9 @@ fn one_of_two_mutual_replacements_succeeds() {
     }
 }
 
-/// In a tree search a metaserver searches on behalf of others, one of which has the object that
-/// replaced the object of the first.
+/// A search with several steps may query the home of the replaced file after the replacement, and
+/// the home of the new file at any time. It must find the new file at the first attempt in each
+/// search order.
 #[test]
 fn the_replacement_is_found_at_once() {
     for order in [Order::Sequential, Order::Tree, Order::Constant] {

@@ -1,6 +1,7 @@
-//! A home may execute a request after the requester's call has timed out. Without change numbers
-//! the client would receive NFS3ERR_JUKEBOX, retry, and find no such name. The requester therefore
-//! repeats the request with the same number until it is answered.
+//! Tests of slow homes. A home may execute a request after the requester's call has timed out. If
+//! the client received NFS3ERR_JUKEBOX then, its retry of a REMOVE would find that the name does
+//! not exist. The requester therefore repeats the request with an equal change number until the
+//! home answers.
 
 use core::time::Duration;
 
@@ -12,13 +13,14 @@ use super::lan::{Lan, name, who};
 use crate::Order;
 use crate::change_slots::SLOTS;
 
-/// The latency of the home's disk: longer than a call may take.
+/// The latency of the home's disk: longer than the timeout of a call.
 const SLOW: Duration = Duration::from_secs(4);
 
-/// The longest silence of a home.
+/// The longest time for which a home may be silent.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
-/// The requester, which is the root's home, and the home of the files and directories of a test.
+/// The metaserver that sends the requests and is the home of the root, and the metaserver that is
+/// the home of the other files and directories.
 const ASKER: usize = 0;
 const HOME: usize = 1;
 
@@ -26,12 +28,12 @@ fn lan(strict: bool) -> Lan {
     Lan::giving_up(3, |_, _| Bytes::from_static(b"head"), (strict, false), GIVE_UP)
 }
 
-/// Returns a place in the root.
+/// Returns a name in the root directory.
 fn place(lan: &Lan, text: &'static str) -> Place<'static> {
     Place { directory: lan.at(ASKER).root(), name: name(text) }
 }
 
-/// Creates a file that the requester has looked up.
+/// Creates a file at the home, and looks it up at the requester.
 fn create(lan: &Lan, text: &'static str) -> ObjectId {
     let (store, how) = (lan.at(HOME), NewFile::Guarded(SetAttributes::default()));
     let made = lan.run(store.create(&who(), place(lan, text), &how)).result;
@@ -52,7 +54,7 @@ fn look(lan: &Lan, at: usize, text: &str) -> Result<Found, FsError> {
     lan.run(store.lookup(&who(), &root, name(text)))
 }
 
-/// A request to the home.
+/// A change that the requester sends to the home.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Remove(&'static str),
@@ -75,7 +77,7 @@ impl Change {
     }
 }
 
-/// The names before the changes, three of which are removed.
+/// The names before the changes. The changes remove three of them.
 const OLD: [&str; 4] = ["removed", "directory", "from", "linked"];
 
 /// Returns one change of each kind.
@@ -121,13 +123,14 @@ fn a_slow_home_is_answered_with_its_result() {
     }
 }
 
-/// The answer arrives after the requester's timeout; the retry receives it.
+/// The home answers after the requester's timeout. A retry must receive the answer.
 #[test]
 fn a_late_answer_is_received_by_a_retry() {
     for strict in [false, true] {
         let lan = lan(strict);
         for change in changes(&lan) {
-            // The delayed answer to this request is lost, and no other request is sent.
+            // Look the names up first: with cached names the change sends only one request, whose
+            // delayed answer is lost.
             for text in OLD {
                 let _ = look(&lan, ASKER, text);
             }
@@ -143,7 +146,8 @@ fn a_late_answer_is_received_by_a_retry() {
     }
 }
 
-/// Each number is one change: a second removal of the same name is another change.
+/// A second removal of a name has another change number, so the home must execute it and not return
+/// the cached reply of the first removal.
 #[test]
 fn a_recreated_name_is_removed_again() {
     let lan = lan(false);
@@ -157,8 +161,8 @@ fn a_recreated_name_is_removed_again() {
     }
 }
 
-/// The result of a request to a home that became unreachable is unknown, and the operation fails in
-/// the end.
+/// The home becomes unreachable during a request, so the result is unknown. The operation must fail
+/// after the longest permitted silence.
 #[test]
 fn a_request_without_an_answer_fails_in_the_end() {
     let lan = lan(false);
@@ -175,12 +179,13 @@ fn a_request_without_an_answer_fails_in_the_end() {
     assert!(took >= GIVE_UP && took < 2 * GIVE_UP, "{took:?}");
 }
 
-/// A home that has not executed a request says so in time, and the client may retry.
+/// A home that cannot execute a request answers this in time, so that the client may retry.
 #[test]
 fn a_request_that_was_not_executed_is_retried() {
     let lan = lan(false);
     create(&lan, "from");
-    // The directory's home stores the reservation too late for the file's home.
+    // The disk of the directory's home is slow, so the reservation of the name is stored too late
+    // for the file's home.
     lan.slow(ASKER, SLOW);
     assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Err(FsError::Delay));
     lan.pass(SLOW);
@@ -189,8 +194,8 @@ fn a_request_that_was_not_executed_is_retried() {
     assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Ok(()));
 }
 
-/// Waiting changes occupy few slots of the connection to a home: other calls get through, and a
-/// change without a slot receives NFS3ERR_JUKEBOX.
+/// Many changes wait at one home. They must occupy only some slots of the connection, so that other
+/// calls are executed. A change without a slot receives NFS3ERR_JUKEBOX.
 #[test]
 fn few_changes_wait_at_one_home() {
     const FILES: usize = 80;
@@ -214,7 +219,7 @@ fn few_changes_wait_at_one_home() {
         assert!(took < SLOW, "{text} took {took:?}");
         assert!(look(&lan, HOME, text).is_ok(), "{text} was never asked for");
     }
-    // A free slot is used again.
+    // The slots are free again, so later changes succeed.
     for text in &names {
         let told = lan.run(Change::Remove(text).ask(&lan));
         assert!(matches!(told, Ok(()) | Err(FsError::NotFound)), "{text}: {told:?}");
@@ -222,7 +227,8 @@ fn few_changes_wait_at_one_home() {
     }
 }
 
-/// A search asks other metaservers, and the name is created at home before the search ends.
+/// While a search queries other metaservers, the name is created at the searching metaserver. The
+/// search must not report that the name is free.
 #[test]
 fn a_name_created_during_a_search_is_not_reported_free() {
     let lan = Lan::new(3, Order::Sequential);

@@ -1,5 +1,5 @@
-//! Metaservers in strict mode, with leases on copies: all metaservers show each change that has
-//! been answered.
+//! Tests of strict mode, with leases on copies: when a change is answered, all metaservers show the
+//! change.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Load, Order};
 
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// The result for a free name.
+/// The result of a lookup of a free name.
 const NOWHERE: Result<ObjectId, FsError> = Err(FsError::NotFound);
 
 /// A client of one metaserver.
@@ -73,15 +73,15 @@ fn clients(lan: &Lan) -> [Client; 3] {
     [0, 1, 2].map(|at| Client { lan: lan.clone(), volume: iods.open(lan, at) })
 }
 
-/// Makes changes at each metaserver in turn, and returns true if all others always showed them at
-/// once.
+/// Makes changes at one metaserver after the other. Returns true if all other metaservers always
+/// showed each change at once.
 fn shows_all_at_once(lan: &Lan) -> bool {
     let clients = clients(lan);
     let mut shows = true;
     for (at, one) in clients.iter().enumerate() {
         let others: Vec<&Client> =
             clients.iter().enumerate().filter(|(other, _)| *other != at).map(|it| it.1).collect();
-        // All metaservers have cached that these names are free.
+        // Look the names up first, so that all metaservers cache that the names are free.
         let names = [format!("file{at}"), format!("other{at}")];
         let [file, other] = &names;
         for client in &clients {
@@ -92,7 +92,7 @@ fn shows_all_at_once(lan: &Lan) -> bool {
         shows &= others.iter().all(|client| client.look(file) == Ok(object));
         let mut written = Vec::new();
         for client in &clients {
-            // A plain WRITE without a COMMIT.
+            // An unstable WRITE without a COMMIT must be visible, too.
             client.write(object, written.len() as u64, b"a few words ");
             written.extend_from_slice(b"a few words ");
             let whole = (written.len() as u64, written.clone());
@@ -157,7 +157,7 @@ fn operations_wait_for_an_unreachable_home() {
     lan.cut(1, true);
     assert_eq!(lan.run(lan.at(0).load_of(1)), None);
     assert_eq!(lan.run(lan.at(1).load_of(1)), Some(load), "it does not call itself");
-    // A copy under a lease is valid until the lease ends.
+    // The copy is valid until its lease ends, also while the home is unreachable.
     assert_eq!(clients[0].look("there"), Ok(there));
     lan.pass(WINDOW);
     for client in [&clients[0], &clients[2]] {
@@ -172,11 +172,11 @@ fn operations_wait_for_an_unreachable_home() {
     assert_eq!(two.look("here"), Ok(here));
 }
 
-/// The longest silence of a home.
+/// The longest time for which a home may be silent.
 const GIVE_UP: Duration = Duration::from_mins(1);
 
-/// Returns the result of each operation that needs an object of the second metaserver, which has
-/// been unreachable for long.
+/// Returns the results of operations that need an object of the second metaserver, which has been
+/// unreachable for a long time.
 fn told_of(client: &Client, there: ObjectId, inside: ObjectId) -> Vec<Result<(), FsError>> {
     let Client { lan, volume } = client;
     let how = NewFile::Guarded(SetAttributes::default());
@@ -209,7 +209,8 @@ fn operations_fail_after_a_long_outage_of_the_home() {
         assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
         lan.cut(1, true);
         lan.pass(2 * WINDOW);
-        // Each operation fails after a short wait.
+        // Checks that an operation took at least two seconds: it must be retried for this time
+        // before it fails.
         let waits = |began: Duration| (lan.now() - began).as_secs() >= 2;
         for client in [one, three] {
             let began = lan.now();
@@ -231,7 +232,7 @@ fn operations_fail_after_a_long_outage_of_the_home() {
             Err(FsError::Io),
             "a metaserver that is cut off reaches no peer"
         );
-        // The home is reachable again, and no further action is needed.
+        // The home is reachable again, so the operations succeed without a restart.
         lan.cut(1, false);
         lan.pass(Duration::from_secs(1));
         assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
@@ -240,8 +241,9 @@ fn operations_fail_after_a_long_outage_of_the_home() {
     }
 }
 
-/// A short outage of one home, long ago, does not count during an outage of another home. No
-/// operation needed the first home in between.
+/// One home has had a short outage, and no operation has needed it since. Then another home becomes
+/// unreachable. An operation that needs both homes must fail with an I/O error only when the other
+/// home has been silent for long enough.
 #[test]
 fn only_the_unreachable_home_counts() {
     let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
@@ -262,8 +264,8 @@ fn only_the_unreachable_home_counts() {
     assert_eq!(one.rename("file", (inside, "file")), Ok(()));
 }
 
-/// Repeats operations on an object of another home for longer than that home may be silent, and
-/// returns the results.
+/// Repeats operations on an object of another home for longer than a home may be silent. Returns
+/// the results.
 fn told_for_long(client: &Client, object: ObjectId) -> Vec<Result<(), FsError>> {
     let lan = &client.lan;
     let end = lan.now() + 2 * GIVE_UP;
@@ -275,7 +277,8 @@ fn told_for_long(client: &Client, object: ObjectId) -> Vec<Result<(), FsError>> 
     told
 }
 
-/// A full link, on which each call takes a little longer than it may.
+/// The link to the home is so slow that each call exceeds its timeout, but there is traffic. The
+/// home must not count as silent.
 #[test]
 fn a_slow_home_is_not_silent() {
     for delay in [Duration::from_secs(3), Duration::from_secs(7)] {
@@ -288,7 +291,8 @@ fn a_slow_home_is_not_silent() {
     }
 }
 
-/// A home that was upgraded before the others, or that has another shared secret.
+/// A home refuses calls, because it runs another version or has another shared secret. It must not
+/// count as silent.
 #[test]
 fn a_home_that_refuses_calls_is_not_silent() {
     let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
@@ -299,7 +303,8 @@ fn a_home_that_refuses_calls_is_not_silent() {
     assert!(told.iter().all(|told| *told == Err(FsError::Delay)), "{told:?}");
 }
 
-/// A home with a failed disk answers, but cannot store changes.
+/// A home with a failed disk answers health checks but cannot store changes, so operations that
+/// need the home must fail with an I/O error.
 #[test]
 fn operations_fail_at_a_home_with_a_failed_disk() {
     let lan = Lan::giving_up(3, new_file, (false, false), GIVE_UP);
@@ -322,8 +327,8 @@ fn operations_fail_at_a_home_with_a_failed_disk() {
     assert_eq!(mode, Ok(0o640), "what it has stored is there");
 }
 
-/// A home used to keep state for each change that it received, and its peers retry as long as it is
-/// reachable.
+/// Peers retry changes as long as the home is reachable. A home with a failed disk must not keep
+/// state for each of these requests.
 #[test]
 fn a_home_with_a_failed_disk_accumulates_no_requests() {
     for strict in [false, true] {
@@ -417,7 +422,8 @@ fn no_lease_outlives_a_restart() {
         let set = SetAttributes { mode: Some(Mode::from_bits(bits)), ..<_>::default() };
         lan.run(lan.at(0).setattr(&who(), &made, &set, None)).result.expect("the owner may");
     };
-    // The home forgets the leases, and a holder forgets its copies.
+    // A restarted home has no leases, and a restarted holder has no copies. In both cases a change
+    // must not wait for a lease to expire.
     for (restarted, bits) in [(0, 0o640), (1, 0o644), (0, 0o600)] {
         let was = mode(1);
         lan.kill(restarted, None);
@@ -429,8 +435,7 @@ fn no_lease_outlives_a_restart() {
         assert_eq!(lan.now(), began, "no lease is waited out");
         assert_eq!(mode(1), bits);
     }
-    // A metaserver that starts without an answer from a peer waits until that peer's leases are
-    // over.
+    // A metaserver that starts without a peer must wait until the leases of this peer have expired.
     assert_eq!(mode(1), 0o600);
     lan.cut(1, true);
     lan.kill(0, None);

@@ -1,12 +1,14 @@
-//! Names of other objects.
+//! Tests of names that other objects have.
 
 use leasehold_fs::{FsError, NewFile, NewNode, ObjectId, Place, SetAttributes, Store as _};
 
 use super::lan::{Lan, name, who};
 use crate::Order;
 
-/// A directory was to replace another that is not empty, so the reservation of the name is its own.
-/// If its home has no record of the object at that name, the reservation does not grant the name.
+/// A directory reserved the name of another directory in order to replace it, but the rename failed
+/// because the other directory is not empty. The reservation is still recorded for the first
+/// directory. It must not give the name to this directory when the rename is repeated by a
+/// metaserver that does not know of the other directory.
 #[test]
 fn a_failed_change_does_not_grant_the_name() {
     let lan = Lan::new(3, Order::Constant);
@@ -27,7 +29,7 @@ fn a_failed_change_does_not_grant_the_name() {
         lan.run(store.rename(&who(), at(root, "moved"), at(root, "full"))).result
     };
     make("moved");
-    // The absence of the name is cached here for one window.
+    // This metaserver caches for one window that the name does not exist.
     assert_eq!(look(2), Err(FsError::NotFound));
     let full = make("full");
     let (store, how) = (lan.at(1), NewFile::Guarded(SetAttributes::default()));

@@ -1,4 +1,4 @@
-//! The view of clients of several metaservers.
+//! Tests of the names and attributes that clients of several metaservers see.
 
 use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
@@ -150,9 +150,9 @@ fn a_rename_is_visible_and_the_tree_has_no_cycle() {
     assert_eq!(lan.names(1, one), [".", ".."]);
 }
 
-/// Renames a file over another in a directory of another home, and makes the disk of their home
-/// fail after each number of records in turn. Returns the object that has the name after each
-/// restart.
+/// Renames a file over another file of the same home, in a directory of another home. Repeats this
+/// with a disk that fails after 0, 1, 2, ... records, and restarts the files' home. Returns the
+/// file that has the name after each restart.
 fn replaced_by_half() -> Vec<&'static str> {
     let mut seen = Vec::new();
     for records in 0.. {
@@ -171,7 +171,8 @@ fn replaced_by_half() -> Vec<&'static str> {
         assert_eq!(lan.names(2, directory), if found == old { both } else { one });
         seen.push(if found == old { "old" } else { "new" });
         assert!(found == old || found == new);
-        // The rename can be repeated, and another metaserver can then create the name.
+        // If the rename had no effect, the name must still be in order: it exists, it can be
+        // removed, and then it can be created again.
         if found == old {
             assert_eq!(lan.create(2, directory, "old").err(), Some(FsError::AlreadyExists));
             lan.remove(2, directory, "old").expect("it is there");
@@ -188,7 +189,7 @@ fn replaced_by_half() -> Vec<&'static str> {
 fn a_replacement_at_one_home_is_atomic() {
     let seen = replaced_by_half();
     assert_eq!((seen.first(), seen.last()), (Some(&"old"), Some(&"new")), "{seen:?}");
-    // The names in a directory, and a link of a replaced file.
+    // Replaced directories must be empty, and a replaced file keeps its other names.
     let lan = Lan::new(3, Order::Constant);
     let [full, empty, moved] =
         ["full", "empty", "moved"].map(|text| lan.mkdir(1, lan.root(), text));
@@ -230,7 +231,7 @@ fn changes_are_seen_within_a_window() {
         lan.pass(WINDOW);
         assert_eq!((mode(0), mode(1)), (0o640, 0o640));
     }
-    // A copy is used for a window without a call.
+    // A metaserver uses a cached copy for a window without a call to the home.
     let asked = lan.messages();
     assert_eq!((mode(1), lan.messages()), (0o640, asked));
     lan.pass(WINDOW);
@@ -320,8 +321,9 @@ fn older_metadata_is_not_served() {
     assert!(lan.notices().iter().any(older));
 }
 
-/// A metaserver continues although its home was moved elsewhere. It learns of the move by its first
-/// call. A copy of its old records is then rolled back.
+/// A metaserver continues to run although another machine has taken over with its records and a
+/// later epoch. At its first call it must learn that it is superseded. Afterwards a start from the
+/// old records must be recognised as rolled back.
 #[test]
 fn a_superseded_metaserver_refuses_to_serve() {
     let lan = Lan::new(2, Order::Constant);
@@ -346,7 +348,7 @@ fn a_superseded_metaserver_refuses_to_serve() {
     assert!(!lan.at(1).is_open());
 }
 
-/// Returns the address of a client.
+/// Returns the address of a client host.
 fn host(number: u8) -> IpAddr {
     [192, 0, 2, number].into()
 }
@@ -366,7 +368,8 @@ fn clients_are_sent_to_the_least_busy_metaserver() {
     for (at, busy_tenths, connections) in [(0, 2, 0), (1, 1, 7), (2, 1, 6)] {
         busy(at, busy_tenths, connections);
     }
-    // A client that was sent there counts as a connection for the next choice.
+    // A client that was referred to a metaserver counts as a connection of this metaserver for the
+    // next choice.
     assert_eq!([0; 3].map(|at| told(at, &all)), [Some(2), Some(1), Some(2)]);
     assert_eq!(
         [1; 2].map(|at| told(at, &all)),
@@ -379,7 +382,8 @@ fn clients_are_sent_to_the_least_busy_metaserver() {
     lan.cut(2, true);
     lan.pass(SECOND);
     assert_eq!(told(0, &all), Some(1));
-    // A metaserver that does not serve still knows the ones that serve.
+    // A metaserver that does not serve clients itself can still refer clients to the metaservers
+    // that do.
     lan.kill(0, None);
     lan.start(0);
     lan.pass(Duration::from_secs(2));
@@ -405,8 +409,8 @@ fn a_host_that_asks_often_counts_once() {
     lan.at(1).is_busy(Load { busy_tenths: 1, connections: 6 });
     let told = |number| lan.run(lan.at(0).least_busy(&[0, 1], host(number)));
     assert!((0..50).all(|_| told(0) == Some(1)));
-    // The host counts once, as each other host does: 14 hosts are sent there before the loads are
-    // equal.
+    // Each host counts once, however often it requests a referral. So 14 hosts are referred to this
+    // metaserver before the loads are equal.
     assert!((1..14).all(|number| told(number) == Some(1)));
     assert_eq!(told(14), Some(0));
 }
@@ -421,8 +425,8 @@ fn each_metaserver_is_asked_for_its_load_once_in_a_second() {
     }
     assert_eq!(lan.messages() - asked, 3);
     lan.pass(SECOND);
-    // One metaserver no longer replies: some clients wait for it for a second, the others do not
-    // wait.
+    // One metaserver no longer replies. The first clients wait for its reply for a second, and
+    // further clients do not wait.
     lan.delay(3, Duration::from_hours(1));
     let (mut waiting, mut at_once) = (Vec::new(), 0);
     for number in 0..100 {
@@ -438,7 +442,7 @@ fn each_metaserver_is_asked_for_its_load_once_in_a_second() {
     assert_eq!(lan.now() - began, SECOND);
     assert!(told.iter().all(|told| told.is_some_and(|number| number != 3)), "{told:?}");
     assert_eq!(lan.messages() - asked, 6);
-    // Once it is known to be silent, no client waits for it.
+    // When the metaserver is known to be silent, no client waits for it.
     lan.pass(2 * SECOND);
     let began = lan.now();
     assert!(lan.run(store.least_busy(&all, host(0))).is_some());
@@ -476,7 +480,7 @@ fn a_write_clears_set_id_bits_and_nothing_else_of_a_mode() {
     let mode = |at: usize| lan.run(lan.at(at).getattr(&made)).expect("it is there").mode.bits();
     set(0o6777);
     assert_eq!(mode(1), 0o6777);
-    // The other metaserver has not received this change.
+    // The other metaserver has cached the mode from before this change.
     set(0o4711);
     assert_eq!(mode(1), 0o6777);
     let (store, owner) = (lan.at(1), Caller { uid: 7, gid: 7, ..Caller::nobody() });
@@ -515,7 +519,7 @@ fn a_cycle_of_parents_is_detected() {
     let [one, two] = ["one", "two"].map(|text| lan.mkdir(0, lan.root(), text));
     lan.mkdir(0, one, "taken");
     lan.mkdir(0, lan.root(), "moved");
-    // A disk on which each of two directories is the parent of the other.
+    // Change the records so that each of two directories is the parent of the other.
     let damaged = lan.disk(0).into_iter().map(|record| {
         let Ok(Record::Put(mut metafile)) = Record::decode(&record) else { return record };
         for (this, other) in [(one, two), (two, one)] {
@@ -555,12 +559,13 @@ fn each_search_order_costs_its_number_of_calls() {
     assert_eq!(lan.messages() - asked, 2, "what is known costs nothing");
 }
 
-/// The nearest peer comes first, independent of its number, and also after the distances change.
+/// The nearest peer is queried first, whatever its number, also after the distances have changed.
 #[test]
 fn the_nearest_peer_is_asked_first() {
     let lan = Lan::new(4, Order::Nearest);
     let (far, long) = (Duration::from_millis(50), Duration::from_secs(11));
-    // The time that the second metaserver needs to find a file of the given creator.
+    // Measures the time that the second metaserver needs to find a new file of the given
+    // metaserver.
     let mut number = 0;
     let mut took = |maker: usize| {
         number += 1;
@@ -572,7 +577,8 @@ fn the_nearest_peer_is_asked_first() {
     };
     lan.delay(2, far);
     assert!(took(3) >= far, "it was as near as the others, and is before the last");
-    // A single slow answer may be chance.
+    // One slow answer does not change the order, because it may be an exception. So make several
+    // slow searches.
     for _ in 0..2 {
         lan.pass(long);
         took(3);
@@ -584,7 +590,7 @@ fn the_nearest_peer_is_asked_first() {
     assert!(took(2) >= far, "it is asked if no nearer peer has the name");
     lan.delay(2, Duration::ZERO);
     lan.delay(3, far);
-    // A searcher measures the distance of all peers, whichever peer has the names.
+    // The searching metaserver measures the distance of all peers, whichever peer has the files.
     for _ in 0..3 {
         lan.pass(long);
         took(0);
