@@ -2,14 +2,14 @@
 //!
 //! | part | contents |
 //! |---|---|
-//! | two blocks | two copies of the head, written alternately; the newer valid copy counts |
+//! | two blocks | two copies of the header, written alternately; the newer valid copy counts |
 //! | two areas of names | the table of surrogate objects, written alternately as well |
 //! | two halves | frames, each written by one sync; a half contains one generation of frames |
 //!
-//! A frame starts at a block boundary and no block contains parts of two frames, so a torn write
-//! damages no answered frame. The checksum of a frame is keyed with the log's id, and covers the
-//! frame's generation and position. So neither client data nor a frame of an older generation can
-//! be taken for a frame.
+//! A frame starts at a block boundary and no block contains parts of two frames. So a torn write of
+//! a frame damages no earlier frame, whose changes may have been answered. The checksum of a frame
+//! is keyed with the log's id, and covers the frame's generation and position. So the reader
+//! mistakes neither client data nor a frame of an older generation for a valid frame.
 
 use std::hash::Hasher as _;
 use std::io;
@@ -21,20 +21,21 @@ use siphasher::sip::SipHasher13;
 use crate::media::Media;
 use crate::record::{Reader, Writer};
 
-/// The block size in bytes. No device writes a larger unit atomically.
+/// The block size in bytes. No known device writes a larger unit atomically.
 pub(crate) const BLOCK: u64 = 4096;
 const BLOCK_BYTES: usize = 4096;
 
-/// The smallest log: a half has space for several writes of the largest size.
+/// The minimum size of a log in bytes: a half has space for several writes of the maximum size.
 pub const SIZE_MIN: u64 = 8 << 20;
 
-/// The largest payload of a frame: a fast device writes it within milliseconds.
+/// The maximum size of a frame's payload, in bytes: a fast device writes so much within
+/// milliseconds.
 pub(crate) const PAYLOAD_MAX: usize = 2 << 20;
 
 const MAGIC: [u8; 8] = *b"LHLOG\0\0\x01";
 const FRAME_MAGIC: [u8; 4] = *b"LHFR";
 
-/// The bytes of a frame before its payload.
+/// The size of the frame header, before the payload.
 pub(crate) const FRAME_HEAD: usize = 64;
 
 /// The offsets of the parts of a log.
@@ -58,7 +59,8 @@ impl Layout {
         Some(Self { size, names_bytes, half_bytes })
     }
 
-    /// Returns the offset of the half of a generation. Generations alternate between the halves.
+    /// Returns the offset of the half that a generation uses. Consecutive generations use different
+    /// halves.
     pub(crate) fn half(&self, generation: u64) -> u64 {
         2 * BLOCK + 2 * self.names_bytes + generation % 2 * self.half_bytes
     }
@@ -68,59 +70,62 @@ impl Layout {
     }
 }
 
-/// The id of a log, which also keys its checksums.
+/// The id of a log, which is also the key of its checksums.
 pub(crate) type LogId = [u8; 16];
 
 /// The UUID of a volume, which is independent of its mount point and device number.
 pub(crate) type VolumeId = [u8; 16];
 
-/// The encoding of an unknown volume id.
+/// The encoding of an absent volume id.
 const NO_VOLUME: VolumeId = [0; 16];
 
-/// The directory that a log belongs to.
+/// The exported directory that a log belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) root: ObjectId,
     pub(crate) file_system: FileSystemId,
-    /// The UUID of the volume, if it is known.
+    /// The UUID of the volume, if the volume has one.
     pub(crate) volume: Option<VolumeId>,
 }
 
-/// The head of a log.
+/// The header of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) id: LogId,
     pub(crate) owner: Owner,
     pub(crate) size: u64,
-    /// The boot of the machine in which the records were written.
+    /// The boot id of the machine at the time when the records were written.
     pub(crate) boot: u128,
-    /// True if the disk has the contents of all records.
+    /// True if the disk has all changes in the log, so that no replay is necessary.
     pub(crate) is_clean: bool,
-    /// True if the file system failed to store the contents of records.
+    /// True if the file system may have lost changes in the log by a failed sync, so that a replay
+    /// is necessary even in the same boot.
     pub(crate) is_owed: bool,
-    /// The first generation that may not be on the disk yet.
+    /// The first generation whose changes may not be on the disk.
     pub(crate) oldest: u64,
-    /// The valid area of names, and the length and checksum of its contents.
+    /// The number of the valid names area. The next fields are the length and the checksum of its
+    /// contents.
     pub(crate) names_area: u8,
     pub(crate) names_bytes: u64,
     pub(crate) names_checksum: u64,
-    /// The number of times the head was written.
+    /// The number of times that the header was written. The greater number identifies the newer
+    /// copy.
     pub(crate) turn: u64,
 }
 
-/// The contents of the place of a head.
+/// The result of reading the header of a log.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A head.
+    /// A valid header.
     Head(Box<Head>),
-    /// No data: the checked parts contain zeros, or the device has no bytes.
+    /// No data: the checked parts of the device contain zeros, or the device has a size of zero.
     Nothing,
     /// Other data, or a log of another version.
     Other,
 }
 
 impl Head {
-    /// Returns the head of an empty log.
+    /// Returns the header of an empty log.
     pub(crate) fn new(id: LogId, owner: Owner, size: u64) -> Self {
         Self {
             id,
@@ -137,7 +142,7 @@ impl Head {
         }
     }
 
-    /// Reads the head of a device.
+    /// Reads the log header from a device.
     pub(crate) fn read(media: &dyn Media) -> io::Result<Found> {
         let length = media.size()?.min(2 * BLOCK);
         let mut bytes = vec![0; usize::try_from(length).expect("two blocks")];
@@ -150,14 +155,15 @@ impl Head {
         })
     }
 
-    /// Writes the head over the older of its two copies, and syncs it.
+    /// Overwrites the older of the two copies of the header, and syncs the device.
     pub(crate) fn write(&mut self, media: &dyn Media) -> io::Result<()> {
         self.turn += 1;
         media.write(self.turn % 2 * BLOCK, &self.encode())?;
         media.sync()
     }
 
-    /// Writes a table of names into the area that is not valid, and makes that area valid.
+    /// Writes the table of surrogate objects to the names area that is not valid at present, and
+    /// then makes this area valid by a new header.
     pub(crate) fn write_names(
         &mut self,
         media: &dyn Media,
@@ -176,7 +182,8 @@ impl Head {
         self.write(media)
     }
 
-    /// Reads the valid table of names. `None` if it is damaged.
+    /// Reads the table of surrogate objects from the valid names area; `None` if the table is
+    /// damaged.
     pub(crate) fn read_names(
         &self,
         media: &dyn Media,
@@ -239,8 +246,8 @@ impl Head {
     }
 }
 
-/// Returns true if the device is blank in the places where file systems, partition tables, RAID
-/// arrays and volume managers store their metadata: the first MiB and the last 128 KiB.
+/// Returns true if the first MiB and the last 128 KiB of the device contain only zeros. File
+/// systems, partition tables, RAID arrays and volume managers store their metadata there.
 fn is_blank(media: &dyn Media) -> io::Result<bool> {
     let size = media.size()?;
     for (from, to) in [(0, size.min(1 << 20)), (size.saturating_sub(128 << 10), size)] {
@@ -253,14 +260,14 @@ fn is_blank(media: &dyn Media) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The identification of a frame.
+/// The position of a frame in the sequence of all frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FrameHead {
     /// The generation.
     pub(crate) generation: u64,
     /// The number of the frame in its generation.
     pub(crate) number: u64,
-    /// The number of its first record.
+    /// The number of the first record in the frame.
     pub(crate) first: u64,
 }
 
@@ -269,7 +276,7 @@ pub(crate) fn frame_bytes(payload: usize) -> u64 {
     ((FRAME_HEAD + payload) as u64).next_multiple_of(BLOCK)
 }
 
-/// Completes a frame: fills in the head, for which the buffer has space before the payload.
+/// Completes a frame: writes the frame header into the space before the payload.
 pub(crate) fn seal(id: &LogId, head: FrameHead, mut frame: Vec<u8>) -> Vec<u8> {
     let payload = frame.len() - FRAME_HEAD;
     let mut out = Writer(Vec::with_capacity(FRAME_HEAD));
@@ -285,8 +292,8 @@ pub(crate) fn seal(id: &LogId, head: FrameHead, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Reads the frame of a generation at `offset`, and returns its payload. `None` if there is no
-/// complete frame that ends before `end`.
+/// Reads a frame of a generation at `offset`. Returns its header and payload; `None` if there is no
+/// valid frame of this generation that ends by `end`.
 pub(crate) fn open(
     media: &dyn Media,
     id: &LogId,

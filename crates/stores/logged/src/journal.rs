@@ -2,19 +2,22 @@
 //! failures.
 //!
 //! Criteria in order of weight:
-//! - Durability: the record of a change is on the log's device before its answer, and stays there
-//!   until the file system has the change on stable storage.
-//! - Order: records are added in the order of the changes. A frame contains a record only if
-//!   earlier records are in the same or earlier frames, so no change survives without the changes
-//!   that it depends on.
-//! - At most one sync of the log runs. Changes that arrive during a sync share the next one.
-//! - No change is dropped for lack of space: if both halves are full, it waits for the file system.
+//! - Durability: the record of a change is stable on the log's device before the client receives
+//!   the answer, and stays there until the file system has the change on stable storage.
+//! - Order: records have the order of their changes. A frame contains a record only if all earlier
+//!   records are in the same frame or in earlier frames. So no change survives a crash without the
+//!   changes that it depends on.
+//! - Group commit: at most one sync of the log runs at a time. Changes that arrive during a sync
+//!   share the next sync.
+//! - No failure for lack of space: if both halves of the log are full, a change waits until the
+//!   file system has stored the changes of one half.
 //!
-//! When the log's device fails, the file system's own sync replaces the log. The log is marked as
-//! out of date, so that no later start replays it over newer changes: in its own head, or in the
-//! state directory if the device rejects the head. No change is answered before the mark is
-//! written. When the file system fails to sync, the log contains the changes that may be lost: the
-//! journal accepts no more changes until a start replays the log.
+//! If the log's device fails, the journal syncs the file system for each batch of changes instead.
+//! The journal first marks the log as out of date, because a later start would otherwise replay old
+//! records over newer changes. The mark is in the log header, or in the state directory if the
+//! device rejects the header. No change is answered before the mark is written. If the file system
+//! fails to sync, the log contains the changes that the file system may have lost. So the journal
+//! accepts no more changes until a start replays the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -37,7 +40,7 @@ pub(crate) struct Journal {
     owned: Owned,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
-    /// Notified when the older half is writable again, or never will be.
+    /// Notified when the other half can be overwritten, or when the journal stops using the log.
     freed: Condvar,
 }
 
@@ -47,13 +50,13 @@ struct Queue {
     /// The number of the next record.
     next: u64,
     is_running: bool,
-    /// The last record about each object's data and attributes that the file system may not have
-    /// synced.
+    /// For each object whose data or attributes the file system may not have on stable storage: the
+    /// number of the last record about them.
     logged: BTreeMap<ObjectId, u64>,
 }
 
 struct Entry {
-    /// The record. Empty for an entry that only waits for earlier entries.
+    /// The encoded record; empty for an entry that only waits for earlier entries.
     record: Vec<u8>,
     data: Bytes,
     answer: oneshot::Sender<Result<(), FsError>>,
@@ -63,38 +66,40 @@ struct Writer {
     head: Head,
     generation: u64,
     frame: u64,
-    /// The offset of the next frame in its half.
+    /// The offset of the next frame in the present half.
     position: u64,
-    /// The number of the first record that is not written.
+    /// The number of the first record that is not written yet.
     next: u64,
     mode: Mode,
-    /// True if the head on the log's device excludes all records from replay.
+    /// True if the header on the log's device excludes all records from a replay.
     head_is_void: bool,
 }
 
 /// The storage that makes answered changes stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// The log.
+    /// The log makes changes stable.
     Log,
-    /// No storage yet: the log's device failed, and the log is not marked as out of date.
+    /// No change becomes stable: the log's device has failed, and the log could not be marked as
+    /// out of date yet.
     Unmarked,
-    /// The file system: the log's device failed, and a later start will not replay the log.
+    /// A sync of the file system makes changes stable: the log's device has failed, and the log is
+    /// marked as out of date.
     Disk,
-    /// No storage: the file system failed, or the log is closed.
+    /// No change becomes stable any more: the file system has failed, or the log is closed.
     Nothing,
 }
 
-/// A generation that is to be synced to the file system.
+/// A complete generation, whose changes the next sync of the file system stores.
 #[derive(Clone, Copy)]
 struct Closed {
     generation: u64,
-    /// The number of the first record after it.
+    /// The number of the first record after this generation.
     next: u64,
 }
 
 impl Journal {
-    /// Starts the journal on a log without records of the generation `head.oldest`.
+    /// Starts the journal with the generation `head.oldest`, of which the log has no record yet.
     pub(crate) fn new(
         media: Box<dyn Media>,
         head: Head,
@@ -125,7 +130,7 @@ impl Journal {
         }
     }
 
-    /// Adds the record of a completed change, followed by its data. The receiver fires when the
+    /// Adds the record of a completed change, followed by its data. The receiver completes when the
     /// record is stable.
     pub(crate) fn add(
         self: &Arc<Self>,
@@ -143,7 +148,7 @@ impl Journal {
         self.enqueue(record.encode(), data, about)
     }
 
-    /// Returns a receiver that fires when all records so far are stable.
+    /// Returns a receiver that completes when all earlier records are stable.
     pub(crate) fn barrier(self: &Arc<Self>) -> oneshot::Receiver<Result<(), FsError>> {
         self.enqueue(Vec::new(), Bytes::new(), None)
     }
@@ -173,21 +178,22 @@ impl Journal {
         receiver
     }
 
-    /// Returns the number of the next record if the file system may not have all records about the
-    /// object.
+    /// Returns the number of the next record if the file system may not have all changes of the
+    /// object on stable storage; otherwise returns `None`.
     pub(crate) fn mark(&self, object: &ObjectId) -> Option<u64> {
         let queue = self.queue();
         queue.logged.contains_key(object).then_some(queue.next)
     }
 
-    /// Writes until the queue is empty or a half is full. At a full half the job ends and schedules
-    /// two new jobs: an executor may start them only after this job ends, so this job must not wait
-    /// for a half that one of them frees.
+    /// Writes batches until the queue is empty or a half is full. If a half is full, schedules two
+    /// jobs and ends: one job syncs the file system to free the half, and one job continues to
+    /// write. This job must not wait for the free half itself, because an executor with one thread
+    /// starts the other job only after this job ends.
     fn run(self: &Arc<Self>) {
         while let Some(batch) = self.next_batch() {
             let (result, closed) = self.put(&batch);
             for entry in batch {
-                // The receiver may have been dropped.
+                // Ignore an error: the waiting call may have been dropped.
                 let _ = entry.answer.send(result);
             }
             if let Some(closed) = closed {
@@ -199,7 +205,7 @@ impl Journal {
         }
     }
 
-    /// Returns the entries that share the next sync.
+    /// Takes the entries off the queue that share the next sync.
     fn next_batch(&self) -> Option<Vec<Entry>> {
         let mut queue = self.queue();
         let mut bytes = 0;
@@ -212,7 +218,7 @@ impl Journal {
         (count > 0).then(|| queue.waiting.drain(..count).collect())
     }
 
-    /// Makes a batch stable. Also returns the generation that was closed for lack of space.
+    /// Makes a batch stable. Also returns the generation that ended because its half is full.
     fn put(&self, batch: &[Entry]) -> (Result<(), FsError>, Option<Closed>) {
         let mut writer = self.writer();
         let records = batch.iter().filter(|entry| !entry.record.is_empty()).count() as u64;
@@ -220,7 +226,8 @@ impl Journal {
             return (Err(FsError::Io), None);
         }
         if records == 0 {
-            // All earlier records have been answered.
+            // The batch has only barriers. All records before them are in earlier batches, which
+            // are stable.
             return (Ok(()), None);
         }
         let frame = assemble(batch);
@@ -254,7 +261,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until the other half contains no record that a replay needs.
+    /// Waits until the other half can be overwritten: the file system has all its changes on stable
+    /// storage.
     fn wait_for_half<'a>(&'a self, writer: MutexGuard<'a, Writer>) -> MutexGuard<'a, Writer> {
         let waited = self.freed.wait_while(writer, |writer| {
             writer.mode == Mode::Log && writer.head.oldest < writer.generation
@@ -283,10 +291,12 @@ impl Journal {
             if synced.is_ok() {
                 writer.head.oldest = closed.generation + 1;
                 if let Err(error) = writer.head.write(&*self.media) {
-                    // No change waits for this result. The next change receives the error.
+                    // Ignore the result, for which no change waits. The next change receives the
+                    // error.
                     let _ = self.give_up_log(&mut writer, error);
                 }
-                // Without the new head a start replays the records before that head.
+                // Forget the records only if the header is written. Otherwise a start would still
+                // replay them, so later COMMITs must be recorded.
                 if writer.mode == Mode::Log {
                     self.queue().logged.retain(|_, number| *number >= closed.next);
                 }
@@ -297,7 +307,7 @@ impl Journal {
         self.freed.notify_all();
     }
 
-    /// Replaces the log by the file system's own sync, after a failure of the log's device.
+    /// Stops using the log after a failure of its device, and syncs the file system instead.
     fn give_up_log(&self, writer: &mut Writer, error: io::Error) -> Result<(), FsError> {
         (self.owned.report)(Event::LogFailed(error));
         self.sync_file_system(writer)?;
@@ -310,13 +320,14 @@ impl Journal {
         })
     }
 
-    /// Retries to mark the log as out of date, and syncs the changes that were made meanwhile.
+    /// Tries again to mark the log as out of date, and then syncs the changes that were made in the
+    /// meantime.
     fn mark_again(&self, writer: &mut Writer) -> Result<(), FsError> {
         self.make_void(writer).map_err(|_| FsError::Io)?;
         self.sync_file_system(writer)
     }
 
-    /// Marks the log as out of date for a later start.
+    /// Marks the log as out of date, so that no later start replays the log.
     fn make_void(&self, writer: &mut Writer) -> io::Result<()> {
         if !self.make_head_void(writer) {
             (self.owned.make_void)()?;
@@ -326,8 +337,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a head that excludes all records from replay. Returns true if the device has that
-    /// head.
+    /// Writes a log header that excludes all records from a replay. Returns true if the device has
+    /// this header.
     fn make_head_void(&self, writer: &mut Writer) -> bool {
         if !writer.head_is_void {
             let mut head = writer.head.clone();
@@ -341,38 +352,41 @@ impl Journal {
         (self.owned.sync_all)().inspect_err(|_| self.give_up_disk(writer))
     }
 
-    /// Stops the journal: the log contains the changes that the file system may have lost.
+    /// Stops the journal after a failure of the file system. The log still contains the changes
+    /// that the file system may have lost.
     fn give_up_disk(&self, writer: &mut Writer) {
         if writer.mode != Mode::Nothing {
             (self.owned.report)(Event::DiskFailed);
         }
         if matches!(writer.mode, Mode::Log | Mode::Unmarked) {
             writer.head.is_owed = true;
-            // Without this mark, a start in the same boot assumes that the file system has all
-            // changes.
+            // Mark the log for a replay even in the same boot. Without this mark, a start in the
+            // same boot would assume that the file system has all changes. Ignore an error: the
+            // device has failed, too.
             let _ = writer.head.write(&*self.media);
         }
         writer.mode = Mode::Nothing;
         self.freed.notify_all();
     }
 
-    /// Syncs the file system. It may block.
+    /// Syncs the file system. The call may block.
     pub(crate) fn sync_all(&self) -> Result<(), FsError> {
         (self.owned.sync_all)().inspect_err(|_| self.owe())
     }
 
-    /// Handles a failure of the file system to store an object that has records in the log.
+    /// Handles a failed COMMIT of an object that has records in the log: stops the journal.
     pub(crate) fn owe(&self) {
         self.give_up_disk(&mut self.writer());
     }
 
-    /// Syncs all answered changes and closes the log. Returns true if both succeed: then a later
-    /// start needs no record in the state directory.
+    /// Syncs all answered changes and closes the log. Returns true if both succeed, so that the log
+    /// header alone shows that no replay is necessary.
     pub(crate) fn close(&self, names: &[u8]) -> bool {
         let mut writer = self.writer();
         match writer.mode {
             Mode::Log => {}
-            // All answered changes were synced.
+            // In these modes all answered changes are already synced. Only try to mark the log as
+            // out of date in its header.
             Mode::Unmarked | Mode::Disk => return self.make_head_void(&mut writer),
             Mode::Nothing => return false,
         }
@@ -383,7 +397,8 @@ impl Journal {
         writer.mode = Mode::Nothing;
         writer.head.oldest = writer.generation + 2;
         writer.head.is_clean = true;
-        // If this write fails, the next start syncs or replays once more.
+        // If this write fails, the next start syncs the file system or replays the log, which does
+        // no harm.
         writer.head.write_names(&*self.media, &self.layout, names).is_ok()
     }
 
@@ -401,7 +416,7 @@ impl Writer {
         self.position + frame_bytes(frame.len() - FRAME_HEAD) <= layout.half_bytes
     }
 
-    /// Starts the next generation in the other half, which must be free.
+    /// Starts the next generation in the other half, which must be ready to be overwritten.
     fn turn_over(&mut self) -> Closed {
         let closed = Closed { generation: self.generation, next: self.next };
         self.generation += 1;
@@ -411,7 +426,7 @@ impl Writer {
     }
 }
 
-/// Returns the payload of a frame, preceded by space for the frame's head.
+/// Returns the payload of a frame, preceded by space for the frame header.
 fn assemble(batch: &[Entry]) -> Vec<u8> {
     let bytes: usize = batch.iter().map(|entry| entry.record.len() + entry.data.len()).sum();
     let room = usize::try_from(frame_bytes(bytes)).expect("a payload is bounded");

@@ -1,10 +1,11 @@
 //! A store wrapper with a write-ahead log on a small fast device, like Prestoserve with its
 //! battery-backed memory.
 //!
-//! Each change is made in the store below without a sync, and is answered once the log contains a
-//! record of its outcome. Every few seconds, or when half of the log is full, the whole file system
-//! is synced and that half becomes free. After a crash the records are replayed before the store
-//! serves requests. See `docs/design/0012-stable-log.md`.
+//! The wrapper executes each change in the store below without a sync, and answers the change when
+//! the log has a record of its outcome on stable storage. The log consists of two halves. Every few
+//! seconds, or when one half is full, the wrapper syncs the whole file system, and that half can be
+//! overwritten. After a crash the wrapper replays the records before it serves requests. See
+//! `docs/design/0012-stable-log.md`.
 
 mod format;
 mod journal;
@@ -49,15 +50,15 @@ pub struct Logged {
 
 /// The parameters of a [`Logged`].
 pub struct Options {
-    /// The store with the files. It needs to sync only for a COMMIT.
+    /// The store below, with the files. The store must make changes stable only for a COMMIT.
     pub store: Arc<dyn Store>,
     /// The log's device.
     pub media: Box<dyn Media>,
     /// The size of a new log, in bytes. An existing log keeps its size.
     pub size: u64,
-    /// The UUID of the store's volume, if the system has one.
+    /// The UUID of the store's volume, if the volume has one.
     pub volume: Option<[u8; 16]>,
-    /// The state of the log according to the state directory.
+    /// The state of the log according to the server's state directory.
     pub standing: Standing,
     /// The boot id of the machine.
     pub boot: u128,
@@ -65,27 +66,30 @@ pub struct Options {
     pub random: [u8; 16],
     /// The executor for blocking work.
     pub blocking: Arc<dyn Blocking>,
-    /// Puts all changes of the store on stable storage. It may block. After a failure, changes that
-    /// were not synced before may be lost.
+    /// Puts all changes of the store on stable storage (syncs the file system). The call may block.
+    /// After a failure, all changes since the last sync may be lost.
     pub sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
-    /// Records on stable storage, outside of the log's device, that the log must never be replayed
-    /// ([`Standing::Void`] from then on). It may block. The journal repeats it until it succeeds.
+    /// Records in the state directory, on stable storage, that the log must never be replayed:
+    /// later starts receive [`Standing::Void`]. The call may block. The journal repeats a failed
+    /// call at the next change.
     pub make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    /// True if a COMMIT of a new file also makes its name stable. Otherwise a COMMIT syncs
-    /// everything.
+    /// True if a COMMIT of a new file also makes the name of the file stable. Otherwise the wrapper
+    /// syncs the whole file system for a COMMIT.
     pub commits_names: bool,
-    /// Receives the events for the administrator.
+    /// The callback that receives the events for the administrator.
     pub report: Box<dyn Fn(Event) + Send + Sync>,
 }
 
 /// The state of a log according to the state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// No record of the log.
+    /// The state directory has no record of the log.
     Unknown,
-    /// The log is the last one of this directory. The volume may have a new device number.
+    /// The log is the last log that this export used. Then a changed device number of the volume is
+    /// permitted.
     Last,
-    /// The same, and its device has failed: its records are out of date.
+    /// The log is the last log that this export used, and is out of date because its device has
+    /// failed.
     Void,
 }
 
@@ -94,18 +98,19 @@ pub enum Standing {
 pub enum Event {
     /// The log was replayed.
     Replayed(Replayed),
-    /// The log's device failed. From here on the file system is synced instead.
+    /// The log's device failed. From now on the server syncs the file system for each change
+    /// instead.
     LogFailed(io::Error),
-    /// The log's device failed, and neither the head of the log nor the state directory could
-    /// record that the log is out of date, so a start would replay it. Every change fails until one
-    /// of them succeeds.
+    /// The log's device failed, and neither the log header nor the state directory could record
+    /// that the log is out of date. A start would replay the old records over newer changes, so
+    /// every change fails until the record succeeds.
     NotVoid(io::Error),
     /// The file system failed to sync. The log contains the changes that may be lost, and every
     /// change fails until a start replays the log.
     DiskFailed,
 }
 
-/// The reason for which a log cannot be used.
+/// The reason why a log cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
     /// The log's device failed.
@@ -116,15 +121,16 @@ pub enum OpenError {
     NoLog,
     /// The log belongs to another export.
     OtherExport,
-    /// The device is empty, although it contained the last log of this directory.
+    /// The device is empty, although it contained the last log of this export. Answered changes may
+    /// be lost.
     Emptied,
     /// The table of surrogate objects cannot be decoded.
     Damaged,
-    /// The file system rejects the records.
+    /// The file system failed during the replay of the records.
     Disk(FsError),
 }
 
-/// The callbacks that the parts of a store share.
+/// The callbacks of the owner, which the journal and the start use.
 struct Owned {
     sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
     make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
@@ -132,7 +138,8 @@ struct Owned {
 }
 
 impl Logged {
-    /// Opens or creates the log, and replays it if the machine has crashed since its last use.
+    /// Opens or creates the log, and replays it if the machine has crashed since the last use of
+    /// the log.
     ///
     /// # Errors
     /// Fails as [`OpenError`] describes. The log is then unchanged.
@@ -162,7 +169,7 @@ impl Logged {
         if !head.is_clean && standing != Standing::Void {
             recover(&below, &*media, &mut head, &layout, boot, &owned)?;
         }
-        // After recovery the disk has the contents of both halves.
+        // The disk has the changes of both halves now, so start with a generation after them.
         head.oldest += 2;
         (head.is_clean, head.is_owed, head.boot, head.owner) = (false, false, boot, owner);
         head.write_names(&*media, &layout, &below.encode())?;
@@ -171,8 +178,8 @@ impl Logged {
         Ok(Self { below, journal, turns, blocking, commits_names })
     }
 
-    /// Syncs the file system, so that half of the log becomes free. The owner calls it every few
-    /// seconds where blocking is permitted.
+    /// Syncs the file system, so that half of the log can be overwritten. The owner must call this
+    /// function every few seconds, on a thread that may block.
     pub fn checkpoint(&self) {
         self.journal.checkpoint();
     }
@@ -186,12 +193,13 @@ impl Logged {
 }
 
 impl Owner {
-    /// Returns true if both owners are one directory. The root's id alone is not sufficient,
-    /// because it is equal for all file systems of one type.
+    /// Returns true if both values describe the same directory. The root's object id alone is not
+    /// sufficient, because it is equal for all file systems of one type.
     fn is(&self, other: &Self, standing: Standing) -> bool {
         let has_one_number = self.file_system == other.file_system;
         let is_one_volume = match (self.volume, other.volume) {
-            // A copy of a volume has the same UUID and another device number.
+            // A copy of a volume has an equal UUID but another device number. So an equal UUID
+            // suffices only if the state directory confirms the log.
             (Some(one), Some(other)) => {
                 one == other && (has_one_number || standing != Standing::Unknown)
             }
@@ -201,20 +209,20 @@ impl Owner {
     }
 }
 
-/// Returns the number of a store's file system.
+/// Returns the file-system id (device number) of a store.
 fn file_system(store: &dyn Store) -> Result<leasehold_base::units::FileSystemId, OpenError> {
     let root = store.root();
     let seen = aside(|| block_on(store.getattr(&root)));
     seen.map(|seen| seen.file_system).map_err(OpenError::Disk)
 }
 
-/// Runs work of a store on a temporary thread. The store assumes the identity of callers, and the
-/// thread that opens the log must keep its own.
+/// Runs work of a store on a temporary thread. The store sets the credentials of callers for its
+/// thread, and the thread that opens the log must keep its own credentials.
 fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join().expect("a store does not panic"))
 }
 
-/// Creates a log.
+/// Creates an empty log.
 fn make(
     media: &dyn Media,
     size: u64,
@@ -223,7 +231,7 @@ fn make(
 ) -> Result<(Head, Layout), OpenError> {
     media.prepare(size)?;
     let layout = Layout::of(media.size()?.min(size)).ok_or(OpenError::TooSmall)?;
-    // Writing zeros allocates the blocks, so that later syncs do not have to.
+    // Write zeros to allocate the blocks now, so that later syncs need not update the allocation.
     let zeros = vec![0; 1 << 20];
     let mut offset = 0;
     while offset < layout.size {
@@ -237,7 +245,8 @@ fn make(
     Ok((head, layout))
 }
 
-/// Makes the file system contain the records of a log that was not closed.
+/// Makes sure that the file system has all changes of a log that was not closed: by a sync, or by a
+/// replay.
 fn recover(
     below: &StandIns,
     media: &dyn Media,
@@ -246,8 +255,8 @@ fn recover(
     boot: u128,
     owned: &Owned,
 ) -> Result<(), OpenError> {
-    // If only the server has crashed, the kernel has all its changes, and later changes of local
-    // programs, which a replay would undo.
+    // If only the server has crashed and not the machine, the kernel has all changes: a sync
+    // suffices. A replay would undo later changes of local programs.
     if head.boot == boot && !head.is_owed && (owned.sync_all)().is_ok() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The device of a log: a file, or a block device, of which the log uses a fixed part.
+//! The device of a log: a file, or a fixed part of a block device.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use leasehold_base::limits::durations::LOG_LOCK_TIMEOUT;
 use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, flock, open, seek};
 use rustix::io::Errno;
 
-/// The storage of a log. Written bytes are stable once a later sync has succeeded.
+/// The storage of a log. Written bytes are stable when a later sync has succeeded.
 pub trait Media: Send + Sync {
     /// Returns the size in bytes.
     ///
@@ -19,11 +19,11 @@ pub trait Media: Send + Sync {
     /// Fails if the device does not report its size.
     fn size(&self) -> io::Result<u64>;
 
-    /// Prepares the storage for a log: sets the size in bytes, and denies access to other users, if
-    /// both can be chosen.
+    /// Prepares the storage for a log. For a file, sets the size in bytes, and denies access to
+    /// other users.
     ///
     /// # Errors
-    /// Fails if there is no space.
+    /// Fails if there is not enough space.
     fn prepare(&self, bytes: u64) -> io::Result<()>;
 
     /// Reads bytes until the buffer is full.
@@ -58,12 +58,12 @@ impl FileMedia {
     ///
     /// # Errors
     /// Fails if the path is neither a file nor a block device, if the file has a second name, if
-    /// another user could have written it (a start replays changes from it), or if another server,
-    /// a mount or another program uses it.
+    /// another user could have written the file (because a start replays changes from the file), or
+    /// if another server, a mount or another program uses the file or device.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_device = is_device(path);
         let flags = if is_device { OFlags::EXCL } else { OFlags::CREATE };
-        // Without `NONBLOCK` the open of a FIFO would block.
+        // Use `NONBLOCK`, because the open of a FIFO would block otherwise.
         let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = File::from(patiently(Errno::BUSY, || open(path, flags, mode))?);
@@ -79,8 +79,8 @@ impl FileMedia {
             );
             return Err(io::Error::new(ErrorKind::PermissionDenied, what));
         }
-        // Device nodes belong to a group of administrators in common systems, so their mode is not
-        // checked.
+        // Check the mode of files only: on common systems a group of administrators may write
+        // device nodes.
         if seen.is_file() && seen.mode() & 0o022 != 0 {
             let what = "other users may write it: remove their write permission with `chmod go-w`";
             return Err(io::Error::new(ErrorKind::PermissionDenied, what));
@@ -90,7 +90,8 @@ impl FileMedia {
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         if seen.is_file() && seen.len() == 0 {
-            // Without a file-system journal no sync of the file makes its name stable.
+            // Sync the directory of the file: without a file-system journal, a sync of the file
+            // itself does not make its name stable.
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
@@ -130,7 +131,8 @@ fn is_device(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|seen| seen.file_type().is_block_device())
 }
 
-/// Acquires exclusive use, which ends with the process in every case. Retries until the timeout.
+/// Acquires exclusive use of a file or device, which ends when the process ends. Retries until a
+/// timeout while another process has it.
 fn patiently<T>(taken: Errno, take: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
     let end = Instant::now() + LOG_LOCK_TIMEOUT;
     loop {

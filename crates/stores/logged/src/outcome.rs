@@ -1,4 +1,4 @@
-//! The outcome of a log: the final state of each name, object and byte.
+//! The final state of names, attributes and bytes that the records of a log describe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use leasehold_fs::ObjectId;
 
 use crate::record::{Change, Made, Record, Spot, State};
 
-/// The final state according to all records, independent of the order in which the disk has stored
-/// the changes.
+/// The final state according to all records. It does not depend on the order in which the disk has
+/// stored the changes.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// The object of each name in the end, or `None` if the name was removed.
+    /// The final object of each name; `None` if the name was removed.
     pub(crate) names: BTreeMap<Spot, Option<ObjectId>>,
     pub(crate) objects: BTreeMap<ObjectId, Object>,
     pub(crate) record_count: u64,
@@ -21,17 +21,17 @@ pub(crate) struct Outcome {
 pub(crate) struct Object {
     /// The parameters of its creation, if the log contains the creation.
     pub(crate) made: Option<Made>,
-    /// The attributes of the object, for a directory also from the last change of its names.
-    /// `is_set` is true if a call has set attributes.
+    /// The attributes of the object after the last change that the log has of them. For a directory
+    /// this includes changes of names. `is_set` is true if a SETATTR is among the changes.
     pub(crate) state: Option<State>,
     pub(crate) is_set: bool,
-    /// The changes of its bytes in order, each with the number of its record.
+    /// The changes of the file's bytes in order, each with its record number.
     pub(crate) data: Vec<(u64, Data)>,
-    /// The number of the last record about its attributes.
+    /// The number of the last record that contains attributes of the object.
     pub(crate) state_at: u64,
-    /// The disk has the contents of all records about the object before this number.
+    /// The disk has the data and attributes of all records about the object with lower numbers.
     pub(crate) synced: u64,
-    /// All places where the object had a name.
+    /// All names that the object had at any time.
     pub(crate) spots: BTreeSet<Spot>,
 }
 
@@ -45,8 +45,9 @@ pub(crate) enum Data {
 }
 
 impl Outcome {
-    /// Adds the records of a payload at `position` on the device. The first record has the number
-    /// `first`. Returns false if a record is invalid.
+    /// Adds the records of a frame's payload. `position` is the offset of the payload on the
+    /// device, and `first` is the number of the first record. Returns false if a record is
+    /// malformed.
     pub(crate) fn take(&mut self, payload: &[u8], position: u64, first: u64) -> bool {
         let (mut rest, mut number) = (payload, first);
         while !rest.is_empty() {

@@ -1,9 +1,9 @@
-//! The records of the log: one record for each change, with its outcome.
+//! The records of the log. Each record contains the outcome of one change.
 //!
-//! A record contains an outcome and not a call: the object of a name, the attributes of an object,
-//! or the bytes in a file. So the last record about a name, an attribute or a byte is valid, no
-//! matter which earlier changes the disk has stored. Records name objects by the ids that clients
-//! hold.
+//! A record contains the outcome of a call and not its arguments: the object of a name, the
+//! attributes of an object, or the bytes of a range. So the last record about a name, an attribute
+//! or a byte gives its final state, independent of the earlier changes that the disk has stored.
+//! Records contain the object ids that clients have in their handles.
 
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::{Attributes, Device, FileType, Mode, ObjectId};
@@ -11,20 +11,21 @@ use leasehold_fs::{Attributes, Device, FileType, Mode, ObjectId};
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// An object was created under a name.
+    /// An object was created with a name.
     Made(Made),
     /// A name was added to an existing object.
     Linked { place: Change, object: ObjectId },
     /// A name was removed.
     Removed { place: Change, object: ObjectId },
-    /// A name was removed and another one added, which may have belonged to `over`.
+    /// An object was renamed. The new name belonged to `over` before, if present.
     Renamed { from: Change, to: Change, object: ObjectId, over: Option<ObjectId> },
     /// Attributes were set, and the file was truncated or extended to `size`.
     Set { object: ObjectId, size: Option<u64>, state: State },
-    /// Bytes were written. They follow the record.
+    /// Bytes were written. The bytes follow the record in the log.
     Written { object: ObjectId, offset: u64, length: u32, state: Option<State> },
-    /// The contents of all records about the object's data and attributes before number `upto` are
-    /// on stable storage, together with changes that have no record.
+    /// A COMMIT has put the data and attributes of the object on stable storage, including all
+    /// records about them with numbers below `upto`. The stored state may also include later
+    /// changes that have no record.
     Synced { object: ObjectId, upto: u64 },
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Spot {
     pub(crate) name: Vec<u8>,
 }
 
-/// A name that was added or removed, and the attributes of the directory afterwards.
+/// A name that was added or removed, and the attributes of the directory after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) spot: Spot,
@@ -49,13 +50,13 @@ pub(crate) struct Made {
     pub(crate) object: ObjectId,
     pub(crate) file_id: FileId,
     pub(crate) kind: FileType,
-    /// The initial size of a file. Its bytes are zeros.
+    /// The initial size of a file. The initial bytes are zeros.
     pub(crate) size: u64,
     /// The target of a symbolic link.
     pub(crate) target: Vec<u8>,
-    /// The number of a device.
+    /// The device number of a device node.
     pub(crate) device: Device,
-    /// The verifier of an exclusive creation.
+    /// The create verifier of an EXCLUSIVE create.
     pub(crate) exclusive: Option<[u8; 8]>,
     pub(crate) state: State,
 }
@@ -86,7 +87,7 @@ const WRITTEN: u8 = 6;
 const SYNCED: u8 = 7;
 
 impl Record {
-    /// Encodes the record. The data of [`Record::Written`] follows it in the log.
+    /// Encodes the record, without the data that follows a [`Record::Written`] in the log.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(128));
         match self {
@@ -194,7 +195,7 @@ impl Made {
     }
 }
 
-/// The file types in the order of their numbers.
+/// The file types in the order of their numbers in records.
 const KINDS: [FileType; 7] = [
     FileType::Regular,
     FileType::Directory,

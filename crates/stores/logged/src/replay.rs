@@ -1,19 +1,24 @@
 //! The replay of a log into the file system.
 //!
 //! After a power cut the file system may have any subset of the changes since the last checkpoint.
-//! The log contains the final state of each name, attribute and byte. So the replay does not repeat
-//! the changes in order: it establishes the final state, and a repetition of the replay is
-//! harmless.
+//! The records of the log give the final state of each name, attribute and byte. So the replay does
+//! not repeat the changes in order: it compares the file system with the final state and corrects
+//! the differences. A repeated replay does no harm. The steps are:
 //!
-//! 1. Lost objects are recreated in a temporary directory (the workshop), and the log records each
-//!    surrogate object before the next step, so an interrupted replay can continue.
-//! 2. Objects at wrong places, and objects at the places of others, are moved there as well.
-//! 3. Names are set, and then removed. The remains of the workshop are removed.
-//! 4. Bytes are written and attributes are set, unless a COMMIT has made later ones stable.
+//! 1. The replay recreates lost objects in a temporary directory (the workshop). It records these
+//!    surrogate objects in the log before the next step, so that an interrupted replay can
+//!    continue.
+//! 2. It renames objects with a wrong name, and objects that occupy the name of another object,
+//!    into the workshop.
+//! 3. It renames or links all objects to their final names. Then it removes the names that must not
+//!    exist, and the workshop.
+//! 4. It writes bytes and sets attributes, unless a COMMIT has made later bytes or attributes
+//!    stable.
 //!
-//! A name that leads to an object without a record in the log was set by a local program since, and
-//! the replay leaves it alone. An object with a record may have any name: without a file-system
-//! journal, an old name can lead to a new object that has the inode number of the old one.
+//! If a name belongs to an object without a record in the log, a local program has given the name
+//! to this object after the crash, and the replay does not change the name. An object with a record
+//! may have any name before the replay: without a file-system journal, the name of a removed object
+//! can belong to a new object that has received the inode number of the removed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,7 +37,7 @@ use crate::outcome::{Data, Object, Outcome};
 use crate::record::{Made, Spot, State};
 use crate::stand_ins::StandIns;
 
-/// The temporary directory of the replay, in the root.
+/// The name of the temporary directory of the replay, in the root of the export.
 pub(crate) const WORKSHOP: &str = ".leasehold-replay";
 
 /// The results of a replay.
@@ -44,15 +49,16 @@ pub struct Replayed {
     pub made: u64,
     /// The number of names that were set or removed.
     pub names: u64,
-    /// The number of names that a local program has since given to another object.
+    /// The number of names that the replay left unchanged, because a local program has given them
+    /// to another object.
     pub taken: u64,
     /// The number of changes that failed for lack of permission or space.
     pub failed: u64,
-    /// The number of frames that had been answered and are unreadable.
+    /// The number of unreadable frames whose changes had been answered.
     pub damaged: u64,
 }
 
-/// The reason for which a replay stops.
+/// The reason why a replay stops.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The log's device failed.
@@ -73,7 +79,7 @@ impl From<FsError> for Failure {
     }
 }
 
-/// A running replay.
+/// A replay in progress.
 pub(crate) struct Replay<'a> {
     pub(crate) store: &'a StandIns,
     pub(crate) media: &'a dyn Media,
@@ -81,15 +87,15 @@ pub(crate) struct Replay<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) report: Replayed,
     caller: Caller,
-    /// The workshop, if it exists. Most replays need none.
+    /// The workshop, if it exists. Most replays do not need the workshop.
     workshop: Option<ObjectId>,
-    /// One current place of each object in the log.
+    /// A name that each object of the log has at present.
     places: BTreeMap<ObjectId, Spot>,
-    /// Directories of the log that do not exist.
+    /// The directories in the log that do not exist.
     lost: BTreeSet<ObjectId>,
-    /// Objects that must keep their current name, because they cannot have the intended one.
+    /// The objects whose final name could not be set. They must keep their present name.
     kept: BTreeSet<ObjectId>,
-    /// The original modes of directories that were unlocked to gain access.
+    /// The original modes of the directories whose mode the replay has changed to gain access.
     unlocked: BTreeMap<ObjectId, Mode>,
 }
 
@@ -115,7 +121,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Runs the replay, without the final sync.
+    /// Runs the replay. The caller syncs the file system afterwards.
     pub(crate) async fn run(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         self.report.records = outcome.record_count;
         let (root, workshop) = (self.store.root(), name(WORKSHOP));
@@ -134,8 +140,8 @@ impl<'a> Replay<'a> {
         self.lock_again().await
     }
 
-    /// Finds the existing ones of the directories that the log creates. Lookups in missing
-    /// directories are skipped later, because each may take a search of the whole export.
+    /// Finds the directories that the log creates and that exist. The replay skips later lookups in
+    /// the missing directories, because each lookup may need a search of the whole export.
     async fn find_directories(&mut self, outcome: &Outcome) {
         let is_made = |object: &&Object| {
             object.made.as_ref().is_some_and(|made| made.kind == FileType::Directory)
@@ -143,7 +149,8 @@ impl<'a> Replay<'a> {
         let made = outcome.objects.iter().filter(|(_, object)| is_made(object));
         let made: Vec<_> = made.collect();
         self.lost.extend(made.iter().map(|(id, _)| **id));
-        // A directory may be inside another one.
+        // A directory may be inside another directory of the list, so repeat until no further
+        // directory is found.
         loop {
             let before = self.lost.len();
             for (id, object) in &made {
@@ -158,7 +165,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the names that do not lead to the intended object, by object.
+    /// Returns the final names that their objects do not have at present, by object.
     async fn wanted(&mut self, outcome: &Outcome) -> BTreeMap<ObjectId, Vec<Spot>> {
         let mut wanted: BTreeMap<ObjectId, Vec<Spot>> = BTreeMap::new();
         for (spot, object) in &outcome.names {
@@ -172,7 +179,7 @@ impl<'a> Replay<'a> {
         wanted
     }
 
-    /// Recreates the objects that should have a name and that do not exist.
+    /// Recreates the objects that have a final name but do not exist.
     async fn make_lost(
         &mut self,
         outcome: &Outcome,
@@ -186,8 +193,8 @@ impl<'a> Replay<'a> {
                 continue;
             }
             let Some(made) = &object.made else {
-                // The object is older than the log. If it does not exist, another program removed
-                // it.
+                // The object was created before the log. If it does not exist, a local program
+                // removed the object, and its names cannot be restored.
                 if self.store.getattr(id).await.is_err() {
                     self.report.failed += spots.len() as u64;
                 }
@@ -212,7 +219,7 @@ impl<'a> Replay<'a> {
         Ok(self.head.write_names(self.media, self.layout, &names)?)
     }
 
-    /// Looks for an object at all its earlier places.
+    /// Looks an object up by all names that it had, and by its names in the workshop.
     async fn find(&mut self, id: &ObjectId, object: &Object) {
         if self.places.contains_key(id) {
             return;
@@ -228,11 +235,11 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Creates an object in the workshop, and returns its id in the store below.
+    /// Creates a surrogate object in the workshop, and returns its id in the store below.
     async fn make(&mut self, made: &Made) -> Result<ObjectId, FsError> {
         let text = new_name(&made.object);
         let place = Place { directory: self.workshop().await?, name: name(&text) };
-        // An interrupted replay may have left an object that was not recorded.
+        // Remove an object that an interrupted replay has created but not recorded.
         if let Ok(found) = self.store.lookup(&self.caller, &place.directory, place.name).await {
             self.remove_entry(place, found.attributes.file_type).await?;
         }
@@ -241,8 +248,8 @@ impl<'a> Replay<'a> {
         let owner = Caller { uid, gid, ..Caller::nobody() };
         let node = match made.kind {
             FileType::Regular => {
-                // A later change of attributes would destroy the verifier, so the owner creates the
-                // file.
+                // Create the file as its owner: a later change of the owner would destroy the
+                // create verifier, which file systems store in the times.
                 let (caller, file) = match made.exclusive {
                     Some(verifier) => (&owner, NewFile::Exclusive(verifier)),
                     None => (&self.caller, NewFile::Guarded(plain)),
@@ -261,7 +268,8 @@ impl<'a> Replay<'a> {
         made.result.map(|found| found.object)
     }
 
-    /// Moves misplaced objects into the workshop, from where they can be renamed to any place.
+    /// Renames objects with a wrong name into the workshop, from where they can be renamed to any
+    /// final name.
     async fn collect(
         &mut self,
         outcome: &Outcome,
@@ -277,7 +285,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Moves objects that occupy intended names into the workshop.
+    /// Renames objects that occupy the final name of another object into the workshop.
     async fn clear(
         &mut self,
         outcome: &Outcome,
@@ -292,10 +300,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Moves an object into the workshop, unless it is there.
+    /// Renames an object into the workshop. If it already has a name there, removes the other name
+    /// only.
     async fn put_aside(&mut self, present: &Spot, object: &ObjectId) -> Result<(), Failure> {
         let aside = spot(self.workshop().await?, &kept_name(object));
-        // The object may already have a second name in the workshop.
+        // An interrupted replay may have given the object a second name in the workshop.
         let is_there = self.look(&aside).await == Some(*object);
         for _ in 0..2 {
             let (old, new) = (place(present), place(&aside));
@@ -316,7 +325,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Sets all intended names.
+    /// Sets all final names.
     async fn give(&mut self, wanted: &BTreeMap<ObjectId, Vec<Spot>>) -> Result<(), Failure> {
         for (id, spots) in wanted {
             for (index, spot) in spots.iter().enumerate() {
@@ -337,7 +346,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Sets a free name. The last name of an object in the workshop is set by a rename.
+    /// Sets a final name that is free: by a link, or by a rename for the last name of an object in
+    /// the workshop.
     async fn give_one(&mut self, id: &ObjectId, spot: &Spot, is_last: bool) -> Result<(), FsError> {
         match self.look(spot).await {
             Some(present) if present == *id => return Ok(()),
@@ -365,7 +375,8 @@ impl<'a> Replay<'a> {
         done
     }
 
-    /// Removes all names that should not exist. Directories are removed once they are empty.
+    /// Removes all names that must not exist. Repeats the removal of directories until they are
+    /// empty.
     async fn take_away(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let gone = outcome.names.iter().filter(|(_, object)| object.is_none());
         let mut left: Vec<_> = gone.map(|(spot, _)| spot).collect();
@@ -389,7 +400,8 @@ impl<'a> Replay<'a> {
                 }
             }
             if still_left.len() == before {
-                // The remaining contents were created by another program.
+                // The remaining directories are not empty, because a local program has created
+                // entries in them.
                 self.report.taken += before as u64;
                 return Ok(());
             }
@@ -400,7 +412,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Writes the bytes and sets the attributes.
+    /// Writes the bytes and sets the attributes of all objects.
     async fn fill(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         for (id, object) in &outcome.objects {
             if object.made.is_some() && !self.places.contains_key(id) {
@@ -446,12 +458,13 @@ impl<'a> Replay<'a> {
         done.or_else(|error| self.judge(error))
     }
 
-    /// Sets the attributes that differ.
+    /// Sets the attributes of an object that differ from the final ones.
     async fn set(&mut self, id: &ObjectId, object: &Object) -> Result<(), Failure> {
         let Some(state) = object.state else { return Ok(()) };
         let is_exclusive = object.made.as_ref().is_some_and(|made| made.exclusive.is_some());
         if is_exclusive && !object.is_set {
-            // The verifier may be stored in the attributes, and a retry of the creation needs it.
+            // Keep the attributes, which may contain the create verifier: a retry of the EXCLUSIVE
+            // create needs the verifier.
             return Ok(());
         }
         let present = match self.store.getattr(id).await {
@@ -467,7 +480,8 @@ impl<'a> Replay<'a> {
         done.or_else(|error| self.judge(error))
     }
 
-    /// Grants this user access to a directory that it owns, if the mode of the directory denies it.
+    /// Gives the owner of a directory all permissions for the directory, if its mode denies them.
+    /// Returns true if the denied operation should be repeated.
     async fn unlock(&mut self, directory: &ObjectId) -> bool {
         const ALL: u32 = 0o700;
         let Ok(present) = self.store.getattr(directory).await else { return false };
@@ -481,7 +495,7 @@ impl<'a> Replay<'a> {
         done.is_ok()
     }
 
-    /// Restores the modes of the unlocked directories.
+    /// Restores the modes of the directories that `unlock` changed.
     async fn lock_again(&mut self) -> Result<(), Failure> {
         for (directory, mode) in core::mem::take(&mut self.unlocked) {
             let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
@@ -496,7 +510,8 @@ impl<'a> Replay<'a> {
         if let Some(workshop) = self.workshop {
             return Ok(workshop);
         }
-        // Other users must not list the directory, but owners create their exclusive files in it.
+        // Let all users create files in the directory, because files of an EXCLUSIVE create are
+        // created as their owner. Do not let other users list the directory.
         let mode = SetAttributes { mode: Some(Mode::from_bits(0o733)), ..Default::default() };
         let place = Place { directory: self.store.root(), name: name(WORKSHOP) };
         let made = self.store.make(&self.caller, place, &NewNode::Directory, &mode).await;
@@ -505,7 +520,7 @@ impl<'a> Replay<'a> {
         Ok(workshop)
     }
 
-    /// Removes the remaining objects of this log from the workshop, and the workshop if it is then
+    /// Removes the remaining objects of this log from the workshop, and then the workshop if it is
     /// empty.
     async fn close_workshop(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let Some(workshop) = self.workshop else { return Ok(()) };
@@ -573,8 +588,8 @@ impl<'a> Replay<'a> {
         self.lookup(spot).await.ok().map(|found| found.object)
     }
 
-    /// Decides on an error. No answered change may be skipped for lack of space or because of a
-    /// failed disk, so these errors stop the replay.
+    /// Handles an error of one change. Lack of space and a failed disk stop the replay, because an
+    /// answered change must not be skipped for these reasons. Other errors are counted.
     fn judge(&mut self, error: FsError) -> Result<(), Failure> {
         if matches!(
             error,
@@ -582,13 +597,14 @@ impl<'a> Replay<'a> {
         ) {
             return Err(Failure::Disk(error));
         }
-        // A stale object was removed later, so the change is not needed.
+        // Do not count a stale object: it was removed by a later change, so this change is not
+        // needed.
         self.report.failed += u64::from(error != FsError::Stale);
         Ok(())
     }
 }
 
-/// Returns the changes that give an object the intended attributes.
+/// Returns the SETATTR that changes the present attributes to the final ones.
 fn difference(present: &Attributes, state: &State) -> SetAttributes {
     let time = |present, wanted| {
         if present == wanted { SetTime::Keep } else { SetTime::To(wanted) }
@@ -615,18 +631,18 @@ fn name(text: &str) -> Name<'_> {
     parsed(text.as_bytes())
 }
 
-/// Parses a name that a store has accepted, or one of the replay's own.
+/// Parses a name that a store has accepted, or a name that the replay has made.
 fn parsed(bytes: &[u8]) -> Name<'_> {
     let step = Step::parse(bytes).expect("it was a name");
     step.child(FsError::Invalid).expect("it was no dot")
 }
 
-/// Returns the name in the workshop of an object that is moved aside.
+/// Returns the name in the workshop for an object that is renamed there.
 fn kept_name(object: &ObjectId) -> String {
     hexadecimal("kept", object)
 }
 
-/// Returns the name in the workshop of an object that is recreated.
+/// Returns the name in the workshop for a recreated object.
 fn new_name(object: &ObjectId) -> String {
     hexadecimal("new", object)
 }

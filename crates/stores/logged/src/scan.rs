@@ -6,15 +6,16 @@ use crate::format::{BLOCK, FRAME_HEAD, Head, Layout, frame_bytes, open};
 use crate::media::Media;
 use crate::outcome::Outcome;
 
-/// The contents of the frames of a log.
+/// The result of reading the frames of a log.
 pub(crate) struct Scanned {
     pub(crate) outcome: Outcome,
-    /// The number of frames that had been answered and are unreadable.
+    /// The number of unreadable frames whose changes had been answered.
     pub(crate) damaged: u64,
 }
 
-/// Reads all frames with changes that the file system may not have. There are at most two
-/// generations of them, because a third one starts only after the first one is on the disk.
+/// Reads all frames with changes that the file system may not have. These are the frames of at most
+/// two generations, because a third generation starts only when the changes of the first one are on
+/// the disk.
 pub(crate) fn scan(media: &dyn Media, head: &Head, layout: &Layout) -> io::Result<Scanned> {
     let mut scanned = Scanned { outcome: Outcome::default(), damaged: 0 };
     for generation in [head.oldest, head.oldest + 1] {
@@ -35,8 +36,9 @@ impl Scanned {
         let end = offset + layout.half_bytes;
         let mut next = 0;
         while offset < end {
-            // After the last frame there may be a torn frame that was never answered. A valid frame
-            // behind a gap shows damage, since frames after a torn frame do not exist.
+            // An unreadable block may be a torn last frame, whose changes were never answered, so
+            // it is no damage by itself. But no frame follows a torn frame. So a valid frame after
+            // a gap shows that the frames in the gap are damaged; they are counted then.
             let Some((frame, payload)) = open(media, &head.id, generation, offset, end)? else {
                 offset += BLOCK;
                 continue;

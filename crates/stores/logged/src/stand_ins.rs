@@ -1,9 +1,10 @@
-//! Surrogate objects: objects that a replay has created in place of lost ones, under the ids of the
-//! lost ones.
+//! Surrogate objects: objects that a replay has created in place of lost objects. Clients see them
+//! under the ids of the lost objects.
 //!
-//! Clients hold handles of the lost objects, and have their inode numbers in their caches. So a
-//! surrogate object keeps the id and the inode number of the lost object: this store translates
-//! each incoming id to the id in the store below, and each outgoing id back.
+//! Clients have handles of the lost objects, and the inode numbers of the lost objects in their
+//! caches. So a surrogate object must appear with the id and the inode number of the lost object.
+//! This wrapper translates each id in a request to the id in the store below (inner id), and each
+//! id in a result to the id that clients know (outer id).
 
 use core::future::Future;
 use std::collections::BTreeMap;
@@ -20,10 +21,11 @@ use leasehold_fs::{
 
 use crate::record::{Reader, Writer};
 
-/// A store in which some objects have the ids of lost ones.
+/// A store wrapper that shows surrogate objects under the ids of lost objects.
 pub(crate) struct StandIns {
     store: Arc<dyn Store>,
-    /// True if there are surrogate objects, which is rare.
+    /// True if there are surrogate objects. In the common case without surrogate objects, no call
+    /// takes the lock of the table.
     are_any: AtomicBool,
     table: RwLock<Table>,
 }
@@ -57,12 +59,13 @@ impl StandIns {
         });
     }
 
-    /// Removes the entry of a surrogate object that was removed. Returns true if there was one.
+    /// Removes the entry of a removed object from the table. Returns true if the object was a
+    /// surrogate object.
     pub(crate) fn forget(&self, outer: &ObjectId) -> bool {
         self.are_any.load(Ordering::Acquire) && self.change(|table| table.remove(outer))
     }
 
-    /// Encodes the table.
+    /// Encodes the table of surrogate objects.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         for (outer, StandIn { inner, file_id }) in &self.table().by_outer {
@@ -73,7 +76,7 @@ impl StandIns {
         out.0
     }
 
-    /// Decodes a table and adds its entries. Returns false if the bytes are invalid.
+    /// Decodes a table and adds its entries. Returns false if the bytes are malformed.
     pub(crate) fn decode(&self, bytes: &[u8]) -> bool {
         let mut from = Reader(bytes);
         while !from.0.is_empty() {
@@ -107,7 +110,7 @@ impl StandIns {
         Place { directory: self.inward(&place.directory), ..place }
     }
 
-    /// Returns the attributes of an object with its outer inode number.
+    /// Replaces the inode number in an object's attributes by the one that clients know.
     fn shown(&self, outer: &ObjectId, attributes: Attributes) -> Attributes {
         match self.table().by_outer.get(outer) {
             Some(stand_in) => Attributes { file_id: stand_in.file_id, ..attributes },

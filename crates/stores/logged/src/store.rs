@@ -1,5 +1,5 @@
-//! The operations of the store: each runs on the store below, and is answered once the log has its
-//! record.
+//! The operations of the trait `Store`. Each change runs on the store below, and is answered when
+//! the log has its record on stable storage.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use leasehold_fs::{
 use crate::Logged;
 use crate::record::{Change, Made, Record, Spot, State};
 
-/// The completion of a record.
+/// The receiver that completes when a record is stable.
 type Wait = oneshot::Receiver<Result<(), FsError>>;
 
 impl Logged {
-    /// Waits until the store has located an object, so that no search runs while the caller holds
-    /// the mutex.
+    /// Makes the store below locate an object. Called before the mutex is acquired, because the
+    /// location may need a long search that would delay all other changes.
     async fn at_hand(&self, object: &ObjectId) {
-        // The operation itself reports any error.
+        // Ignore an error, which the operation itself will report.
         let _ = self.below.getattr(object).await;
     }
 
@@ -34,7 +34,7 @@ impl Logged {
         self.journal.add(record, Bytes::new())
     }
 
-    /// Records a CREATE, and returns its completion.
+    /// Records a CREATE. Returns the receiver that completes when the record is stable.
     fn created(&self, place: Change, file: &NewFile, old: Option<Found>, new: &Found) -> Wait {
         let is_old = old.is_some_and(|old| old.object == new.object);
         match file {
@@ -46,14 +46,15 @@ impl Logged {
                 }),
                 None => self.journal.barrier(),
             },
-            // The call that created the file may not have been answered yet.
+            // A retry has found the file of an earlier call. The record of that call may not be
+            // stable yet, so wait for all earlier records.
             NewFile::Guarded(_) | NewFile::Exclusive(_) if is_old => self.journal.barrier(),
             NewFile::Unchecked(_) | NewFile::Guarded(_) => self.add(&made(place, new, &[], None)),
             NewFile::Exclusive(verifier) => self.add(&made(place, new, &[], Some(*verifier))),
         }
     }
 
-    /// Removes a name, and records its object.
+    /// Removes a name, and records the name and its object.
     async fn unlink<'a>(
         &'a self,
         caller: &'a Caller,
@@ -82,7 +83,8 @@ impl Logged {
     }
 }
 
-/// Returns the record of a changed name, with the attributes of its directory.
+/// Returns the part of a record that describes a changed name, with the attributes of its
+/// directory.
 fn change(place: Place<'_>, directory: &Wcc) -> Change {
     let spot = Spot { directory: place.directory, name: place.name.as_bytes().to_vec() };
     Change { spot, state: directory.after.as_ref().map(State::from) }
@@ -110,13 +112,14 @@ fn made(place: Change, found: &Found, target: &[u8], exclusive: Option<[u8; 8]>)
     })
 }
 
-/// Waits for a completion.
+/// Waits until a record is stable.
 async fn safe(wait: Wait) -> Result<(), FsError> {
-    // The sender is dropped without a result only while the threads shut down.
+    // The sender is dropped without a result only during the shutdown of the threads; then the
+    // change may not be stable.
     wait.await.unwrap_or(Err(FsError::Io))
 }
 
-/// Returns the result of a change once the change is stable.
+/// Returns the result of a change when its record is stable, or the error of the log.
 async fn settled<T>(changed: Changed<T>, wait: Wait) -> Changed<T> {
     let Changed { result, wcc } = changed;
     let result = match safe(wait).await {
@@ -317,7 +320,8 @@ impl Store for Logged {
                     let (from, to) = (change(from, &renamed.from), change(to, &renamed.to));
                     self.add(&Record::Renamed { from, to, object, over })
                 }
-                // Both names lead to one object, and both stay.
+                // Both names belong to one object, so the rename has changed nothing and needs no
+                // record.
                 Some(_) | None => self.journal.barrier(),
             };
             drop(turn);
@@ -397,7 +401,8 @@ impl Store for Logged {
                     return Changed::failed(error);
                 }
             }
-            // The record covers the whole file, so the COMMIT does too.
+            // Commit the whole file and not only the requested range, because the record below
+            // covers the whole file.
             let changed = self.below.commit(caller, object, 0, 0).await;
             match changed.result {
                 Ok(_) => {
@@ -405,8 +410,9 @@ impl Store for Logged {
                     settled(changed, wait).await
                 }
                 Err(FsError::Io) => {
-                    // Data of the file that is in the log may be lost as well. To record that may
-                    // block on a sync of the log.
+                    // The disk may also have lost data of the file for which the log has records.
+                    // Stop the journal, so that a start replays the log. This may block on a sync
+                    // of the log, so run it on a blocking thread.
                     let journal = Arc::clone(&self.journal);
                     offload(&*self.blocking, move || journal.owe()).await;
                     changed

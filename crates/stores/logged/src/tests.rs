@@ -1,4 +1,4 @@
-//! Crashes, damage, and failures of the log and the file system.
+//! Tests of crashes, and of damage and failures of the log and the file system.
 
 mod conformance;
 mod device;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
 
-/// The mutex.
+/// An asynchronous mutex.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<State>);
 
@@ -15,11 +15,12 @@ struct State {
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// The guard. When it is dropped, the next caller enters.
+/// The guard of the mutex. When the guard is dropped, the mutex passes to the next waiting caller.
 pub(crate) struct Turn(Arc<Turns>);
 
 impl Turns {
-    /// Waits for the guard. If a waiting caller has gone, the guard passes to the next one.
+    /// Waits for the mutex. If a waiting caller was dropped, the mutex passes to the caller after
+    /// it.
     pub(crate) async fn take(self: &Arc<Self>) -> Turn {
         let receiver = {
             let mut state = self.state();
@@ -51,7 +52,8 @@ impl Drop for Turn {
             let Some(next) = next else { return };
             match next.send(Self(Arc::clone(&self.0))) {
                 Ok(()) => return,
-                // The receiver was dropped. This guard still has to be passed on.
+                // The waiting caller was dropped, and `send` has returned the new guard. Forget
+                // this guard without its destructor, and pass the mutex to the next caller.
                 Err(turn) => core::mem::forget(turn),
             }
         }

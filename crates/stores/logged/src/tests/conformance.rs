@@ -1,4 +1,4 @@
-//! The conformance suite on a store in memory.
+//! The conformance suite of stores, on a store in memory with a log.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use leasehold_store_mem::MemStore;
 use super::device::Device;
 use crate::{Event, Logged, Options, SIZE_MIN, Standing};
 
-/// Opens the log on a device, in a boot of the machine.
+/// Opens a store with its log on this device, in this boot of the machine.
 fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
     let synced = Arc::clone(store);
     let options = Options {
@@ -40,12 +40,12 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
     Logged::open(options).expect("the log can be used")
 }
 
-/// The way in which a server ends.
+/// The way in which the server ends between two parts of the suite.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// The process is killed.
+    /// The server process is killed.
     Kill,
-    /// The machine loses power, and with it all data that the log must keep.
+    /// The machine loses power, and all data that only the log keeps.
     PowerCut,
 }
 
@@ -68,7 +68,8 @@ fn subject(end: End) -> Subject {
     }
 }
 
-/// A replay recreates files, so their change times move.
+/// The name of a case of the suite that compares change times. After a power cut it cannot succeed,
+/// because a replay recreates files with new change times.
 const COMPARES_CHANGE_TIMES: &str = "ids_live_on";
 
 #[test]

@@ -1,4 +1,4 @@
-//! A device in memory that loses the writes since the last sync.
+//! A simulated log device in memory, which loses unsynced writes in a power cut.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ pub(super) struct Device(Arc<Mutex<State>>);
 struct State {
     synced: Vec<u8>,
     present: Vec<u8>,
-    /// The writes since the last sync.
+    /// The writes since the last sync, with their offsets.
     writes: Vec<(u64, Vec<u8>)>,
     fails: bool,
-    /// The thread of the last write.
+    /// The thread that made the last write.
     writer: Option<ThreadId>,
-    /// An injected fault: a sync without effect.
+    /// True if a sync has no effect (an injected fault).
     syncs_nothing: bool,
 }
 
@@ -31,8 +31,8 @@ impl Device {
         device
     }
 
-    /// Cuts the power: `keeps` decides for each block since the last sync, in order, if it
-    /// survives.
+    /// Cuts the power. `keeps` decides for each block that was written since the last sync, in
+    /// order, if the block survives.
     pub(super) fn cut(&self, mut keeps: impl FnMut() -> bool) {
         let mut state = self.state();
         let mut left = state.synced.clone();
@@ -56,12 +56,12 @@ impl Device {
         self.state().syncs_nothing = true;
     }
 
-    /// Returns the thread of the last write.
+    /// Returns the thread that made the last write.
     pub(super) fn writer(&self) -> Option<ThreadId> {
         self.state().writer
     }
 
-    /// Damages bytes.
+    /// Damages bytes of the device.
     pub(super) fn spoil(&self, offset: usize, length: usize) {
         let mut state = self.state();
         let end = offset + length;
@@ -69,7 +69,7 @@ impl Device {
         state.synced[offset..end].fill(0xa5);
     }
 
-    /// Returns the offset of a text.
+    /// Returns the offset of a text on the device.
     pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
         self.state().present.windows(text.len()).position(|window| window == text)
     }

@@ -1,4 +1,4 @@
-//! Failures of the log or the file system, damage of the log, and a full log.
+//! Tests of failures of the log's device or the file system, of a damaged log, and of a full log.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -58,7 +58,7 @@ fn a_lost_object_keeps_its_id() {
     let after = block_on(store.getattr(&file)).expect("it is there again");
     assert_eq!((after.file_id, after.modified), (before.file_id, before.modified));
     assert_eq!(read(&store, &file), b"answered");
-    // The surrogate object survives a clean stop as well.
+    // The table of surrogate objects must survive a clean stop, too.
     assert!(store.close());
     let store = machine.start().expect("it was closed");
     assert!(machine.replayed().is_none());
@@ -99,7 +99,7 @@ fn a_name_of_a_newer_local_object_is_left_alone() {
     let place = |text| Place { directory: machine.disk.root(), name: name(text) };
     block_on(store.remove(&superuser(), place("removed"))).result.expect("it is there");
     forgets_all(&mut machine);
-    // A local program changes the names before the server starts.
+    // A local program changes the names after the crash, before the server starts.
     let place = |text| Place { directory: machine.disk.root(), name: name(text) };
     let new = NewFile::Guarded(SetAttributes::default());
     let others = ["file", "removed"].map(|text| {
@@ -112,7 +112,7 @@ fn a_name_of_a_newer_local_object_is_left_alone() {
         let found = block_on(store.lookup(&superuser(), &store.root(), name(text)));
         assert_eq!(found.map(|found| found.object), Ok(other));
     }
-    // The answered data survives all the same.
+    // The answered data survives nevertheless.
     assert_eq!(read(&store, &file), b"answered");
     forgets_all(&mut machine);
     let store = machine.start().expect("it can be replayed");
@@ -124,7 +124,7 @@ fn a_full_log_waits_for_the_disk() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     let file = create(&store, "file").expect("there is room");
-    // The data has four times the size of the log.
+    // Write four times as much data as the log can contain.
     for turn in 0..128_u64 {
         let byte = u8::try_from(turn).expect("it is small");
         write(&store, &file, (turn % 3) << 18, &vec![byte; 1 << 18]).expect("there is room");
@@ -142,7 +142,7 @@ fn a_torn_frame_loses_only_unanswered_changes() {
         let store = machine.start().expect("the log can be made");
         create(&store, "first").expect("there is room");
         let file = create(&store, "second").expect("there is room");
-        // The writes are lost as in a power cut before the sync.
+        // The device loses these writes, as in a power cut before their sync.
         machine.device.sync_nothing();
         write(&store, &file, 0, &[7; 20_000]).expect("there is room");
         machine.cut(&mut Random::from_seed(seed), 0);
@@ -187,7 +187,8 @@ fn without_the_log_the_disk_is_synced() {
         let Place { directory, name } = place(text);
         block_on(machine.disk.lookup(&superuser(), &directory, name)).expect("it was synced");
     }
-    // The log is older than the contents of the disk.
+    // Remove a file that only the log would restore. The start must not replay the log, because the
+    // log is out of date.
     let removed = block_on(machine.disk.remove(&superuser(), place("before")));
     removed.result.expect("it is there");
     machine.disk.sync().expect("the disk is well");
@@ -196,8 +197,9 @@ fn without_the_log_the_disk_is_synced() {
     assert!(!is_there(&store, "before"));
 }
 
-/// If the state directory could not record that the log is out of date, a start in another boot
-/// would replay the log over the changes that were answered after the log's device had failed.
+/// The log's device fails, and neither its header nor the state directory can record that the log
+/// is out of date. No change may be answered then, because a start in another boot would replay the
+/// log over newer changes.
 #[test]
 fn no_change_is_answered_while_a_start_would_undo_it() {
     let mut machine = Machine::new();
@@ -218,7 +220,7 @@ fn no_change_is_answered_while_a_start_would_undo_it() {
     let events = core::mem::take(&mut *machine.events.lock().expect("no panic"));
     let once = matches!(events[..], [Event::LogFailed(_), Event::NotVoid(_)]);
     assert!(once, "told once: {events:?}");
-    // Once the record succeeds, changes are answered again, and no start undoes them.
+    // When the record succeeds, changes are answered again, and no start undoes them.
     machine.notes_fail.store(false, Ordering::Relaxed);
     write(&store, &file, 0, b"new").expect("the disk is well");
     assert_eq!(machine.notes.load(Ordering::Relaxed), 1);
@@ -231,7 +233,8 @@ fn no_change_is_answered_while_a_start_would_undo_it() {
     assert_eq!(read(&store, &file), b"new");
 }
 
-/// If a clean shutdown removed the record while the log's head was still valid, a later start would
+/// A clean shutdown may report success only if the log header itself marks the log as out of date.
+/// Otherwise the owner would remove the record in the state directory, and a later start would
 /// replay the log.
 #[test]
 fn a_void_log_that_can_be_marked_at_the_end_needs_no_note() {
@@ -261,7 +264,8 @@ fn changes_lost_by_a_failed_disk_are_in_the_log() {
     machine.disk.fail_after(None);
     assert_eq!(create(&store, "another"), Err(FsError::Io));
     drop(store);
-    // The kernel has dropped the failed pages, and reports success.
+    // The kernel has dropped the pages that it could not write, so a later sync reports success.
+    // The changes are lost until a replay.
     let boot = machine.boot;
     forgets_all(&mut machine);
     machine.boot = boot;
@@ -269,7 +273,7 @@ fn changes_lost_by_a_failed_disk_are_in_the_log() {
     assert_eq!(read(&store, &file), b"answered");
 }
 
-/// Runs each job on a thread of its own.
+/// An executor that runs each job on a new thread.
 struct Elsewhere;
 
 impl Blocking for Elsewhere {
@@ -278,7 +282,8 @@ impl Blocking for Elsewhere {
     }
 }
 
-/// A single thread. It starts the jobs that a job schedules after the end of that job.
+/// An executor with a single thread: it starts the jobs that a job schedules only after the end of
+/// this job.
 #[derive(Default)]
 struct InTurn(Mutex<VecDeque<Job>>);
 
@@ -288,8 +293,8 @@ impl Blocking for InTurn {
     }
 }
 
-/// With many calls at once, the job that writes the log must not wait for a half that a later job
-/// on the same thread frees.
+/// If the executor has a single thread, the job that writes the log must not wait for a half that a
+/// later job on the same thread frees. This would be a deadlock.
 #[test]
 fn a_full_log_waits_for_no_later_job() {
     let pool = Arc::new(InTurn::default());
@@ -297,7 +302,7 @@ fn a_full_log_waits_for_no_later_job() {
     let store = machine.start().expect("the log can be made");
     let data = Bytes::from(vec![7; 1 << 20]);
     let record = Record::Written { object: store.root(), offset: 0, length: 1 << 20, state: None };
-    // The calls need twice the space of the log.
+    // The calls need more space than the log has, so they need a half that a later job frees.
     let written: Vec<_> = (0..16).map(|_| store.journal.add(&record, data.clone())).collect();
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || {
@@ -311,8 +316,8 @@ fn a_full_log_waits_for_no_later_job() {
     assert!(written.into_iter().all(|written| block_on(written) == Ok(Ok(()))));
 }
 
-/// The record of the failure may wait for the writer of the log and writes to it, so it must not
-/// run on an event loop.
+/// After a failed COMMIT the journal writes the log header, and may wait for another write. So this
+/// must run on a blocking thread and not on an event loop.
 #[test]
 fn a_failed_commit_is_recorded_on_a_blocking_thread() {
     let machine = Machine { blocking: Arc::new(Elsewhere), ..Machine::new() };
@@ -355,7 +360,8 @@ fn a_log_of_another_export_is_refused() {
     let other = Machine { disk: Arc::new(Forgetful::within("other")), ..Machine::new() };
     let other = Machine { device: machine.device.clone(), ..other };
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
-    // Roots of one type of file system have equal ids.
+    // The roots of two file systems of one type have equal object ids, so a log must be refused by
+    // the UUID of the volume.
     let volume = Some(*b"another's UUID..");
     let other = Machine { device: machine.device.clone(), volume, ..Machine::new() };
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
@@ -363,11 +369,13 @@ fn a_log_of_another_export_is_refused() {
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
     machine.device.spoil(0, 8192);
     assert!(matches!(machine.start(), Err(OpenError::NoLog)));
-    // The file system of the disk has another device number.
+    // A device with other data, here where Btrfs has its superblock, must be refused and not be
+    // overwritten.
     let disk = Machine::new();
     disk.device.spoil(64 << 10, 8);
     assert!(matches!(disk.start(), Err(OpenError::NoLog)));
-    // The emptied log may have contained answered changes.
+    // The device of the last log is empty. The log may have contained answered changes, so the
+    // start must fail.
     let emptied = Machine { standing: Standing::Last, ..Machine::new() };
     assert!(matches!(emptied.start(), Err(OpenError::Emptied)));
     let small = Machine { device: Device::default(), ..Machine::new() };

@@ -1,9 +1,10 @@
-//! A store that loses changes: after a crash it has any subset of the changes since its last sync
-//! that a file system might have.
+//! A simulated file system for tests that loses unsynced changes in a crash. After a crash it has
+//! any subset of the changes since its last sync that a real file system might have.
 //!
-//! Changes of one object or of one name survive in order: none survives without the earlier ones,
-//! nor without its directory. Otherwise chance decides, and data may survive in any order. A
-//! removed name leads to a hidden directory, so that a removal can be undone.
+//! A change of an object's attributes or of a name survives only together with the earlier changes
+//! of the same object or name, and with the creation of its directory. Changes of file data survive
+//! independently of each other. Apart from these rules, a random number decides. A removed object
+//! gets a name in a hidden directory, so that a crash can undo the removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ use leasehold_store_mem::MemStore;
 
 type Spot = (ObjectId, Vec<u8>);
 
-/// A store that loses changes.
+/// A store that loses unsynced changes in a crash.
 pub(super) struct Forgetful {
     mem: MemStore,
     root: ObjectId,
@@ -34,19 +35,20 @@ struct State {
     names: BTreeMap<Spot, ObjectId>,
     /// The changes since the last sync.
     done: Vec<Done>,
-    /// The attributes and bytes as of the last sync.
+    /// The attributes and bytes of each object at the last sync.
     base: BTreeMap<ObjectId, (Attributes, Vec<u8>)>,
     buried: u64,
-    /// The number of changes before the disk fails.
+    /// The number of changes that the disk still accepts before it fails; `None` if it does not
+    /// fail.
     left: Option<u32>,
 }
 
-/// A change.
+/// A change since the last sync.
 struct Done {
     change: Change,
     object: ObjectId,
     after: Option<Attributes>,
-    /// True if a COMMIT has made it stable.
+    /// True if a COMMIT has made the change stable.
     is_pinned: bool,
 }
 
@@ -59,7 +61,7 @@ enum Change {
     Written(u64, Vec<u8>),
 }
 
-/// The key that changes with an order between them share.
+/// A key. Changes with a common key survive in their order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Name(Spot),
@@ -86,7 +88,7 @@ fn spot(place: &Place<'_>) -> Spot {
 }
 
 impl Done {
-    /// Returns the keys that the change belongs to.
+    /// Returns the keys of a change.
     fn keys(&self) -> Vec<Key> {
         let object = Key::Object(self.object);
         match &self.change {
@@ -103,12 +105,12 @@ impl Done {
                 keys
             }
             Change::Set(_) => vec![object],
-            // Data may survive in any order.
+            // Changes of data have no order between them.
             Change::Written(..) => Vec::new(),
         }
     }
 
-    /// Returns the further keys of earlier changes that must survive with this one.
+    /// Returns further keys: earlier changes with these keys must survive if this change survives.
     fn needs(&self) -> Vec<Key> {
         let mut needs = vec![Key::Exists(self.object)];
         match &self.change {
@@ -123,7 +125,8 @@ impl Done {
         needs
     }
 
-    /// Returns the directory that must be empty for the change.
+    /// Returns the directory that this change removes or replaces, and that must be empty
+    /// therefore.
     fn empties(&self) -> Option<ObjectId> {
         match &self.change {
             Change::Removed(..) => Some(self.object),
@@ -147,7 +150,7 @@ impl Forgetful {
         Self::within("root")
     }
 
-    /// Creates a store with a root number that depends on the length of the name.
+    /// Creates a store. The inode number of its root depends on the length of the name.
     pub(super) fn within(root: &str) -> Self {
         let mem = MemStore::default();
         mem.set_now(FileTime { seconds: 1_700_000_000, nanoseconds: 0 });
@@ -179,7 +182,7 @@ impl Forgetful {
         Ok(())
     }
 
-    /// Makes the disk fail after a number of changes, or never.
+    /// Makes the disk fail after this number of changes; `None` makes it work again.
     pub(super) fn fail_after(&self, changes: Option<u32>) {
         self.state().left = changes;
     }
@@ -234,7 +237,7 @@ impl Forgetful {
         }
     }
 
-    /// Gives objects the attributes and bytes that survived.
+    /// Restores the attributes and bytes of objects that survived the crash.
     fn restore(&self, state: &mut State, kept: &[&Done]) {
         let objects: BTreeSet<_> = state.names.values().copied().chain([self.root]).collect();
         for id in objects {
@@ -275,12 +278,12 @@ impl Forgetful {
             set.result.expect("it is there");
             state.base.insert(id, (self.seen(&id), self.bytes(&id)));
         }
-        // An object without a name does not exist.
+        // An object without a name does not exist after the crash.
         let names: BTreeSet<_> = state.names.values().copied().collect();
         state.base.retain(|id, _| names.contains(id) || *id == self.root);
     }
 
-    /// Moves the object of a name into the hidden directory.
+    /// Renames the object of a name into the hidden directory.
     fn bury(&self, state: &mut State, spot: &Spot) -> u64 {
         state.buried += 1;
         self.rename_below(spot, &(self.grave, state.buried.to_string().into_bytes()));
@@ -307,7 +310,8 @@ impl Forgetful {
         read.map_or(Vec::new(), |done| done.data.to_vec())
     }
 
-    /// Fails if the object does not exist, or if the disk has failed and the operation is a change.
+    /// Checks an operation: fails if one of the objects does not exist, or if the disk has failed
+    /// and the operation is a change.
     fn admit(&self, objects: &[&ObjectId], is_change: bool) -> Result<(), FsError> {
         let mut state = self.state();
         for id in objects {
@@ -368,7 +372,8 @@ impl Forgetful {
     }
 }
 
-/// Returns which changes a COMMIT has made stable, including their dependencies.
+/// Returns for each change if a COMMIT has made it stable, directly or as a dependency of a later
+/// change.
 fn pinned(done: &[Done]) -> Vec<bool> {
     let mut keys = BTreeSet::new();
     let mut pinned = vec![false; done.len()];
@@ -410,7 +415,7 @@ impl Store for Forgetful {
         }
         let mut seen = self.seen(object);
         if seen.file_type != FileType::Directory {
-            // The store below also counts names in the hidden directory.
+            // Correct the link count: the store below also counts names in the hidden directory.
             let state = self.state();
             let names = state.names.values().filter(|present| *present == object);
             seen.link_count = u32::try_from(names.count()).expect("there are few");

@@ -1,4 +1,5 @@
-//! After a power cut all answered changes are present, no matter which of them the disk had stored.
+//! Tests that all answered changes are present after a power cut and a replay, whichever of them
+//! the disk had stored.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -27,9 +28,9 @@ pub(super) struct Machine {
     pub(super) volume: Option<[u8; 16]>,
     pub(super) blocking: Arc<dyn Blocking>,
     pub(super) standing: Standing,
-    /// True if the state directory rejects records.
+    /// True if the state directory fails to store records.
     pub(super) notes_fail: Arc<AtomicBool>,
-    /// The number of records that the log is out of date.
+    /// The number of times that the state directory recorded that the log is out of date.
     pub(super) notes: Arc<AtomicUsize>,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
@@ -53,7 +54,7 @@ impl Machine {
         self.start_with(SIZE_MIN)
     }
 
-    /// Starts the server with a new log of a size.
+    /// Starts the server; a new log gets this size in bytes.
     pub(super) fn start_with(&self, size: u64) -> Result<Logged, OpenError> {
         let (synced, events) = (Arc::clone(&self.disk), Arc::clone(&self.events));
         let (fails, notes) = (Arc::clone(&self.notes_fail), Arc::clone(&self.notes));
@@ -79,14 +80,14 @@ impl Machine {
         })
     }
 
-    /// Cuts the power. The disk keeps a random subset of the changes.
+    /// Cuts the power. The disk keeps a random subset of its unsynced changes.
     pub(super) fn cut(&mut self, random: &mut Random, keep_in_hundred: u64) {
         self.disk.crash(random, keep_in_hundred);
         self.device.cut(|| random.below(2) == 0);
         self.boot += 1;
     }
 
-    /// Returns the last replay since the previous call.
+    /// Returns the results of the last replay since the previous call; `None` if there was none.
     pub(super) fn replayed(&self) -> Option<Replayed> {
         let events = core::mem::take(&mut *self.events.lock().expect("no panic"));
         events.into_iter().find_map(|event| match event {
@@ -96,7 +97,7 @@ impl Machine {
     }
 }
 
-/// The visible state of an object.
+/// The state of an object as a client sees it.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     id: ObjectId,
@@ -115,7 +116,7 @@ pub(super) fn name(text: &str) -> Name<'_> {
     step.child(FsError::Invalid).expect("it is no dot")
 }
 
-/// Returns all objects with names.
+/// Returns the state of all objects that have a name, by path.
 fn tree(store: &Logged) -> Tree {
     let (mut tree, mut left) = (Tree::new(), vec![(String::new(), store.root())]);
     while let Some((path, directory)) = left.pop() {
@@ -141,7 +142,7 @@ fn tree(store: &Logged) -> Tree {
                 | FileType::Socket
                 | FileType::Fifo => Vec::new(),
             };
-            // An object with a handle and without a name.
+            // The object must also be accessible by its handle alone.
             let attributes = block_on(store.getattr(&found.object)).expect("it is there");
             assert_eq!(attributes.file_id, found.attributes.file_id);
             tree.insert(below, Seen { id: found.object, attributes, data });
@@ -160,12 +161,13 @@ fn names(store: &Logged, directory: &ObjectId) -> Vec<String> {
     names.map(|entry| String::from_utf8(entry.name.to_vec()).expect("it is text")).collect()
 }
 
-/// The clients' changes, and the state that they may rely on.
+/// The random changes of the clients, and the results that the clients may rely on.
 struct Clients {
     random: Random,
-    /// All objects that existed at any time.
+    /// All objects that the clients have created.
     objects: Vec<ObjectId>,
-    /// The ranges that were written unstably and not committed.
+    /// The ranges of each file that were written unstably and not committed since, so that their
+    /// bytes are uncertain.
     uncertain: BTreeMap<ObjectId, Vec<Range<usize>>>,
 }
 
@@ -182,7 +184,7 @@ impl Clients {
     }
 
     fn object(&mut self) -> ObjectId {
-        // The index is usually one of the last.
+        // Prefer the most recent objects.
         let count = self.objects.len();
         let back = if self.random.one_in(3) { self.below(count) } else { self.below(count.min(6)) };
         self.objects[count - 1 - back]
@@ -233,7 +235,7 @@ impl Clients {
             16 => {
                 let object = self.object();
                 if block_on(store.commit(caller, &object, 0, 10)).result.is_ok() {
-                    // A COMMIT of a range makes only the writes in this range certain.
+                    // A COMMIT of a range makes only the bytes in this range certain.
                     let ranges = self.uncertain.get_mut(&object);
                     ranges.into_iter().for_each(|ranges| ranges.retain(|range| range.end > 10));
                 }
@@ -276,7 +278,8 @@ impl Clients {
         let _ = block_on(store.setattr(&superuser(), &object, &changes, None));
     }
 
-    /// Returns an error if the state differs from the answered changes.
+    /// Returns an error if the state after a crash lacks an answered change. `before` is the state
+    /// before the crash, and `after` is the state after the replay.
     fn judge(&self, before: &Tree, after: &Tree, store: &Logged) -> Result<(), String> {
         let paths = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
         if paths(before) != paths(after) {
@@ -300,7 +303,8 @@ impl Clients {
                 return Err(format!("{path}: {} became {}", old.data.len(), new.data.len()));
             }
             for (index, byte) in old.data.iter().enumerate() {
-                // The lost write may have extended the file.
+                // A lost unstable write may have extended the file, so bytes at the end may be
+                // missing.
                 let present = new.data.get(index).copied().unwrap_or(0);
                 if present != *byte && !ranges.iter().any(|range| range.contains(&index)) {
                     return Err(format!("{path}: byte {index} is {present}, was {byte}"));
@@ -318,7 +322,8 @@ impl Clients {
     }
 }
 
-/// Runs changes, cuts the power and checks the state, several times.
+/// Repeats this several times: executes changes, cuts the power, restarts the server, and checks
+/// the state.
 fn run(seed: u64, rounds: u32, fault: impl Fn(&Machine)) -> Result<(), String> {
     let mut machine = Machine::new();
     let mut store = machine.start().expect("the log can be made");
@@ -333,7 +338,7 @@ fn run(seed: u64, rounds: u32, fault: impl Fn(&Machine)) -> Result<(), String> {
         let mut random = clients.random.fork();
         machine.cut(&mut random, keep_in_hundred);
         drop(store);
-        // A replay may be interrupted as well.
+        // Interrupt the replay at a random change, too.
         while random.one_in(2) {
             machine.disk.fail_after(Some(u32::try_from(random.below(20)).expect("it is small")));
             match machine.start() {
@@ -364,7 +369,8 @@ fn answered_changes_survive_power_cuts() {
     }
 }
 
-/// An injected fault: answers do not wait for a sync of the log.
+/// Checks that the test above can fail: if a sync of the log has no effect, some answered change is
+/// lost.
 #[test]
 fn an_answer_before_the_sync_is_detected() {
     let found =

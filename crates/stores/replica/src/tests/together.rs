@@ -559,7 +559,8 @@ fn each_search_order_costs_its_number_of_calls() {
     assert_eq!(lan.messages() - asked, 2, "what is known costs nothing");
 }
 
-/// The nearest peer is queried first, whatever its number, also after the distances have changed.
+/// The nearest peer is queried first, independent of its number, also after the distances have
+/// changed.
 #[test]
 fn the_nearest_peer_is_asked_first() {
     let lan = Lan::new(4, Order::Nearest);
