@@ -162,8 +162,8 @@ impl Head {
         media.sync()
     }
 
-    /// Writes the table of surrogate objects to the names area that is not valid at present, and
-    /// then makes this area valid by a new header.
+    /// Writes the table of surrogate objects to the names area that is not the valid one, and then
+    /// makes this area valid by a new header.
     pub(crate) fn write_names(
         &mut self,
         media: &dyn Media,
@@ -263,7 +263,7 @@ fn is_blank(media: &dyn Media) -> io::Result<bool> {
 /// The position of a frame in the sequence of all frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FrameHead {
-    /// The generation.
+    /// The generation of the frame.
     pub(crate) generation: u64,
     /// The number of the frame in its generation.
     pub(crate) number: u64,

@@ -66,7 +66,7 @@ struct Writer {
     head: Head,
     generation: u64,
     frame: u64,
-    /// The offset of the next frame in the present half.
+    /// The offset of the next frame in the current half.
     position: u64,
     /// The number of the first record that is not written yet.
     next: u64,

@@ -8,7 +8,7 @@
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::{Attributes, Device, FileType, Mode, ObjectId};
 
-/// A change.
+/// The record of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// An object was created with a name.

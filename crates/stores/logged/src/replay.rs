@@ -89,11 +89,11 @@ pub(crate) struct Replay<'a> {
     caller: Caller,
     /// The workshop, if it exists. Most replays do not need the workshop.
     workshop: Option<ObjectId>,
-    /// A name that each object of the log has at present.
+    /// One name that each object of the log has now.
     places: BTreeMap<ObjectId, Spot>,
     /// The directories in the log that do not exist.
     lost: BTreeSet<ObjectId>,
-    /// The objects whose final name could not be set. They must keep their present name.
+    /// The objects whose final name could not be set. They must keep their current name.
     kept: BTreeSet<ObjectId>,
     /// The original modes of the directories whose mode the replay has changed to gain access.
     unlocked: BTreeMap<ObjectId, Mode>,
@@ -165,7 +165,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the final names that their objects do not have at present, by object.
+    /// Returns the final names that their objects do not have yet, by object.
     async fn wanted(&mut self, outcome: &Outcome) -> BTreeMap<ObjectId, Vec<Spot>> {
         let mut wanted: BTreeMap<ObjectId, Vec<Spot>> = BTreeMap::new();
         for (spot, object) in &outcome.names {
@@ -458,7 +458,7 @@ impl<'a> Replay<'a> {
         done.or_else(|error| self.judge(error))
     }
 
-    /// Sets the attributes of an object that differ from the final ones.
+    /// Sets the attributes of an object that differ from the final attributes.
     async fn set(&mut self, id: &ObjectId, object: &Object) -> Result<(), Failure> {
         let Some(state) = object.state else { return Ok(()) };
         let is_exclusive = object.made.as_ref().is_some_and(|made| made.exclusive.is_some());
@@ -604,7 +604,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Returns the SETATTR that changes the present attributes to the final ones.
+/// Returns the SETATTR that changes the current attributes to the final attributes.
 fn difference(present: &Attributes, state: &State) -> SetAttributes {
     let time = |present, wanted| {
         if present == wanted { SetTime::Keep } else { SetTime::To(wanted) }

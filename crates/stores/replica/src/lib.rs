@@ -202,7 +202,7 @@ pub fn moved(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
     Ok(disk.records().map(|record| record.encode()).collect())
 }
 
-/// The reason for which [`Metaserver::open`] fails.
+/// The reason why [`Metaserver::open`] fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// A record cannot be decoded.

@@ -20,7 +20,7 @@ use crate::message::{Answer, Ask, Begins};
 use crate::node::{Node, Waiter, Why};
 use crate::prepare::Asked;
 
-/// The action that runs once the change is permitted.
+/// The action that executes the change when all guards are acquired.
 type Then = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// A change of some objects that waits for its guards.

@@ -32,7 +32,7 @@ use crate::referral::Choosing;
 use crate::searching::Searching;
 use crate::{Load, Notice, Options};
 
-/// The largest number of names in a path that is reported: more than programs can use in one path.
+/// The maximum number of names in a reported path: more than programs can use in one path.
 const DEPTH_MAX: usize = 4096;
 
 /// The continuation of a write to stable storage: the work that follows when the records are

@@ -32,10 +32,10 @@
 //!    metaserver that uses the file sees the new change time and queries the iods, even if it only
 //!    reads and has queried them before. So it detects a layout of a metaserver that has failed or
 //!    restarted in the meantime.
-//! 7. The store revokes the layout of a client that only reads on a best-effort basis: it waits for
-//!    no unreachable iod. It does so after a change of the file's mode or owner, and when the data
-//!    migrates. This suffices because a client may use data that it read only under its read lease,
-//!    and no data changes, at the old or the new location, before the lease ends.
+//! 7. The revocation of read layouts is best effort: the store waits for no unreachable iod. It
+//!    revokes read layouts after a change of the file's mode or owner, and when the data migrates.
+//!    This suffices because a client may use data that it read only under its read lease, and no
+//!    data changes, at the old or the new location, before the lease ends.
 //! 8. While a client may write the objects directly, the metaserver fails a WRITE of its own as a
 //!    whole if an iod did not answer, and does not report a part as done. The iod may execute the
 //!    missing part later; a client that received a partial result could write newer data to the
@@ -94,11 +94,13 @@ impl Striped {
             let none = Bytes::new();
             let done = self.names.write(caller, object, 0, none, Stability::Unstable).await;
             let verifier = done.result?.verifier;
-            // A client that may write an object may also read it.
+            // A client with a write layout can also read the objects, so give no layout to a caller
+            // without read permission.
             if self.names.read(caller, object, 0, 0).await.is_err() {
                 return Ok(None);
             }
-            // A write by the caller clears the set-user-ID and set-group-ID bits.
+            // A write by the caller must clear the set-user-ID and set-group-ID bits of the file.
+            // An iod cannot clear them, so give no layout.
             let has_set_ids = |after: Attributes| without_set_ids(after.mode) != after.mode;
             if done.wcc.after.is_some_and(has_set_ids) {
                 return Ok(None);

@@ -25,7 +25,7 @@ pub(crate) enum Data {
     /// The store has not read the metafile yet.
     #[default]
     Unknown,
-    /// The file has no data: no client has written any.
+    /// The file has no data, because no client has written to the file.
     Nowhere,
     /// The data is in the metafile, after its header.
     Inline(Head),
@@ -68,7 +68,7 @@ struct State {
     behind: Behind,
     /// The migration of the data, if one is in progress.
     moving: Option<Arc<Move>>,
-    /// The change time of the metafile as of which the extents are valid.
+    /// The change time of the metafile for which the extents are valid.
     seen: FileTime,
     /// The number of this metaserver's exclusive access to the file under which it read the
     /// extents.

@@ -51,7 +51,7 @@ struct Known<Object> {
 /// that a metaserver detects exchanged directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The volume.
+    /// The identity of the volume.
     pub volume: u64,
     /// The number of the iod in the volume, from zero.
     pub number: u16,
@@ -91,7 +91,8 @@ impl Mark {
         let file = match find().await? {
             Some(file) => file,
             None if files.is_empty(root).await.map_err(MarkError::Files)? => return Ok(None),
-            // Another metaserver may have created the mark just now.
+            // The directory is not empty, because another metaserver may have created the mark
+            // after the first lookup. So look the mark up again.
             None => find().await?.ok_or(MarkError::NotEmpty)?,
         };
         let (text, _) = files.read(file, 0, MARK_BYTES_MAX).await.map_err(MarkError::Files)?;

@@ -160,7 +160,7 @@ pub enum Step {
 pub struct ObjectName(pub [u8; 16]);
 
 impl ObjectName {
-    /// The name as 32 hexadecimal digits.
+    /// Returns the name as 32 hexadecimal digits.
     #[must_use]
     pub fn text(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))

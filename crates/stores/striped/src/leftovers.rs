@@ -54,7 +54,7 @@ pub struct LeftOf {
 /// Lists all objects of an iod.
 ///
 /// # Errors
-/// The iod failed.
+/// The error of the iod.
 pub async fn list(iod: &dyn Iod) -> Result<Vec<ObjectName>, FsError> {
     let mut objects = Vec::new();
     for first in 0..=u8::MAX {

@@ -100,7 +100,7 @@ pub use verified_iod::{TurnKeeper, TurnNotice, Turns, VerifiedIod};
 /// The layout of files, and the parameters of this start of the metaserver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The volume of all iods.
+    /// The identity of the volume to which all iods belong.
     pub volume: u64,
     /// The stripe unit in bytes.
     pub unit: u32,
@@ -146,7 +146,8 @@ impl Options {
         // Put the bytes that differ between object names first, because an iod chooses the
         // directory of an object by the first byte.
         name.reverse();
-        // Different metaservers should not all start their first file at the same iod.
+        // With several metaservers, start at a random iod, so that the first files of all
+        // metaservers do not start at the same iod.
         let first = if self.shared { self.start } else { 0 };
         let iods = shape.iods(self, first.wrapping_add(number), full);
         let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));

@@ -66,7 +66,7 @@ pub(crate) struct Head {
 /// The location of a file's data, as other modules and commands see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// The volume.
+    /// The identity of the volume.
     pub volume: u64,
     /// The name of the file's objects on its iods.
     pub object: ObjectName,
@@ -240,8 +240,8 @@ impl Behind {
 pub(crate) struct Change {
     /// A number that is different after each change.
     pub(crate) number: u64,
-    /// The size to which a truncation of the file is in progress. While it is present, objects may
-    /// be longer than this size permits.
+    /// The size to which a truncation of the file is in progress. While the truncation is in
+    /// progress, objects may be longer than this size permits.
     pub(crate) cut: Option<u64>,
 }
 

@@ -37,7 +37,7 @@ impl Striped {
     ) -> Result<Bytes, FsError> {
         let mut pieces = file.head.layout.pieces(offset, length);
         if let (Some(piece), None) = (pieces.next(), pieces.next()) {
-            // Most READs are within a stripe.
+            // Most READs are within one stripe unit. Return the data of such a READ without a copy.
             let (offset, count) = (piece.object_offset, length32(piece.length));
             let part = self.ask(file, piece.object, move |iod, name| iod.read(name, offset, count));
             let part = part.await?;

@@ -188,7 +188,7 @@ impl Striped {
         for (object, times) in self.tending.wanted_files(|files| files.clone()) {
             match self.tend_file(&object).await {
                 Ok(moved) => tended.moved += u64::from(moved),
-                // Another caller removed the file.
+                // Another caller has removed the file, so no work is left.
                 Err(FsError::Stale) => {}
                 Err(_) => {
                     tended.left += 1;
@@ -258,7 +258,7 @@ impl Striped {
                     FileType::Directory => directories.push(object),
                     FileType::Regular => match self.tend_file(&object).await {
                         Ok(moved) => tended.moved += u64::from(moved),
-                        // Another caller removed the file.
+                        // Another caller has removed the file, so no work is left.
                         Err(FsError::Stale) => {}
                         Err(_) => {
                             tended.left += 1;
@@ -310,7 +310,7 @@ impl Striped {
             let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
             let wanted = Wanted::Everything;
             let page = match self.names.readdir(&caller, directory, cookie, budget, wanted).await {
-                // Another caller removed the directory.
+                // Another caller has removed the directory, so it has no further children.
                 Err(FsError::Stale) => return Ok((children, unknown)),
                 page => page?,
             };

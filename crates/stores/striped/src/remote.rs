@@ -258,7 +258,8 @@ impl Files for Remote {
             .map_err(|error| self.lost(error))?;
         let after = match done.done() {
             Ok(done) => done.after,
-            // An ordinary user cannot change the owner.
+            // The metaserver is an ordinary user on this server and cannot change the owner, so
+            // clients cannot access the file directly.
             Err(Status::NotOwner | Status::Access | Status::Invalid | Status::NotSupported) => {
                 return Ok(None);
             }

@@ -244,7 +244,8 @@ impl RetryingIod {
         // A request to poll is never lost. If this swap precedes the lock holder's check of the
         // flag (below), the holder sees the request and polls again. If this swap follows the
         // check, it also follows the holder's release of the lock: both are read-modify-write
-        // operations with acquire-release order on one flag. Then the `try_lock` below succeeds.
+        // operations with acquire-release order on one flag. Then the `try_lock` below succeeds, or
+        // another task holds the lock now and has not checked the flag yet.
         self.again.swap(true, Ordering::AcqRel);
         loop {
             let mut left = match self.left.try_lock() {

@@ -286,7 +286,7 @@ impl Visitor for RollbackRepair<'_> {
         }
         let left = match self.volume.leave_older(&object, &self.older).await {
             Ok(left) => left,
-            // Another caller removed the file.
+            // Another caller has removed the file, so it depends on no iod.
             Err(FsError::Stale) => Left::default(),
             Err(error) => {
                 self.failed = Some(error);

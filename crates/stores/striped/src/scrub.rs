@@ -22,7 +22,7 @@ const SEEN_MAX: usize = 65_536;
 type Marks = (u64, u32, FileTime);
 
 /// The leftover objects of the last search, each with the time of the first search that found the
-/// object in its present state.
+/// object in its current state.
 #[derive(Debug, Default)]
 pub struct Scrub {
     seen: BTreeMap<(u16, ObjectName), (Marks, Time)>,

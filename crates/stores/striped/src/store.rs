@@ -127,8 +127,8 @@ impl Striped {
         renamed
     }
 
-    /// Executes CREATE. Creates the metafile without a size and then sets the size of the file's
-    /// data, because the metafile contains no file data of its own.
+    /// Executes CREATE. Creates the metafile without a size and then sets the size of the file,
+    /// because the size of the metafile is not the size of the file.
     async fn create_file(
         &self,
         caller: &Caller,
@@ -249,8 +249,9 @@ impl Striped {
             if !matches!(file, NewFile::Unchecked(_)) {
                 let attributes = Attributes { size: 0, used: 0, ..found.attributes };
                 // A GUARDED create has just made the file, so data in the file comes from another
-                // client. A retry of an EXCLUSIVE create may find such data, too, but it must
-                // return the true attributes.
+                // client. Report success even if the true attributes cannot be read. An EXCLUSIVE
+                // create may be a retry that finds earlier data, so it must return the true
+                // attributes or the error.
                 let is_new = matches!(file, NewFile::Guarded(_)) && found.attributes.size > 0;
                 let is_made = is_gone || is_new;
                 let made = result.or_else(|error| match is_made {
@@ -266,7 +267,8 @@ impl Striped {
         Changed::failed(FsError::Delay)
     }
 
-    /// Gives a new object the layout policy of its directory.
+    /// Gives a new file or directory the layout policy of its parent directory, unless it has a
+    /// policy already.
     async fn inherit(&self, directory: &ObjectId, made: Found) -> Result<Found, FsError> {
         let Some(layout) = self.names.layout(directory).await? else { return Ok(made) };
         if self.names.layout(&made.object).await?.is_some() {

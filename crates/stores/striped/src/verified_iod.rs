@@ -113,7 +113,7 @@ impl Turns {
     }
 }
 
-/// The result of the verification of an iod.
+/// The result of the verification of an iod: accepted (`Believed`) or rolled back (`Older`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Believed,

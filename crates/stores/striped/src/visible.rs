@@ -149,7 +149,7 @@ impl Striped {
         self.take_back(object, objects).await?;
         let after = self.names.changed(object).await?;
         // The interval counts as maintenance only if this metaserver had exclusive access until
-        // now. `alone` is dropped at the end of this statement.
+        // now. The condition consumes `alone`, which ends the exclusive access.
         if alone.is_ok_and(|alone| alone.number > 0) {
             self.upkeep.note(self.names.identity(object), before, after);
         }

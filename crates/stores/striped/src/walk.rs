@@ -115,7 +115,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
                     self.renamed += usize::from(attributes.file_type == FileType::Directory);
                     self.visit(object, attributes.file_type).await?;
                 }
-                // Another caller removed the object.
+                // Another caller has removed the file or directory, so it needs no visit.
                 Err(FsError::Stale) => {}
                 Err(error) => return Err(self.volume.unread(&object, error)),
             }
