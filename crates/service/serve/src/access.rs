@@ -1,17 +1,19 @@
 //! Access control of exports: the rules for clients, squashing and id maps.
 //!
-//! Criteria in order of weight: no caller gets more than a rule grants; the server and the command
-//! `leasehold why` run the same code, a function of client, credential and rules alone; a call
-//! costs a search among numbers and no lock.
+//! Criteria in order of weight: no caller gets more access than a rule grants; the server and the
+//! command `leasehold why` run the same code, whose result depends only on the client, the
+//! credential and the rules; a call costs one binary search and no lock.
 //!
 //! 1. Only the first rule that contains the client's address applies. A client without a rule
 //!    cannot see the export: the server does not list or mount it, and its handles are stale.
 //! 2. A caller with an untrusted credential becomes the rule's anonymous user.
 //! 3. Squashing examines the claimed credential: `all` makes every caller anonymous; `root` makes
-//!    user 0 anonymous, and replaces group 0 of others by the anonymous group.
-//! 4. The id maps apply to callers that are not squashed; a number without a range stays.
-//! 5. Groups come from the credential, or from this server's own list for the user after rule 4; in
-//!    the latter case the groups of the credential, including the main one, do not count.
+//!    user 0 anonymous, and replaces group 0 of all other callers by the anonymous group.
+//! 4. The id maps apply to callers that are not squashed. An id outside the ranges of the map is
+//!    unchanged.
+//! 5. The groups come from the credential, or from this machine's own list for the user that rule 4
+//!    has determined. With the machine's list, the groups of the credential, including the main
+//!    group, do not count.
 
 mod identity;
 mod network;
@@ -37,39 +39,42 @@ pub struct Access {
 /// The rights that a rule grants to its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The clients, each as the administrator wrote it and with its networks.
+    /// The clients to which the rule applies, each with the text of the configuration and with its
+    /// networks.
     pub clients: Vec<Clients>,
-    /// True if the server refuses their changes.
+    /// True if the server refuses changes by these clients.
     pub read_only: bool,
-    /// True if the rule trusts credentials without verification, for example from any port.
+    /// True if the rule trusts credentials that nothing verifies, for example credentials from an
+    /// unprivileged port.
     pub insecure: bool,
-    /// The mapping of their credentials.
+    /// The mapping of these clients' credentials.
     pub identity: Identity,
 }
 
-/// Clients as an administrator writes them.
+/// One entry in a rule's list of clients, as the administrator writes it in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
     /// An address, a network, the name of a host, or `*`.
     pub text: String,
-    /// Their addresses; empty for a host name that does not resolve now.
+    /// The addresses of these clients; empty for a host name that does not resolve now.
     pub networks: Vec<Network>,
 }
 
 impl Clients {
-    /// Returns a value for all clients.
+    /// Returns the entry `*`, which means all clients.
     #[must_use]
     pub fn everybody() -> Self {
         Self { text: "*".to_owned(), networks: Network::EVERYWHERE.to_vec() }
     }
 }
 
-/// The refusal of the caller's credential.
+/// The error if a rule refuses the caller's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
 impl Access {
-    /// Prepares rules for lookups; the first rule that contains a client applies.
+    /// Creates the access rules of an export. The first rule that contains a client's address
+    /// applies to the client.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         let places = Places::new(&rules);
@@ -93,8 +98,8 @@ impl Access {
         &self.rules
     }
 
-    /// Returns true if the rule applies to any client, because earlier rules do not cover all its
-    /// addresses.
+    /// Returns true if the rule with the index `place` applies to any client. A rule applies to no
+    /// client if earlier rules cover all its addresses.
     #[must_use]
     pub fn counts(&self, place: usize) -> bool {
         self.places.have(place)

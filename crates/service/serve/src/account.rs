@@ -1,14 +1,16 @@
 //! The accounts of calls, one for each loop; readers fold them together.
 //!
 //! Criteria in order of weight:
-//! - Accounting is always on, so it must cost next to nothing. It reads its data at fixed offsets
-//!   of the call and the reply, and an account belongs to one loop and shares nothing. Each
-//!   procedure counts a streak of calls of one client and export; the counters of clients and
-//!   exports are updated only when the streak ends or a reader copies the account.
-//! - The account counts all calls, and times one call in sixteen at random, because calls arrive in
-//!   patterns.
-//! - Its memory is bounded: clients beyond a limit share the entry `others`, and an export gets an
-//!   entry only after the server has accepted one of its handles, so that forged handles add none.
+//! - Accounting is always on, so its cost must be very low. An account reads its data at fixed
+//!   offsets of the call and the reply. It belongs to one loop and shares no memory with other
+//!   loops. Each procedure counts a streak, which is a series of calls by one client on one export.
+//!   The account updates the counters of clients and exports only when a streak ends or a reader
+//!   copies the account.
+//! - The account counts all calls, and measures the time of one call in sixteen. The choice is
+//!   random, because calls arrive in patterns.
+//! - The memory of an account is bounded. Clients beyond a limit share the entry `others`. An
+//!   export gets an entry only after the server has accepted a handle of that export, so that
+//!   forged handles add no entries.
 //!
 //! An account has no clock: its owner passes the duration of each call.
 
@@ -38,17 +40,18 @@ pub const TIMED_ONE_IN: u32 = 16;
 /// The counters of one procedure.
 #[derive(Clone, Debug)]
 pub struct Counted {
-    /// True if its results begin with a status.
+    /// True if the results of the procedure begin with a status.
     has_status: bool,
-    /// Its calls.
+    /// The counters of all calls of the procedure.
     pub tally: Tally,
-    /// The numbers of failed calls by index in [`OUTCOMES`]; the other calls succeeded.
+    /// The numbers of failed calls for each index in [`OUTCOMES`]; the other calls succeeded.
     pub failed: [u64; OUTCOMES.len()],
-    /// The current streak, which the counters of its client and export do not contain yet.
+    /// The current streak. The counters of its client and export do not contain the calls of this
+    /// streak yet.
     streak: Streak,
 }
 
-/// A call in progress, with the place of its counters.
+/// A call in progress, with the row and the export whose counters the call changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     place: Place,
@@ -63,9 +66,9 @@ pub struct Begun {
 pub struct Account {
     layout: Layout,
     rows: Vec<Counted>,
-    /// Sorted by export number.
+    /// The counters of each export, sorted by export number.
     exports: Vec<(u16, Tally)>,
-    /// Its clients.
+    /// The counters of the clients.
     clients: Clients,
     until_timed: u32,
     chance: u32,
@@ -128,8 +131,8 @@ impl Account {
         }
     }
 
-    /// Like [`Account::end`], for a call whose client or export differs from the procedure's
-    /// streak.
+    /// Like [`Account::end`], for a call whose client or export differs from the client or export
+    /// of the procedure's streak.
     #[cold]
     fn end_of_another(
         &mut self,
@@ -244,7 +247,8 @@ impl Account {
     /// Returns the client at an address, and records the time of its call.
     pub fn client(&mut self, address: IpAddr, now: Time) -> ClientId {
         if !self.clients.has_room_for(address) {
-            // The new client may evict another one, whose streaks must be counted first.
+            // The new client may replace the entry of another client. The calls in that client's
+            // streaks must be counted before its entry is removed.
             self.settle();
         }
         self.clients.at(address, now)
@@ -266,7 +270,7 @@ impl Account {
         self.clients.heard(client, now);
     }
 
-    /// Its clients.
+    /// The counters of the clients.
     #[must_use]
     pub fn clients(&self) -> &Clients {
         &self.clients

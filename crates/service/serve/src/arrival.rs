@@ -15,7 +15,8 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the largest READ or WRITE that fits its messages, in bytes.
+    /// Returns the size of the largest READ or WRITE that fits into a message of the transport, in
+    /// bytes.
     #[must_use]
     pub const fn transfer_bytes_max(self) -> u32 {
         match self {
@@ -30,21 +31,22 @@ impl Transport {
 pub enum Trust {
     /// The credential is trusted.
     Claimed,
-    /// The sender is this user of this machine, without supplementary groups; its claim does not
-    /// count.
+    /// The sender is this user of this machine, without supplementary groups. The credential in the
+    /// call does not count.
     Pinned {
         /// The user that owns the sender's socket.
         uid: u32,
         /// That user's group.
         gid: u32,
     },
-    /// The sender is anonymous; its claim does not count.
+    /// The sender is anonymous. The credential in the call does not count.
     Nobody,
     /// Every credential of the sender is refused: authentication fails as too weak.
     Refused,
-    /// Nothing verifies the credential; a rule may trust it nevertheless.
+    /// Nothing verifies the credential. A rule of an export may trust the credential nevertheless.
     Unvouched {
-        /// True if the call is refused without such a rule; otherwise the sender is anonymous.
+        /// True if the server refuses the call without such a rule; otherwise the sender is
+        /// anonymous.
         refuse: bool,
     },
 }
@@ -56,16 +58,16 @@ pub struct Arrival {
     pub from: SocketAddr,
     /// The destination address, an address of the server.
     pub to: IpAddr,
-    /// The connection that carried it; None for a datagram.
+    /// The connection that carried the message; None for a datagram.
     pub connection: Option<ConnectionId>,
-    /// The trust in its credential.
+    /// The trust in the credential of the message.
     pub trust: Trust,
-    /// The time of receipt.
+    /// The time at which the server received the message.
     pub now: Time,
 }
 
 impl Arrival {
-    /// Returns the transport that carried it.
+    /// Returns the transport that carried the message.
     #[must_use]
     pub const fn transport(&self) -> Transport {
         match self.connection {

@@ -21,9 +21,11 @@ pub(crate) struct Context {
     /// The credential that the call claims; None without a credential.
     pub(crate) claimed: Option<Caller>,
     pub(crate) arrival: Arrival,
-    /// The lease information of a client with leases; a box, so that other calls pay one word.
+    /// The lease information, for a client with leases. The information is in a box, so that it
+    /// costs other calls one word only.
     pub(crate) leased: Option<Box<Leased>>,
-    /// The authority by which the server answers the call, and a client's use of the procedure.
+    /// The authority by which the server answers the call, and the use of the called procedure by
+    /// clients of an iod.
     pub(crate) by: (Authority, Use),
 }
 
@@ -41,12 +43,13 @@ impl Leased {
     }
 }
 
-/// An object with its export and the caller.
+/// An object of a call, with its export and the caller.
 pub(crate) struct Target<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) object: ObjectId,
     pub(crate) offer: &'a Offer,
-    /// True if the caller is the user that its call claims, and may write.
+    /// True if the caller may write, and no rule changes the claimed user and groups. Only such a
+    /// caller may receive a layout.
     pub(crate) trusted: bool,
     /// The access of a client with a layout, if this server is an iod and the caller is a client.
     pub(crate) sent: Option<Sent>,
@@ -82,7 +85,7 @@ impl Context {
     ///
     /// # Errors
     /// [`FsError::BadHandle`] for a handle that this server did not issue, [`FsError::Stale`] if
-    /// its export no longer exists or is hidden from this client.
+    /// the export of the handle no longer exists or is hidden from this client.
     pub(crate) async fn target(&self, handle: &[u8]) -> Result<Target<'_>, FsError> {
         let (id, object) = self.service.handles.open(handle)?;
         let offer = self.exports.by_id(id).ok_or(FsError::Stale)?;
@@ -107,16 +110,19 @@ impl Context {
         };
         let (decided, sent) = match self.by {
             (Authority::Rules, _) => (self.decided(rule).await?, None),
-            // An iod has one rule, whose anonymous user is the user that runs the iod.
+            // The export of an iod has one rule, whose anonymous user is the user that runs the
+            // iod. Calls of the cluster act as that user.
             (Authority::Cluster, _) => (rule.identity.anonymous(Because::Claimed), None),
             (Authority::Client(key, is_open), purpose) => {
                 let (guesses, now) = (&self.service.guesses, self.arrival.now);
-                // Rule 8 of `iods`: the address is held.
+                // Rule 8 of `iods`: the address has too many misses, so all its calls must retry
+                // later.
                 if guesses.are_held(now, from.ip()) {
                     return Err(FsError::Delay);
                 }
-                // Rule 7 of `iods`: no metaserver has verified the iod yet, so the iod checks no
-                // numbers and counts no miss.
+                // Rule 7 of `iods`: no metaserver has verified the iod yet, so all clients must
+                // retry later. The iod does not check their user and group numbers and counts no
+                // miss.
                 if !is_open {
                     return Err(FsError::Delay);
                 }
@@ -135,8 +141,8 @@ impl Context {
         };
         let Decided { caller, because } = decided;
         let read_only = offer.export.read_only || rule.read_only;
-        // A rule that trusts all callers may still not trust this caller, whose trust also depends
-        // on its connection.
+        // `believes_all` concerns only the mapping of the rule. The trust in this caller also
+        // depends on its connection, so both conditions are necessary.
         let is_believed = matches!(because, Because::Claimed | Because::Pinned);
         let trusted = !read_only && is_believed && rule.identity.believes_all();
         let export = match &self.leased {
@@ -147,7 +153,7 @@ impl Context {
         Ok(Target { request, object, offer, trusted, sent })
     }
 
-    /// Reports a client that has no layout with the access that its call needs.
+    /// Reports to the observer that a client without a suitable layout has called the iod.
     fn stranger(&self, error: FsError) {
         if error == FsError::Access {
             let from = self.arrival.from;
@@ -198,7 +204,7 @@ impl Context {
             let gate = LeasedStore::new(store, offer.export.id, Arc::clone(leases), Some(by));
             offer.export.over(Arc::new(gate))
         });
-        // No operation spans two exports.
+        // A call has one view of one export. An operation on objects of two exports fails.
         if view.id == offer.export.id { Ok(view) } else { Err(FsError::CrossDevice) }
     }
 }

@@ -7,7 +7,7 @@ use leasehold_wire::rpc::{AuthStatus, AuthSys, OpaqueAuth, flavor};
 
 use crate::Trust;
 
-/// Returns the credential that the sender claims; None without one.
+/// Returns the user and the groups that the sender claims; None for a call without a credential.
 ///
 /// # Errors
 /// The status of the reply to an invalid credential.
@@ -15,14 +15,15 @@ pub(crate) fn claimed(credential: &OpaqueAuth<'_>) -> Result<Option<Caller>, Aut
     match credential.flavor {
         flavor::NONE => Ok(None),
         flavor::SYS => system_user(credential).map(Some),
-        // The server never issued a shorthand, so the client must send the whole credential.
+        // The server never issues a shorthand credential, so the client must send the whole
+        // credential again.
         flavor::SHORT => Err(AuthStatus::RejectedCredential),
         _ => Err(AuthStatus::BadCredential),
     }
 }
 
-/// Returns the sender, which distinguishes equal messages of two senders; it does not depend on the
-/// export.
+/// Returns the sender by which the duplicate request cache distinguishes equal messages of two
+/// senders. The sender does not depend on the export.
 pub(crate) fn sender(claimed: Option<&Caller>, trust: Trust) -> Caller {
     match trust {
         Trust::Claimed | Trust::Unvouched { .. } => claimed.cloned().unwrap_or_else(Caller::nobody),

@@ -1,5 +1,5 @@
-//! The duplicate request cache, with a shard for each group of clients, so that no lock is common
-//! to all calls.
+//! The duplicate request cache. Each group of clients has its own shard with its own mutex, so that
+//! calls of different groups do not contend.
 
 use core::future::poll_fn;
 use core::hash::Hasher as _;
@@ -62,11 +62,12 @@ struct Shard {
 
 struct State {
     core: Replies,
-    /// The latest time of an event; calls of one client may arrive through several loops.
+    /// The latest time of an event. The calls of one client may arrive through several loops, so
+    /// the times of the calls may be out of order.
     now: Time,
     effects: Vec<Effect>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Option<Bytes>>>,
-    /// Calls whose wait has ended, with the results; sent after the lock is released.
+    /// Calls whose wait has ended, with the results, which are sent after the mutex is released.
     released: Vec<(oneshot::Sender<Option<Bytes>>, Option<Bytes>)>,
     pages: Option<Pages>,
 }
@@ -75,7 +76,7 @@ struct State {
 struct Pages {
     notebook: Arc<dyn ReplyJournal>,
     first_slot: u32,
-    /// Reusable memory.
+    /// Reusable memory for the encoding of an entry.
     writer: Writer,
 }
 
@@ -95,13 +96,13 @@ impl KeptReplies {
         Self { shards: core::array::from_fn(|_| shard()) }
     }
 
-    /// Restores the journal, and records new entries from now on.
+    /// Restores the entries of a journal, and records new entries in the journal from now on.
     pub(crate) fn note_in(&self, notebook: &Arc<dyn ReplyJournal>, noted: &[Noted], now: Time) {
         for (shard, first_slot) in self.shards.iter().zip((0..).step_by(SLOTS as usize)) {
             let notebook = Arc::clone(notebook);
             shard.lock().pages = Some(Pages { notebook, first_slot, writer: Writer::new() });
         }
-        // The oldest first, so that the order of ages is the original one.
+        // The oldest entries are restored first, so that the cache has its original order of ages.
         let mut in_order: Vec<&Noted> = noted.iter().collect();
         in_order.sort_by_key(|noted| noted.given);
         for Noted { slot, given, note } in in_order {
@@ -114,8 +115,8 @@ impl KeptReplies {
         }
     }
 
-    /// Decides the fate of a call that may be a retransmission; `message` is the whole message and
-    /// `head_bytes` the length of its head.
+    /// Decides if a call runs, waits for an earlier copy, or receives a cached reply. `message` is
+    /// the whole message, and `head_bytes` is the length of the RPC header in the message.
     pub(crate) fn admit(
         &self,
         arrival: &Arrival,
@@ -150,7 +151,8 @@ impl KeptReplies {
             }
             Some(Effect::Wait(ticket)) => {
                 let (sender, receiver) = oneshot::channel();
-                // An earlier copy gets no reply.
+                // Only the latest retransmission receives the reply, so an earlier waiting copy
+                // ends without a reply.
                 let earlier = state.waiting.insert(ticket, sender);
                 state.released.extend(earlier.map(|earlier| (earlier, None)));
                 let reply = async { receiver.await.ok().flatten().map(Into::into) };
@@ -195,7 +197,8 @@ impl KeptReplies {
     }
 
     fn shard(&self, from: SocketAddr) -> &Arc<Shard> {
-        // The port does not count, because a client that reconnects has another one.
+        // The shard does not depend on the port, because a client that reconnects may have another
+        // port.
         &self.shards[shard_of(from.ip())]
     }
 }
@@ -213,23 +216,24 @@ fn shard_of(client: IpAddr) -> usize {
 }
 
 impl Shard {
-    /// Runs one step on the state, then sends results to waiting calls without the lock, because
-    /// they may run at once.
+    /// Runs one step on the state, releases the mutex, and then sends the results to waiting calls.
+    /// A woken call may run inside `send` and acquire the mutex.
     fn turn<T>(&self, turn: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let value = turn(&mut state);
         let released = core::mem::take(&mut state.released);
         drop(state);
         for (waiting, reply) in released {
-            // The waiting call may be gone.
+            // The send fails if the waiting call is gone, which needs no further action.
             drop(waiting.send(reply));
         }
         value
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic loses the state of the core. The shard can no longer prevent repeated execution,
-        // so it executes no calls of its clients.
+        // After a panic the state of the core may be inconsistent, and the shard can no longer
+        // prevent repeated execution. The `expect` therefore fails each later call of these
+        // clients.
         self.state.lock().expect("a core that panicked is not used again")
     }
 }
@@ -268,7 +272,7 @@ impl Pages {
         let mut writer = core::mem::take(&mut self.writer);
         note.encode(&mut writer);
         let written = writer.finish();
-        // A reply to a change is short, so the message has one part.
+        // A cached reply is short, so the encoded entry has a single part.
         let (.., words) = written.parts();
         let slot = self.first_slot + slot;
         match change {
@@ -279,7 +283,7 @@ impl Pages {
     }
 }
 
-/// The admission of a call.
+/// The decision about a call that may be a retransmission.
 pub(crate) enum Admitted {
     /// The call runs.
     Runs(Started),
@@ -289,7 +293,7 @@ pub(crate) enum Admitted {
     Refused,
 }
 
-/// A running call; the cache forgets it if it is dropped before it is done.
+/// A running call. If the value is dropped before the call is done, the cache forgets the call.
 pub(crate) struct Started {
     shard: Arc<Shard>,
     ticket: Ticket,
@@ -298,8 +302,9 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Caches the reply of the call when it is done. With `failed`, which encodes the reply of a
-    /// change that does not reach stable storage, records the reply as soon as the change is made.
+    /// Runs the call, and caches its reply when the call is done. If `failed` is set, records the
+    /// reply in the journal as soon as the change is made; `failed` encodes the reply in case the
+    /// change then does not reach stable storage.
     pub(crate) fn run(
         self,
         running: Running,
@@ -327,7 +332,8 @@ impl Started {
             let polled = poll_fn(|context| {
                 let polled = taking(&mut waits, || running.as_mut().poll(context));
                 if polled.is_pending() {
-                    // Polling a wait may start the sync that other calls wait for.
+                    // The call polls the waits for stable storage itself, because the poll of a
+                    // wait may start the sync for which other calls wait.
                     waits.retain_mut(|wait| match wait.as_mut().poll(context) {
                         Poll::Ready(done) => {
                             settled = settled.and(done);
@@ -372,8 +378,8 @@ impl Drop for Started {
     }
 }
 
-/// Returns the number of argument bytes in the checksum: for a WRITE the arguments before the data
-/// (at most 88 bytes), for other calls all.
+/// Returns the maximum number of argument bytes in the checksum: for a WRITE the 88 bytes that
+/// contain the arguments before the data, for other calls all arguments.
 const fn checked_argument_bytes(harm: Harm) -> usize {
     match harm {
         Harm::Late => 128,
@@ -382,12 +388,13 @@ const fn checked_argument_bytes(harm: Harm) -> usize {
 }
 
 /// The number of bytes at the end of a longer message in the checksum. All of the data of a WRITE
-/// would cost more than the write itself. It would also detect nothing further, because a client
-/// reuses an xid only after the end of the call.
+/// would cost more than the write itself. The other bytes would also detect no further reuse of an
+/// xid, because a client reuses an xid only after the end of the call.
 const CHECKED_TAIL_BYTES: usize = 256;
 
 /// Returns the checksum that distinguishes calls with equal xids, and trusted from untrusted
-/// callers with equal claims. It is the same in every version, because the journal contains it.
+/// callers with equal claims. The algorithm is the same in every version of the server, because the
+/// journal contains the checksums.
 fn checksum((message, head_bytes): (&[u8], usize), caller: &Caller, harm: Harm) -> u64 {
     let mut hasher = SipHasher13::new();
     let Caller { uid, gid, groups } = caller;

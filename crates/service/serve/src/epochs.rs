@@ -1,10 +1,10 @@
-//! The authentication tokens of metaservers, by which an iod fences superseded ones.
+//! The authentication tokens of metaservers, by which an iod fences superseded metaservers.
 //!
 //! A token occupies the machine name of an AUTH_SYS credential, which other servers ignore, and
-//! contains a keyed checksum. The epoch therefore costs no extra call, and no other machine can
-//! forge it. A command, or a metaserver that has not begun its epoch, sends the token of a member
-//! ([`EpochKey::member_word`]), which contains no epoch. An iod takes a caller without a token for
-//! a client (`iods`). `core::replica::epochs` has the rules.
+//! contains a keyed checksum. The epoch therefore costs no extra call, and no machine without the
+//! key can forge a token. A command, or a metaserver that has not begun its epoch, sends the token
+//! of a member ([`EpochKey::member_word`]), which contains no epoch. An iod treats a caller without
+//! a token as a client (see `iods`). `core::replica::epochs` has the rules of epochs.
 
 use core::hash::Hasher as _;
 use core::net::SocketAddr;
@@ -35,19 +35,20 @@ const MEMBER: &str = "leasehold-member";
 
 /// The length of a member's token: [`MEMBER`], a space and a checksum of 16 digits.
 const MEMBER_BYTES: usize = MEMBER.len() + 17;
-/// The prefix of the token that enables clients.
+/// The prefix of the token that contains a rollback counter and makes an iod accept clients.
 const LETS_IN: &str = "leasehold-turn";
 
-/// The length of the token that enables clients.
+/// The length of the token with a rollback counter.
 const LETS_IN_BYTES: usize = 48;
 
-/// The key of the checksums in tokens. A holder of the key can begin an epoch.
+/// The cluster key, from which the server computes the checksums in tokens. A machine that has the
+/// key can begin an epoch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EpochKey(pub [u8; 16]);
 
 impl EpochKey {
     /// Returns the token of a member of the cluster, without an epoch. An iod of an earlier version
-    /// takes it for the name of a machine.
+    /// takes the token for the name of a machine.
     #[must_use]
     pub fn member_word(self) -> String {
         let mut hasher = SipHasher24::new_with_key(&self.0);
@@ -55,8 +56,9 @@ impl EpochKey {
         format!("{MEMBER} {:016x}", hasher.finish())
     }
 
-    /// Returns the token of a metaserver that enables clients if the iod has stored this rollback
-    /// counter. An iod of an earlier version takes it for the name of a machine.
+    /// Returns the token of a metaserver that contains a rollback counter. The iod accepts clients
+    /// if it has stored the same counter. An iod of an earlier version takes the token for the name
+    /// of a machine.
     #[must_use]
     pub fn turn_word(self, turn: u64) -> String {
         let mut hasher = SipHasher24::new_with_key(&self.0);
@@ -65,7 +67,8 @@ impl EpochKey {
         format!("{LETS_IN} {turn:016x} {:016x}", hasher.finish())
     }
 
-    /// Returns the rollback counter in a token that enables clients; None if the checksum is wrong.
+    /// Returns the rollback counter in a token; None if the token is of another kind or its
+    /// checksum is wrong.
     fn turn_of(self, word: &[u8]) -> Option<u64> {
         if word.len() != LETS_IN_BYTES || !word.starts_with(LETS_IN.as_bytes()) {
             return None;
@@ -77,14 +80,15 @@ impl EpochKey {
 
     /// Returns true if this is the token of a member.
     fn is_member(self, word: &[u8]) -> bool {
-        // Most callers send the name of a machine, which needs no checksum.
+        // The length and the prefix exclude the name of a machine, which most callers send, without
+        // a checksum.
         word.len() == MEMBER_BYTES
             && word.starts_with(MEMBER.as_bytes())
             && is_same(self.member_word().as_bytes(), word)
     }
 }
 
-/// Compares two tokens in a time that does not depend on the first difference.
+/// Compares two tokens in a time that does not depend on the position of the first difference.
 fn is_same(own: &[u8], word: &[u8]) -> bool {
     let differing = own.iter().zip(word).fold(0, |all, (one, other)| all | (one ^ other));
     own.len() == word.len() && differing == 0
@@ -102,7 +106,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// The number of the only metaserver of a volume.
+    /// The metaserver number of the only metaserver of a volume.
     pub const ALONE: u32 = u32::MAX;
 
     /// Returns the token of the epoch.
@@ -122,7 +126,8 @@ impl Epoch {
         let mut part = || u64::from_str_radix(parts.next()?, 16).ok();
         let (volume, metaserver, number) = (part()?, part()?, part()?);
         let said = Self { volume, metaserver: u32::try_from(metaserver).ok()?, number };
-        // The comparison does not depend on the position of the first difference.
+        // The time of this comparison does not depend on the position of the first difference, so
+        // it helps no guess.
         (said.sum(key) ^ part()? == 0).then_some(said)
     }
 
@@ -158,12 +163,12 @@ struct State {
 enum Said {
     Epoch(Xid, Epoch),
     Member,
-    /// The rollback counter that enables clients.
+    /// The rollback counter from a metaserver.
     Turn(u64),
     Nothing,
 }
 
-/// The admission of a call.
+/// The fence's decision about a call.
 enum Admitted {
     Goes(UnderWay),
     Waits(UnderWay, oneshot::Receiver<()>),
@@ -175,7 +180,7 @@ impl Fence {
     pub(crate) fn new(key: EpochKey, noted: &[Epoch]) -> Self {
         let mut state = State::default();
         for epoch in noted {
-            // There are no calls yet, so there are no effects.
+            // No call waits or runs yet, so the step has no effects.
             state.core.step(Step::Noted(epoch.seat(), epoch.number), &mut Vec::new());
         }
         Self { key, state: Mutex::new(state), refused: AtomicU64::new(0) }
@@ -186,7 +191,7 @@ impl Fence {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Answers a message as the service does, unless its epoch is superseded.
+    /// Answers a message as the service does, or refuses the message if its epoch is superseded.
     pub(crate) fn answer(
         self: &Arc<Self>,
         service: &Arc<Service>,
@@ -223,7 +228,8 @@ impl Fence {
                     }
                     call.ended(service.answer_any(arrival, message, writer, true).reply.await)
                 });
-                // A running call may have its effect even if its caller is gone.
+                // A running call may have its effect even if its caller is gone, and a successor
+                // must wait for that effect. The future therefore runs to its end.
                 Response { reply, must_end: true }
             }
             Admitted::Refused => {
@@ -282,7 +288,8 @@ impl Fence {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // After a panic the fence cannot determine which calls have ended.
+        // After a panic the fence cannot determine which calls have ended, so the service must not
+        // continue.
         self.state.lock().expect("a core that panicked is not used again")
     }
 }
@@ -294,7 +301,7 @@ fn machine_name(message: &[u8]) -> Option<(Xid, &[u8])> {
         return None;
     }
     let mut credential = Reader::of_part(call.credential.body);
-    // In the credential a number of the caller's choice precedes the name.
+    // In an AUTH_SYS credential an arbitrary number, the stamp, precedes the machine name.
     credential.u32().ok()?;
     Some((call.xid, credential.opaque(u32::MAX).ok()?))
 }
@@ -311,10 +318,12 @@ impl State {
     }
 }
 
-/// Reports the decisions without the lock, because the woken calls may run at once.
+/// Wakes the calls with a decision. The caller must not hold the mutex, because a woken call may
+/// run inside `send` and acquire the mutex.
 fn tell(told: Vec<(oneshot::Sender<()>, bool)>) {
     for (sender, _) in told.into_iter().filter(|(_, goes)| *goes) {
-        // The waiting call may be gone. The end of the sender reports a refusal.
+        // The send fails if the waiting call is gone. The drop of a sender without a send reports a
+        // refusal.
         let _ = sender.send(());
     }
 }

@@ -72,16 +72,17 @@ const fn bits(errors: &[FsError]) -> u32 {
 pub(crate) const fn nearest(error: FsError) -> &'static [FsError] {
     match error {
         FsError::BadCookie | FsError::IsDirectory | FsError::TooSmall => &[FsError::Invalid],
-        // The handle identifies no object, or an object that no longer exists.
+        // Both errors mean to a client that the handle identifies no existing object.
         FsError::BadHandle => &[FsError::Stale, FsError::NotFound],
         FsError::Stale => &[FsError::BadHandle, FsError::NotFound],
         FsError::BadType => &[FsError::NotSupported, FsError::Invalid],
         FsError::FileTooBig => &[FsError::Invalid, FsError::NoSpace],
-        // A name that no directory can contain gets this error (RFC 1813 3.2).
+        // RFC 1813 3.2 permits ACCES for a name that no directory can contain.
         FsError::Invalid | FsError::NotOwner => &[FsError::Access],
         FsError::NotEmpty => &[FsError::AlreadyExists],
         FsError::NotDirectory => &[FsError::Invalid],
-        // In a procedure without a lookup, the missing object is the handle's own.
+        // In a procedure without a lookup the object of the handle itself is missing, so its handle
+        // is stale.
         FsError::NotFound => &[FsError::Stale],
         FsError::NotSupported => &[FsError::Invalid],
         FsError::QuotaExceeded | FsError::TooManyLinks => &[FsError::NoSpace],

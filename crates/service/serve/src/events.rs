@@ -29,7 +29,7 @@ pub enum Event<'a> {
         /// All exports.
         exports: &'a Exports,
     },
-    /// A client sent a handle of an export that no rule makes visible to it.
+    /// A client sent a handle of an export that no rule makes visible to the client.
     HandleRefused {
         /// The client.
         from: SocketAddr,
@@ -51,7 +51,7 @@ pub enum Event<'a> {
         /// The caller.
         from: SocketAddr,
     },
-    /// A client's credential is not trusted, because nothing verifies it.
+    /// The server does not trust a client's credential, because nothing verifies the credential.
     NotBelieved {
         /// The client.
         from: SocketAddr,

@@ -12,7 +12,8 @@ use crate::access::Access;
 use crate::leases::Leases;
 use crate::leases::leased_store::LeasedStore;
 
-/// An export with its access rules.
+/// An export as the configuration offers it to clients: the exported store with its access rules
+/// and mount settings.
 pub struct Offer {
     /// The export.
     pub export: Export,
@@ -20,7 +21,7 @@ pub struct Offer {
     pub access: Access,
     /// The largest READ or WRITE that the server recommends to clients, in bytes.
     pub transfer_bytes_max: u32,
-    /// The only path of a secret export, for clients that know it. The server never lists such an
+    /// The only path by which clients can mount a secret export. The server never lists such an
     /// export, and no other path leads to it.
     pub secret: Option<String>,
 }
@@ -80,13 +81,14 @@ impl Exports {
         !self.gated.is_empty()
     }
 
-    /// Returns the export of an offer, as clients without leases access it.
+    /// Returns the export of an offer as a client without leases accesses it: with lease
+    /// enforcement if clients may hold leases.
     pub(crate) fn reached<'a>(&'a self, offer: &'a Offer) -> &'a Export {
         let gated = self.gated.iter().find(|export| export.id == offer.export.id);
         gated.unwrap_or(&offer.export)
     }
 
-    /// The exports.
+    /// Returns the exports in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Export> {
         self.offers.iter().map(|offer| &offer.export)
     }
@@ -111,8 +113,9 @@ impl Exports {
     }
 
     /// Returns the export that a client's path identifies among the visible exports, and the part
-    /// of the path below it. An export's absolute path identifies it, as does `/` with its name.
-    /// The path `/` also identifies the only export that is visible to the client.
+    /// of the path below it. The absolute path of an export identifies the export, and so does its
+    /// name after a `/`. The path `/` also identifies the only export that is visible to the
+    /// client.
     pub(crate) fn by_path<'a>(&self, path: &'a [u8], client: IpAddr) -> Option<(&Offer, &'a [u8])> {
         by_path(self.found_by(client), path)
     }
@@ -143,8 +146,8 @@ fn by_path<'o, 'a>(
     both.min_by_key(|(_, below)| below.len()).or_else(|| Some((only?, path)))
 }
 
-/// Returns the part of a path below a directory; None for other paths. Leading and trailing slashes
-/// do not count.
+/// Returns the part of a path below a directory; None for other paths. The function ignores leading
+/// and trailing slashes.
 fn below<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
     let root = trim(root);
     match trim(path).strip_prefix(root)? {
@@ -160,13 +163,13 @@ pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the canonical path of a directory below an export, which begins with the export's name.
-/// It resolves `.` and `..`; no symbolic link is ever part of such a path.
+/// The function resolves `.` and `..`. A mounted path never contains a symbolic link.
 pub(crate) fn plain_path(export: &Export, below: &[u8]) -> Vec<u8> {
     let mut down = Vec::new();
     for name in names(below) {
         match name {
             b"." => {}
-            // The parent of an export's root is the root.
+            // `..` at the root of an export stays at the root.
             b".." => drop(down.pop()),
             name => down.push(name),
         }

@@ -1,14 +1,14 @@
 //! A bound on failed handle guesses by clients at an iod.
 //!
-//! An iod identifies a client by numbers, and a stranger could try one pair of numbers after
-//! another (see [`crate::iods`]). Rules:
+//! An iod identifies a client by a user and a group number, and an attacker could try one pair of
+//! numbers after another (see [`crate::iods`]). Rules:
 //! 1. A call whose numbers permit neither reading nor writing its object is a miss. An address may
 //!    have [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
 //! 2. An address that has used its misses is blocked: all its calls as a client must retry later.
 //!    This includes calls with valid numbers, because any other answer would distinguish a good
 //!    guess from a bad guess.
-//! 3. The addresses of an IPv6 network count as one address. Beyond [`ADDRESSES_MAX`] addresses
-//!    with misses, all further addresses share one count.
+//! 3. The addresses of an IPv6 network count as one address. If [`ADDRESSES_MAX`] addresses have
+//!    their own count of misses, all further addresses share one common count.
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -21,12 +21,12 @@ use leasehold_core::leases::table::Origin;
 
 use crate::leases::origin_of;
 
-/// The number of misses that an address may have at once. A fence turns each running call of a
-/// client into a miss.
+/// The number of misses that an address may have at once. After a fence each running call of a
+/// client with the former layout becomes a miss, so an honest client also causes misses.
 const BURST: u32 = 1024;
 
-/// The time after which an address may have one further miss. At this rate 2^27 pairs of numbers
-/// take 15 days, and a fence replaces the valid pair.
+/// The time after which an address may have one further miss. At this rate an attacker needs 15
+/// days to try all 2^27 pairs of numbers, and each fence of the object changes the valid pair.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The largest number of addresses with their own count of misses.
@@ -35,8 +35,8 @@ const ADDRESSES_MAX: usize = 4096;
 /// The misses of all addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
-    /// The latest time in `state`, in nanoseconds. For a server without misses a call costs one
-    /// load.
+    /// The latest of all times in `state`, in nanoseconds. If an address with this time would not
+    /// be blocked, no address is blocked, and a call need not lock `state`.
     latest_ns: AtomicU64,
     state: Mutex<State>,
 }

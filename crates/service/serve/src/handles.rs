@@ -1,8 +1,9 @@
 //! File handles: the identifiers of objects that the server gives to clients.
 //!
 //! Criteria in order of weight: the server never accepts a handle that it did not issue, so a
-//! forged handle reaches nothing outside an export; a handle stays valid as long as its object
-//! exists, across restarts and upgrades; every handle has 32 bytes, so both versions share it.
+//! forged handle gives no access to objects outside an export; a handle stays valid as long as its
+//! object exists, across restarts and upgrades; every handle has 32 bytes, so both versions share
+//! it.
 //!
 //! Form 1, in bytes: form (1), length of the object id (1), export (2), object id padded with zeros
 //! (20), keyed checksum of all preceding bytes (8).
@@ -23,7 +24,7 @@ const CHECKSUM_AT: usize = OBJECT_AT + ObjectId::BYTES_MAX;
 
 const _: () = assert!(CHECKSUM_AT + size_of::<u64>() == HANDLE_V2_BYTES);
 
-/// The key of a server's handles; a holder of the key can forge handles.
+/// The key of the checksums in a server's handles. A program that knows the key can forge handles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HandleKey(pub [u8; 16]);
 
@@ -58,8 +59,8 @@ impl Handles {
     pub(crate) fn open(&self, handle: &[u8]) -> Result<(ExportId, ObjectId), FsError> {
         let handle: &HandleBytes = handle.try_into().map_err(|_| FsError::BadHandle)?;
         let (signed, checksum) = handle.split_at(CHECKSUM_AT);
-        // The checksums are single words: the time of the comparison reveals no position of a
-        // difference.
+        // The checksums are compared as one word, so the time of the comparison does not reveal the
+        // position of a difference to an attacker.
         if handle[0] != FORM || self.checksum(signed).to_be_bytes() != checksum {
             return Err(FsError::BadHandle);
         }
@@ -69,7 +70,7 @@ impl Handles {
     }
 
     /// Returns the client id of a host of NQNFS. A machine without the key can neither guess nor
-    /// claim it.
+    /// claim the id of another host.
     pub(crate) fn name_of(&self, host: IpAddr) -> [u8; 16] {
         let host = match host.to_canonical() {
             IpAddr::V4(host) => host.to_ipv6_mapped(),
@@ -92,10 +93,10 @@ impl Handles {
     }
 }
 
-/// Returns the number of the export in a handle, if the handle is well-formed.
+/// Returns the export number in a handle, without a check of the checksum.
 ///
 /// # Panics
-/// Panics if it is shorter than a handle.
+/// Panics if `handle` is shorter than a handle.
 pub(crate) fn export_of(handle: &[u8]) -> u16 {
     u16::from_be_bytes([handle[2], handle[3]])
 }

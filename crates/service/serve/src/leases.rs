@@ -2,12 +2,13 @@
 //! messages to clients.
 //!
 //! While no client holds a lease, no call uses this module: the exports then contain the stores
-//! themselves. The first HELLO replaces the stores by lease-enforcing stores ([`gate`]), and the
-//! server grants no lease before the last call that started without them has ended. After the last
-//! client has gone, the server removes the lease-enforcing stores again.
+//! themselves. The first HELLO of a client replaces the stores by lease-enforcing stores
+//! ([`leased_store`]). The server grants no lease before the last call that started without the
+//! lease-enforcing stores has ended, because such a call recalls no lease. After the last client
+//! with leases has gone, the server removes the lease-enforcing stores again.
 //!
-//! One lock protects the state, for the length of one step. Messages are sent after the lock is
-//! released.
+//! One mutex protects the state. A thread holds the mutex for one step of the state machines, and
+//! sends the resulting messages after it has released the mutex.
 
 mod callback;
 mod held;
@@ -48,25 +49,28 @@ use names::Names;
 use programs::Program;
 use unacknowledged::Unacknowledged;
 
-/// The largest number of leases. A client that requests more works without leases.
+/// The maximum number of leases. At this limit the server grants no further lease, and the call of
+/// a client that requests one runs without a lease.
 const LEASES_MAX: usize = 1 << 20;
 
-/// The largest number of waiting calls. The server asks the client of a further call to retry
-/// later.
+/// The maximum number of waiting calls. At this limit the server replies to a call that would have
+/// to wait with a status that requests a retry.
 const WAITING_MAX: usize = 1 << 14;
 
-/// The largest number of calls to clients that await a reply.
+/// The maximum number of calls from the server to clients whose reply has not arrived.
 const ASKED_MAX: usize = 1 << 14;
 
-/// The largest number of clients with leases; the server asks further clients to retry later.
+/// The maximum number of clients with leases. At this limit the server replies to the HELLO of a
+/// further client with a status that requests a retry.
 const CLIENTS_MAX: usize = 1 << 14;
 
-/// The largest number of clients with leases from one origin: the mounts of a machine, or of all
-/// containers behind one address.
+/// The maximum number of clients with leases from one origin. Each mount of a machine, and each
+/// container behind the same address, is a client of that origin.
 const CLIENTS_OF_ORIGIN_MAX: usize = 512;
 
-/// The largest number of return paths to a client. For NQNFS all mounts of a host are one client,
-/// and each mount has its own path.
+/// The maximum number of return paths (connections or datagram addresses) to one client. A client
+/// of the lease program has one return path. In NQNFS all mounts of a host form one client, and
+/// each mount has its own return path.
 const WAYS_MAX: usize = 8;
 
 /// A sender of messages to clients that are not replies to their calls.
@@ -74,18 +78,21 @@ pub trait Post: Send + Sync {
     /// Sends a message over a connection, if the connection is still open.
     fn send(&self, to: ConnectionId, message: Message);
 
-    /// Sends a message by datagram from an address of the server. A client accepts it only from the
-    /// port that it calls, so the implementation sends it from each port of the server.
+    /// Sends a message by datagram from an address of the server. A client accepts the message only
+    /// from the server port that the client calls, so the implementation sends the message from
+    /// each port of the server.
     fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message);
 
-    /// Schedules a call of [`Service::wake`](crate::Service::wake) soon.
+    /// Requests that the owner calls [`Service::wake`](crate::Service::wake) soon.
     fn hurry(&self);
 }
 
-/// The stable storage of the list of clients that may hold leases.
+/// The stable storage of the list of clients that may hold leases. After a restart the server waits
+/// for the listed clients to reclaim their leases.
 pub trait Ledger: Send + Sync {
-    /// Writes the list in place of lists with lower numbers, and always calls `done`: with true
-    /// once the list is on stable storage, with false if the write failed.
+    /// Writes the list, which replaces every list with a lower `number`. The implementation always
+    /// calls `done`: with true once the list is on stable storage, or with false if the write
+    /// failed.
     fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>);
 }
 
@@ -128,18 +135,19 @@ struct State {
     next_xid: u32,
     list: BTreeMap<Name, u64>,
     writes: list::Writes,
-    /// The time of the next wake that the owner already knows.
+    /// The time of the next [`Leases::wake`] call that the owner has already scheduled.
     announced: Option<Time>,
-    /// The exports without lease enforcement, until the calls that use them have ended.
+    /// The exports without lease enforcement that running calls still use.
     draining: Vec<Arc<Exports>>,
     /// The time since which `draining` has exports.
     draining_since: Time,
-    /// Files that calls are writing, each with a queue of further writers.
+    /// The files that calls are writing, each with the queue of calls that wait to write the file.
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
-    /// File systems on which a call reclaims space, each with the calls that wait for it.
+    /// The file systems on which a call reclaims reserved space, each with the other calls that
+    /// wait for the end of that reclaim.
     making_room: BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>,
-    /// Files that clients write directly at the iods, each with the modrev at the start of the
-    /// layout.
+    /// The files that clients write directly at the iods, each with the modrev of the file at the
+    /// start of the layout.
     layouts: BTreeMap<Object, (LaidOut, Modrev)>,
     untold: Unacknowledged,
 }
@@ -164,7 +172,7 @@ struct Peer {
     ways: VecDeque<Way>,
 }
 
-/// The protocol of messages about leases to a client.
+/// The protocol of the messages about leases that the server sends to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// The callbacks of the lease program.
@@ -178,7 +186,7 @@ pub(crate) enum Protocol {
 pub(crate) enum Way {
     /// A connection.
     Connection(ConnectionId),
-    /// Datagrams from an address of the server.
+    /// Datagrams to an address of the client from an address of the server.
     Datagrams { to: SocketAddr, from: IpAddr },
 }
 
@@ -202,7 +210,7 @@ pub(crate) fn origin_of(host: IpAddr) -> Origin {
     }
 }
 
-/// The actions of a step that run after the lock is released.
+/// The actions of a step, which the caller performs after it has released the mutex.
 #[derive(Default)]
 struct Outs {
     messages: Vec<(Way, Message)>,
@@ -214,7 +222,8 @@ struct Outs {
     /// Lease requests that waited for the stable list, each with true if the call may request
     /// leases.
     admitted: Vec<(oneshot::Sender<bool>, bool)>,
-    /// Local programs that may continue, each with the call that ends when it has continued.
+    /// Local programs that may continue, each with the object and the ticket of its call in the
+    /// lease table. The call ends when the program has continued.
     freed: Vec<(Program, Option<(Object, Ticket)>)>,
 }
 
@@ -274,7 +283,7 @@ impl Leases {
 
     /// Sets the sender of messages to clients.
     pub(crate) fn call_by(&self, post: Arc<dyn Post>) {
-        // A service is started once.
+        // The owner starts a service once, so the sender is not set yet and `set` cannot fail.
         let _ = self.post.set(post);
     }
 
@@ -284,12 +293,13 @@ impl Leases {
         state.now = state.now.max(now);
     }
 
-    /// Returns true if there are no clients, leases or waiting calls, so that calls can skip this
-    /// module.
+    /// Returns true if there are no clients, leases, waiting calls or layouts, so that calls can
+    /// skip this module.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.lock();
         let nobody = state.clients.is_empty() && state.table.is_empty();
-        // A client that was forgotten without a GOODBYE may still write under a layout.
+        // A client that the server forgot without a GOODBYE may still write under a layout, so the
+        // module is not idle while layouts exist.
         nobody && state.waiting.is_empty() && state.layouts.is_empty()
     }
 
@@ -320,7 +330,7 @@ impl Leases {
         })
     }
 
-    /// Runs one step on the state, then performs its effects without the lock.
+    /// Runs one step on the state, releases the mutex, and then performs the effects of the step.
     fn with<T>(self: &Arc<Self>, now: Time, turn: impl FnOnce(&mut State, &mut Outs) -> T) -> T {
         let mut outs = Outs::default();
         let mut state = self.lock();
@@ -350,7 +360,8 @@ impl Leases {
             self.write_list(&list);
         }
         for (sender, may) in outs.admitted {
-            // The receiver is gone if the caller has cancelled its call.
+            // The send fails if the caller has cancelled its call. A cancelled call needs no
+            // result, so the failure is ignored.
             let _ = sender.send(may);
         }
         self.tell_settled(outs.settled);
@@ -360,8 +371,9 @@ impl Leases {
         value
     }
 
-    /// Sends the results to waiting calls, which may continue at once. Ends a call whose caller is
-    /// gone.
+    /// Sends the results to the waiting calls, which may continue inside this function. If the
+    /// receiver of a result no longer exists, ends the operation guard of that call in the lease
+    /// table.
     fn tell_settled(self: &Arc<Self>, settled: Vec<Settled>) {
         for Settled { object, ticket, sender, run } in settled {
             if let Err(Some(_)) = sender.send(run) {
@@ -423,7 +435,8 @@ impl State {
         }
     }
 
-    /// Parks a call; fails if too many calls wait.
+    /// Records a call that waits for its operation guard on an object. Fails if too many calls
+    /// wait.
     fn park(
         &mut self,
         object: Object,
@@ -433,7 +446,7 @@ impl State {
         Ok((ticket, receiver))
     }
 
-    /// Assigns a ticket to a waiting call; fails if too many calls wait.
+    /// Assigns a ticket to a waiting call. Fails if too many calls wait.
     fn keep_waiting(&mut self, waiting: Waiting) -> Result<Ticket, FsError> {
         if self.waiting.len() >= WAITING_MAX {
             return Err(FsError::Delay);
@@ -444,9 +457,10 @@ impl State {
         Ok(ticket)
     }
 
-    /// Returns true if a client retransmits calls that wait. Each copy waits as well, and delays
-    /// the other calls on the same socket. Hosts of NQNFS are excluded, because they sleep for a
-    /// long time after a retry error.
+    /// Returns true if a client retransmits its waiting calls, as a client of the lease program
+    /// over datagrams does. The server bounds the wait of such a call, because each retransmitted
+    /// copy waits as well and delays the other calls on the same socket. Hosts of NQNFS are
+    /// excluded, because a host sleeps for a long time after a retry status.
     fn repeats(&self, client: Client) -> bool {
         self.peers.get(&client).is_some_and(|peer| {
             let way = peer.ways.front();
@@ -454,7 +468,7 @@ impl State {
         })
     }
 
-    /// Limits the wait of a call that still waits.
+    /// Sets the deadline ([`JUKEBOX_AFTER`] from now) of a call that still waits.
     fn be_patient(&mut self, ticket: Ticket) {
         if self.waiting.contains_key(&ticket) {
             self.patience.insert((self.now + JUKEBOX_AFTER, ticket));
@@ -488,7 +502,8 @@ impl State {
         }
     }
 
-    /// Ends a call's wait for the stable list; `may` is true if it may request leases.
+    /// Ends the wait of a lease request for the stable list; `may` is true if the call may request
+    /// leases.
     fn admit_asks(&mut self, ticket: Ticket, may: bool, outs: &mut Outs) {
         if let Some(Waiting::List(_, sender)) = self.waiting.remove(&ticket) {
             outs.admitted.push((sender, may));
@@ -541,7 +556,7 @@ impl State {
     }
 }
 
-/// The exclusive right to write a file, until this value is dropped.
+/// The exclusive right of one call of this server to write a file, until this value is dropped.
 pub(crate) struct Alone {
     leases: Arc<Leases>,
     object: Object,
@@ -551,8 +566,9 @@ pub(crate) struct Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // A receiver that was sent the right but never polled owns it all the same; any other
-        // receiver must not get it after this point.
+        // The previous owner may have sent the right to a receiver that was never polled: this
+        // value then owns the right and must pass the right on. `close` prevents that a send to the
+        // receiver succeeds after this check.
         let given = |waits: &mut oneshot::Receiver<()>| {
             waits.close();
             matches!(waits.try_recv(), Ok(Some(())))
@@ -561,8 +577,8 @@ impl Drop for Alone {
             return;
         }
         let mut state = self.leases.lock();
-        // Passes the right to the first receiver that still exists. The lock is free during each
-        // send, because the woken receiver may run inside `send` and take the lock itself.
+        // Passes the right to the first receiver that still exists. The mutex is released before
+        // each send, because the woken receiver may run inside `send` and acquire the mutex itself.
         while let Some(queue) = state.writing.get_mut(&self.object) {
             let Some(next) = queue.pop_front() else {
                 state.writing.remove(&self.object);
@@ -685,14 +701,15 @@ impl Leases {
         })
     }
 
-    /// Ends all leases of a client; the server no longer waits for it.
+    /// Ends all leases of a client. The server no longer waits for that client to reclaim or return
+    /// a lease.
     pub(crate) fn goodbye(self: &Arc<Self>, id: [u8; 16]) {
         self.with(Time::ZERO, |state, outs| {
             state.registry(clients::Event::Gone(Name(id)), outs);
         });
     }
 
-    /// Removes a closed connection from the return paths.
+    /// Removes a closed connection from the return paths of all clients.
     pub(crate) fn connection_closed(&self, connection: ConnectionId) {
         let mut state = self.lock();
         let gone = Way::Connection(connection);
@@ -704,7 +721,7 @@ impl Leases {
         self.with(Time::ZERO, |state, outs| drop(state.registry(event, outs)));
     }
 
-    /// Returns the epoch, and true if the server is in its grace period.
+    /// Returns the server epoch, and true if the server is in its grace period.
     pub(crate) fn standing(&self) -> (u64, bool) {
         let state = self.lock();
         (state.clients.epoch(), state.clients.missing().is_some())

@@ -1,8 +1,8 @@
 //! The server: the front ends of each program over one procedure table.
 //!
 //! The service maps a message to a reply; the owner of the sockets, threads and clock calls
-//! [`Service::answer`]. A front end contains the bytes and status numbers of one program and
-//! version, and does not depend on the location of files.
+//! [`Service::answer`]. A front end implements the encoding and the status numbers of one program
+//! and version. It does not depend on the store that contains the files.
 
 #![allow(clippy::result_large_err, reason = "the results of a failure go directly to the writer")]
 

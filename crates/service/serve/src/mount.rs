@@ -88,7 +88,7 @@ const fn status(error: FsError) -> mnt::Status {
     }
 }
 
-/// Versions 1 and 2: the status is a Unix error number.
+/// The dialect of versions 1 and 2, whose status is a Unix error number.
 struct Old;
 
 impl Dialect for Old {
@@ -103,7 +103,7 @@ impl Dialect for Old {
     }
 }
 
-/// Version 3: the status has its own numbers.
+/// The dialect of version 3, whose status has numbers of its own.
 struct Mount3;
 
 impl Dialect for Mount3 {

@@ -12,9 +12,9 @@ use leasehold_wire::rpc::{Reply, ReplyStatus};
 use crate::context::Context;
 use crate::errors::Errors;
 
-/// One procedure of a program's version: its arguments, its results and its function.
+/// One procedure of one version of a program: its arguments, its results and its function.
 pub(crate) trait Procedure: 'static {
-    /// The encoding of success and failure in its program.
+    /// The encoding of success and failure in the procedure's program.
     type Dialect: Dialect;
     /// The arguments.
     type Args<'a>: Decode<'a> + Send;
@@ -138,7 +138,7 @@ pub(crate) fn unsettled<P: Procedure>(
     writer.finish()
 }
 
-/// The dialect of procedures that cannot fail: results without a status.
+/// The dialect of procedures that cannot fail: the reply contains results without a status.
 pub(crate) struct Plain;
 
 impl Dialect for Plain {
@@ -149,7 +149,7 @@ impl Dialect for Plain {
     fn failed(_: FsError, _: &mut Writer) {}
 }
 
-/// The dialect of one-way messages: no results and no reply.
+/// The dialect of one-way messages, which have no results and no reply.
 pub(crate) struct Told;
 
 impl Dialect for Told {

@@ -1,5 +1,6 @@
 //! The generated tables of the reference documents. With `REFERENCE=rewrite` in the environment the
-//! test writes them; otherwise it compares them.
+//! test writes the tables into the documents; otherwise the test compares the documents with the
+//! tables.
 
 #![expect(clippy::disallowed_methods, reason = "a test reads and writes documents")]
 

@@ -5,7 +5,7 @@ use leasehold_fs::MaybeReady;
 
 /// The response of the service to a message.
 pub struct Response {
-    /// The reply; None if there must be none.
+    /// The reply; None if the server must send no reply.
     pub reply: MaybeReady<'static, Option<Message>>,
     /// True if the future must run to its end even after the caller is gone: the call may have had
     /// its effect, and a retransmission must receive its reply.

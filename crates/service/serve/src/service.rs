@@ -43,23 +43,24 @@ pub struct Service {
     pub(crate) leases: Arc<Leases>,
     /// The fence that refuses superseded metaservers; None if there are no metaservers.
     fence: Option<Arc<Fence>>,
-    /// True if this server is an iod, which accepts calls of its cluster and of clients with a
-    /// layout.
+    /// True if this server is an iod. An iod accepts only calls of its cluster and of clients with
+    /// a layout.
     is_iod: bool,
-    /// The key of client numbers, for an iod that can have clients.
+    /// The key from which the cluster derives the user and group numbers in the calls of clients to
+    /// iods. None if this server is not an iod, or is an iod that accepts no clients.
     clients: Option<ClientKey>,
-    /// The failed handle guesses of clients, for an iod.
+    /// The failed handle guesses of each client address, at an iod.
     pub(crate) guesses: Guesses,
-    /// True if the last rollback counter from a metaserver equals the counter beside the iod's
-    /// objects.
+    /// True if the last rollback counter from a metaserver equals the counter that the iod has
+    /// stored beside its objects. The iod then accepts clients (rule 7 of `iods`).
     lets_clients_in: AtomicBool,
-    /// Locked while the exports are replaced.
+    /// A mutex that a thread holds while it replaces the exports, so that no replacement is lost.
     offering: Mutex<()>,
 }
 
 impl Service {
-    /// Creates a service that gives all clients access to these exports. `key` must be the same
-    /// after a restart; otherwise all handles become stale.
+    /// Creates a service that gives all clients access to these exports. `key` is the key of the
+    /// file handles. The key must be the same after a restart; otherwise all handles become stale.
     #[must_use]
     pub fn new(exports: Vec<Export>, key: HandleKey, observer: Box<dyn Observer>) -> Self {
         Self::offering(exports.into_iter().map(Offer::to_everybody).collect(), key, observer)
@@ -92,23 +93,24 @@ impl Service {
         Self { users, ..self }
     }
 
-    /// Refuses calls of metaservers with a superseded epoch, authenticated by this key; `noted`
-    /// contains the epochs that began before the start.
+    /// Makes the service refuse calls of metaservers with a superseded epoch. `key` authenticates
+    /// the tokens that contain epochs, and `noted` contains the epochs that began before the start
+    /// of the service.
     #[must_use]
     pub fn with_epochs(self, key: EpochKey, noted: &[Epoch]) -> Self {
         Self { fence: Some(Arc::new(Fence::new(key, noted))), ..self }
     }
 
-    /// Restricts the service to calls of metaservers and commands that authenticate by this key,
-    /// which act as the anonymous user of the export's rule, and to calls of clients with a layout,
-    /// verified by `clients`. Without that key the iod accepts no client. No rule of an export
-    /// gives access to any other caller.
+    /// Restricts the service to two kinds of callers. Metaservers and commands authenticate by
+    /// `key` and act as the anonymous user of the export's rule. Clients with a layout identify
+    /// themselves by numbers that `clients` verifies; without `clients` the iod accepts no client.
+    /// No access rule of an export gives access to any other caller.
     #[must_use]
     pub fn as_iod(self, key: EpochKey, noted: &[Epoch], clients: Option<ClientKey>) -> Self {
         Self { is_iod: true, clients, ..self.with_epochs(key, noted) }
     }
 
-    /// Replaces the exports in one step; running calls continue with the exports from before.
+    /// Replaces the exports in one step. Running calls continue with the previous exports.
     ///
     /// # Panics
     /// Panics if another thread panicked while it replaced the exports.
@@ -123,8 +125,8 @@ impl Service {
         }
     }
 
-    /// Enables leases with the state that an earlier server has stored, and keeps the list of
-    /// clients in a ledger.
+    /// Enables leases with the state that an earlier server has stored. `ledger` is the stable
+    /// storage for the list of clients that may hold leases.
     #[must_use]
     pub fn with_leases(self, remembered: Remembered, ledger: Arc<dyn Ledger>, now: Time) -> Self {
         let recovers = !remembered.list.is_empty();
@@ -136,14 +138,14 @@ impl Service {
         Self { leases, ..self }
     }
 
-    /// Sets the sender of calls to clients.
+    /// Sets the sender of the server's calls to clients (recalls of leases).
     pub fn call_clients_by(&self, post: Arc<dyn Post>) {
         self.leases.call_by(post);
     }
 
     /// Returns the leases, at most `leases_max`, their holders, and the paths of their objects if
-    /// the stores know them. May leave the calling thread with the credential of the server if
-    /// stores act as callers.
+    /// the stores know them. If the stores act as callers, the calling thread may have the server's
+    /// own credential afterwards.
     #[must_use]
     pub fn lease_view(&self, leases_max: usize) -> LeaseView {
         let mut view = self.leases.view(leases_max);
@@ -163,15 +165,16 @@ impl Service {
         self.leases.in_numbers()
     }
 
-    /// Stops waiting for a client with leases that will not return, by its id; returns true if the
-    /// client is known.
+    /// Ends the wait for a client with leases that will not return, given the id of the client.
+    /// Returns true if the client is known.
     #[must_use]
     pub fn forget_lease_holder(&self, id: [u8; 16]) -> bool {
         self.leases.forget(id)
     }
 
     /// Reports that a local program is about to access an object of an export, or has changed names
-    /// there. The server recalls conflicting leases, and then the store lets the program continue.
+    /// there. The server recalls the conflicting leases, and the store lets the program continue
+    /// when the leases have ended.
     pub fn used_by_program(
         &self,
         now: Time,
@@ -200,8 +203,8 @@ impl Service {
         self.leases.end(export, id);
     }
 
-    /// Returns true during the grace period, while clients may hold unknown leases of before the
-    /// start.
+    /// Returns true during the grace period, in which clients may hold leases from before the start
+    /// that the server does not know.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
         self.leases.standing().1
@@ -212,7 +215,7 @@ impl Service {
         self.exports().iter().all(|export| export.store.properties().leases_names)
     }
 
-    /// Registers a client with leases, and enables lease enforcement for all calls.
+    /// Registers a client with leases, and enables lease enforcement for all later calls.
     pub(crate) fn welcome(
         &self,
         arrival: &Arrival,
@@ -253,7 +256,8 @@ impl Service {
     /// Answers one RPC message, or returns no reply if the message is not a call or must not be
     /// answered.
     ///
-    /// The reply is written with `writer`, whose memory is reusable.
+    /// The service encodes the reply with `writer`, and the caller may reuse the memory of `writer`
+    /// after it has sent the reply.
     pub fn answer(self: &Arc<Self>, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         match &self.fence {
             Some(fence) => fence.answer(self, arrival, message, writer),
@@ -261,8 +265,8 @@ impl Service {
         }
     }
 
-    /// Like [`Service::answer`], without a check of the epoch. `has_word` is true if the caller has
-    /// authenticated with the key of its cluster.
+    /// Like [`Service::answer`], without a check of the epoch. `has_word` is true if the call
+    /// contains a valid authentication token of the cluster.
     pub(crate) fn answer_any(
         self: &Arc<Self>,
         arrival: Arrival,
@@ -290,7 +294,8 @@ impl Service {
         };
         let by = (authority, row.by_client);
         let claimed = credential::claimed(&call.credential).and_then(|claimed| {
-            // NULL has no effect, and shows even clients without access that the server runs.
+            // NULL has no effect and only shows that the server runs, so the server answers NULL
+            // for clients without access as well.
             let is_null = call.procedure == table::NULL;
             let is_heard = is_null || self.is_heard(&arrival, &exports, claimed.as_ref(), by);
             if is_heard { Ok(claimed) } else { Err(AuthStatus::TooWeak) }
@@ -306,13 +311,15 @@ impl Service {
             self.leases.tell(arrival.now);
         }
         let harm = row.keep.harm();
-        // The exact sender matters only for calls that the duplicate request cache stores.
+        // Only the duplicate request cache uses the exact sender, so the code computes the sender
+        // only for calls that the cache stores.
         let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
         let service = Arc::clone(self);
         let context = Context { service, exports, claimed, arrival, leased: None, by };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
-            // A shared slice would cost an allocation.
+            // `advance` removes the head in place. A second slice of the message would cost an
+            // allocation.
             message.advance(head_bytes);
             (row.handler)(row.errors, context, xid, message, writer)
         };
@@ -324,7 +331,8 @@ impl Service {
                 started.run(run(message, writer), row.when_unsettled(harm, xid))
             }
             Admitted::Answered(response) => response,
-            // On a stream the client would wait for a long time before it retransmits.
+            // Without a reply a client on a stream would wait for a long time before it
+            // retransmits, so the client receives a retry status.
             Admitted::Refused if row.later() == Later::Said && arrival.connection.is_some() => {
                 MaybeReady::now(Some((row.ask_again)(xid, writer))).into()
             }
@@ -332,14 +340,15 @@ impl Service {
         }
     }
 
-    /// Processes the rollback counter from a metaserver: the iod accepts clients from now on if the
-    /// counter equals the last one beside the objects, and no client otherwise.
+    /// Processes the rollback counter from a metaserver. If the counter equals the last counter
+    /// beside the objects, the iod accepts clients from now on. Otherwise the iod accepts no
+    /// client.
     pub(crate) async fn heard_turn(&self, from: IpAddr, turn: u64) {
         if !self.is_iod {
             return;
         }
         let exports = self.exports.load_full();
-        // An iod that has no counter to compare with must accept no client.
+        // An iod without a stored counter cannot be verified, so it must accept no client.
         let (mut has_note, mut has_other) = (false, false);
         for offer in exports.found_by(from).filter(|_| turn > 0) {
             let Some(rule) = offer.access.rule(from) else { continue };
@@ -353,7 +362,8 @@ impl Service {
         self.lets_clients_in.store(turn == 0 || is_noted, Ordering::Release);
     }
 
-    /// Returns true if the caller may have any credential here; otherwise reports the refusal.
+    /// Returns true if this server answers calls of the caller at all. Otherwise reports the
+    /// refusal to the observer.
     fn is_heard(
         &self,
         arrival: &Arrival,
@@ -376,7 +386,8 @@ impl Service {
                 (is_heard(arrival, exports), Event::NotBelieved { from, refused: true })
             }
         };
-        // The code that decides the trust reports a credential that it refuses under every rule.
+        // The owner of the sockets has already reported a credential with [`Trust::Refused`], so
+        // the service reports other refusals only.
         if !is_heard && (self.is_iod || arrival.trust != Trust::Refused) {
             self.observer.event(&event);
         }
@@ -451,14 +462,14 @@ impl Service {
         self.fence.as_ref().map_or(0, |fence| fence.refused())
     }
 
-    /// Reports that a stream has closed, so that its client may retransmit on another one.
+    /// Records that a stream has closed, so that its client may retransmit calls on another stream.
     pub fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.replies.connection_closed(from, connection);
         self.leases.connection_closed(connection);
     }
 }
 
-/// Returns true if any export accepts a client of this trust.
+/// Returns true if any export accepts a credential with the trust of this arrival.
 fn is_heard(arrival: &Arrival, exports: &Exports) -> bool {
     match arrival.trust {
         Trust::Claimed | Trust::Nobody | Trust::Pinned { .. } => true,

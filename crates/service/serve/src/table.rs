@@ -11,19 +11,19 @@ use crate::leases::{nqnfs, program};
 use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler, unsettled};
 use crate::{mount, nfs2, nfs3};
 
-/// A function that writes the reply of a change that did not reach stable storage.
+/// A function that encodes the reply to a change that did not reach stable storage.
 type Unsettled = fn(Errors, Xid, FsError, Writer) -> Message;
 
-/// The number of the procedure of every program that does nothing (RFC 5531 12.1).
+/// The number of NULL, the procedure of every program that does nothing (RFC 5531 12.1).
 pub(crate) const NULL: u32 = 0;
 
 /// A program with its versions, lowest first.
 pub struct Program {
     /// Its number.
     pub number: u32,
-    /// Its name in the RFCs.
+    /// The name in the RFCs.
     pub name: &'static str,
-    /// The versions that are served.
+    /// The versions that the server supports.
     pub versions: &'static [Version],
 }
 
@@ -31,67 +31,70 @@ pub struct Program {
 pub struct Version {
     /// Its number.
     pub number: u32,
-    /// Its procedures; the number of each is its place.
+    /// The procedures; the index of each procedure is its procedure number.
     pub rows: &'static [Row],
 }
 
-/// A procedure, with its properties besides its code.
+/// A row of the procedure table: a procedure with its function and all its other properties.
 pub struct Row {
-    /// Its name in the RFCs.
+    /// The name in the RFCs.
     pub name: &'static str,
-    /// The caching of its reply for retransmissions.
+    /// The caching of the reply in the duplicate request cache.
     pub keep: Keep,
-    /// The lease that it needs, or takes while it runs.
+    /// The lease that the procedure needs, or that it holds implicitly while it runs.
     pub lease: Lease,
-    /// The errors that it may return.
+    /// The errors that the procedure may return.
     pub errors: Errors,
-    /// The attributes before and after that its reply contains.
+    /// The attributes before and after the operation that the reply contains.
     pub around: Around,
-    /// The equivalent procedure of version 2.
+    /// The number of the equivalent procedure of version 2.
     pub counterpart: Option<u32>,
-    /// The use that a client of an iod has for the procedure.
+    /// The use of the procedure by a client of an iod.
     pub by_client: Use,
-    /// True if its version has a status for [`FsError::Delay`].
+    /// True if the version of the procedure has a status for [`FsError::Delay`].
     says_later: bool,
-    /// True if it has a reply.
+    /// True if the procedure has a reply.
     pub is_answered: bool,
-    /// True if its results begin with a status.
+    /// True if the results of the procedure begin with a status.
     pub(crate) has_status: bool,
     pub(crate) handler: Handler,
-    /// Runs it for a client of the lease program, and for a client of NQNFS.
+    /// The functions that run the procedure for a client of the lease program, and for a client of
+    /// NQNFS.
     leased: Handler,
     nqnfs: Handler,
     /// Encodes the reply that requests a retry, for [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
     /// Encodes the reply of a change that did not reach stable storage. None for replies with
-    /// further results, as in programs with leases: there the store itself waits.
+    /// further results, as in the programs with leases: the store then waits for the sync itself.
     unsettled: Option<Unsettled>,
 }
 
-/// The use of a procedure by a client with a layout at an iod.
+/// The purpose for which a client with a layout calls a procedure at an iod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The client queries its access to an object.
     Asks,
-    /// No use: only metaservers call the procedure.
+    /// Clients have no use for the procedure, because only metaservers call it. The iod refuses
+    /// such a call at the RPC layer.
     Never,
     /// The client reads an object.
     Reads,
-    /// The client has no use for the procedure, which refuses it with a status of its own that
-    /// callers understand.
+    /// Clients have no use for the procedure. The procedure itself refuses the call with one of its
+    /// statuses, so that the caller recognises the reason.
     Refused,
     /// The client writes an object, or commits it.
     Writes,
 }
 
-/// The caching of a reply for retransmissions.
+/// The rule by which the duplicate request cache stores the reply of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The procedure is idempotent.
+    /// The cache does not store the reply: the procedure is idempotent.
     Never,
-    /// A late repetition would undo later changes.
+    /// The cache stores the reply: the procedure is idempotent, but a late repetition would undo
+    /// later changes.
     Late,
-    /// The procedure is not idempotent.
+    /// The cache stores the reply: the procedure is not idempotent.
     Always,
 }
 
@@ -106,29 +109,30 @@ impl Keep {
     }
 }
 
-/// The lease that a procedure needs, and on which of its objects (implicit leases of NQNFS).
+/// The lease that a procedure needs, and the object of the lease (implicit leases of NQNFS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
     /// None.
     Without,
     /// A read lease on the object, or for LOOKUP on the directory.
     Read,
-    /// A write lease on the object, or on the directory and the object of the name.
+    /// A write lease on the object, or for changes of names on the directory and on the named
+    /// object.
     Write,
 }
 
-/// The outcome of a procedure that would have to wait for too long.
+/// The outcome of a call whose procedure would have to wait for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Later {
     /// The procedure never waits, or fails in another way.
     Never,
-    /// It sends no reply, because its version has no status for it; the caller retransmits.
+    /// The server sends no reply, because the version has no retry status. The caller retransmits.
     Unanswered,
-    /// It returns a status that requests a retry.
+    /// The server replies with a status that requests a retry.
     Said,
 }
 
-/// The attributes before and after that a reply contains (RFC 1813 2.6).
+/// The attributes before and after an operation that its reply contains (RFC 1813 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Around {
     /// None.
@@ -139,8 +143,8 @@ pub enum Around {
     Both,
 }
 
-/// Defines the row of a procedure: its dialect, name and function, and the types of its arguments,
-/// its result and its failure.
+/// Defines the row of a procedure from its dialect, its name, its function, and the types of its
+/// arguments, its result and its failure.
 macro_rules! row {
     ($dialect:ty, $name:literal, $run:path, $args:ty => $done:ty, $failed:ty) => {{
         struct Row;
@@ -166,7 +170,8 @@ macro_rules! row {
 pub(crate) use row;
 
 impl Row {
-    /// Returns the row of a procedure that concerns no object, or no property that can change.
+    /// Returns the row of a procedure with the default properties: no cached reply, no lease and no
+    /// errors.
     pub(crate) const fn new<P: Procedure>(name: &'static str) -> Self {
         Self {
             name,
@@ -188,7 +193,8 @@ impl Row {
     }
 
     /// Returns a function that encodes the reply of a call whose change did not reach stable
-    /// storage. None for a call whose reply is not recorded before the sync.
+    /// storage. Returns None if the duplicate request cache does not record the reply before the
+    /// sync.
     pub(crate) fn when_unsettled(
         &self,
         harm: Harm,
@@ -198,7 +204,7 @@ impl Row {
         Some(move |error, writer| write(errors, xid, error, writer))
     }
 
-    /// Returns the outcome when it would have to wait for too long.
+    /// Returns the outcome of a call that would have to wait for too long.
     #[must_use]
     pub const fn later(&self) -> Later {
         match (self.errors.contains(FsError::Delay), self.says_later) {
@@ -237,7 +243,7 @@ impl Row {
             errors: self.errors,
             around: self.around,
             counterpart: None,
-            // An iod grants no leases.
+            // An iod grants no leases, so its clients never call a program with leases.
             by_client: Use::Never,
             says_later: true,
             is_answered: true,
@@ -280,7 +286,7 @@ impl Row {
     }
 }
 
-/// Every program that is served.
+/// Every program that the server supports.
 pub const PROGRAMS: &[Program] = &[
     Program {
         number: leasehold_wire::nfs3::PROGRAM,
@@ -314,7 +320,7 @@ pub const PROGRAMS: &[Program] = &[
 /// Returns the row of a procedure.
 ///
 /// # Errors
-/// The status of the reply if there is none.
+/// The RPC status of the reply if there is no such program, version or procedure.
 pub(crate) fn find(
     program: u32,
     version: u32,

@@ -4,8 +4,8 @@ use leasehold_fs::{Caller, MaybeReady};
 
 /// The user list of this machine.
 pub trait Users: Send + Sync {
-    /// Returns a caller with its groups from the list; unchanged if the list does not contain its
-    /// user.
+    /// Returns a caller with the groups that the list contains for its user. Returns the caller
+    /// unchanged if the list does not contain the user.
     fn with_groups(&self, caller: Caller) -> MaybeReady<'_, Caller>;
 }
 

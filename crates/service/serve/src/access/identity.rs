@@ -10,9 +10,9 @@ pub struct Identity {
     pub squash: Squash,
     /// The anonymous user.
     pub anonymous: User,
-    /// The map from users at the client to users here.
+    /// The map from users at the client to users of this server.
     pub users: IdMap,
-    /// The map from groups at the client to groups here.
+    /// The map from groups at the client to groups of this server.
     pub groups_map: IdMap,
     /// The source of group lists.
     pub groups: Groups,
@@ -60,24 +60,25 @@ pub enum Groups {
     /// The client's credential, which can contain 16 groups besides the main one.
     #[default]
     Client,
-    /// This machine's list, of any length.
+    /// This machine's list of the user's groups, which can have any length.
     Server,
 }
 
-/// A map from numbers at the client to numbers here.
+/// A map from user or group ids at the client to ids of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdMap(Vec<Range>);
 
-/// A range of numbers at the client that map to other numbers here.
+/// A range of ids at the client, with the ids of this server to which it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first number at the client.
+    /// The first id at the client.
     pub first: u32,
-    /// The last number at the client.
+    /// The last id at the client.
     pub last: u32,
-    /// The number to which the first maps.
+    /// The id of this server to which the first id maps.
     pub to: u32,
-    /// True if all map to that number; otherwise each keeps its distance from the first.
+    /// True if all ids of the range map to the id `to`. Otherwise the id `first + n` maps to `to +
+    /// n`.
     pub to_one: bool,
 }
 
@@ -100,13 +101,13 @@ impl IdMap {
         &self.0
     }
 
-    /// Maps a number.
+    /// Maps an id at the client to an id of this server.
     #[must_use]
     pub fn of(&self, number: u32) -> u32 {
         let after = self.0.partition_point(|range| range.first <= number);
         match after.checked_sub(1).map(|at| self.0[at]) {
             Some(range) if number <= range.last && range.to_one => range.to,
-            // A distance that leads beyond the greatest number leaves the number unchanged.
+            // If the result would exceed the greatest id, the id is unchanged.
             Some(range) if number <= range.last => {
                 range.to.checked_add(number - range.first).unwrap_or(number)
             }
@@ -115,12 +116,12 @@ impl IdMap {
     }
 }
 
-/// The decided identity of a caller, with the reason.
+/// The identity under which a call of a caller runs, with the reason for this identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// The caller, before this machine's own list replaces its groups.
+    /// The user and the groups, before this machine's own list replaces the groups.
     pub caller: Caller,
-    /// The reason.
+    /// The reason for the identity.
     pub because: Because,
 }
 
@@ -137,7 +138,7 @@ pub enum Because {
     NotBelieved,
     /// The kernel of this machine reported the user.
     Pinned,
-    /// Anonymous, like all callers.
+    /// Anonymous, because the rule makes all callers anonymous.
     SquashedAll,
     /// Anonymous, because the caller is the superuser at the client.
     SquashedRoot,
@@ -184,7 +185,7 @@ impl Identity {
             let list: Vec<u32> = claimed.groups.as_slice().iter().copied().map(group).collect();
             groups::Groups::of_server(&list)
         };
-        // A client sends [`NO_USER`] for a user that it cannot name.
+        // A client sends [`NO_USER`] for a user that has no id, and that user becomes anonymous.
         let named = |number, anonymous| if number == NO_USER { anonymous } else { number };
         let User { uid, gid } = self.anonymous;
         let uid = named(self.users.of(claimed.uid), uid);

@@ -7,7 +7,7 @@ use core::str::FromStr;
 /// A network of either family, a single address included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Its first address.
+    /// The first address of the network.
     first: IpAddr,
     prefix: u8,
 }
@@ -38,13 +38,13 @@ impl Network {
         Self { first: address, prefix }
     }
 
-    /// Returns true if it contains all addresses of its family.
+    /// Returns true if the network contains all addresses of its family.
     #[must_use]
     pub const fn is_everywhere(&self) -> bool {
         self.prefix == 0
     }
 
-    /// Returns true if an address is in it.
+    /// Returns true if an address is in the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let (first, last) = self.span();
@@ -52,12 +52,12 @@ impl Network {
         address.is_ipv4() == self.first.is_ipv4() && (first..=last).contains(&number(address))
     }
 
-    /// Returns true for IPv4.
+    /// Returns true for an IPv4 network.
     pub(super) const fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()
     }
 
-    /// Returns its first and its last address as numbers.
+    /// Returns the first and the last address of the network as numbers.
     pub(super) fn span(&self) -> (u128, u128) {
         (number(self.first), number(self.first) | self.free_bits())
     }
@@ -98,7 +98,8 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| BadNetwork::NoAddress)?;
         let host = Self::host(address);
         let Some(prefix) = prefix else { return Ok(host) };
-        // The prefix of an IPv4-mapped IPv6 address would be ambiguous.
+        // For an IPv4-mapped IPv6 address a prefix length could refer to 32 or to 128 bits, so the
+        // parser rejects the prefix.
         if address != host.first {
             return Err(BadNetwork::Prefix);
         }

@@ -5,14 +5,15 @@ use core::net::IpAddr;
 use super::Rule;
 use super::network::number;
 
-/// The start addresses of rules, for each family.
+/// The address ranges of rules, in ascending order for each family.
 #[derive(Default)]
 pub(super) struct Places {
     four: Vec<Stretch>,
     six: Vec<Stretch>,
 }
 
-/// The rule from this address to the next stretch.
+/// An address range that begins at `first` and ends before the next range, with the rule that
+/// applies there.
 struct Stretch {
     first: u128,
     rule: Option<usize>,

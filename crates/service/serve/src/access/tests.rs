@@ -139,8 +139,8 @@ fn squashing_examines_the_claimed_credential() {
     assert_eq!((silent.caller, silent.because), (nobody(), Because::NoCredential));
 }
 
-/// A client sends the number of no user for a user that it cannot name, and for a kernel the number
-/// means that the owner stays.
+/// A client sends the id [`NO_USER`] for a user that has no id. The server must not pass this id to
+/// the kernel, where it means that the owner stays unchanged.
 #[test]
 fn the_number_of_no_user_is_anonymous() {
     let anonymous = User { uid: 99, gid: 98 };
@@ -168,7 +168,7 @@ fn maps_change_numbers_after_squashing() {
     assert_eq!(of(caller(2000, 1, &[])).uid, 2000, "a number without a range stays");
     assert_eq!(of(caller(9, 1, &[])).uid, 77);
     assert_eq!(of(caller(0, 1, &[])).uid, NOBODY, "the superuser is squashed before");
-    // A map to 0 is intentional.
+    // A map to user 0 is intentional, so squashing does not apply to its result.
     assert_eq!(of(caller(5, 100, &[100, 3])), caller(77, 0, &[0, 3]));
     let overlap = IdMap::new(vec![range(5, 9, 0, true), range(9, 12, 0, true)]);
     assert_eq!(overlap, Err((range(5, 9, 0, true), range(9, 12, 0, true))));

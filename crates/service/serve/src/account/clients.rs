@@ -1,4 +1,5 @@
-//! Clients by address: a bounded number of entries, and one entry for all others.
+//! The counters of clients by address: a bounded number of entries, and one entry for all other
+//! clients.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -7,11 +8,12 @@ use leasehold_base::units::Time;
 
 use super::Tally;
 
-/// The largest number of clients with their own entry in one account. A further client evicts the
-/// least recently active client without a connection, whose calls then count under `others`.
+/// The maximum number of clients with their own entry in one account. A further client takes the
+/// entry of the least recently active client without a connection; the calls of that client then
+/// count under `others`.
 const CLIENTS_MAX: usize = 512;
 
-/// The id of a client's entry; after the eviction of the entry it means `others`.
+/// The id of a client's entry. After another client has taken the entry, the id means `others`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientId {
     index: u32,
@@ -26,13 +28,13 @@ impl ClientId {
 /// The data of a client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address.
+    /// The address of the client.
     pub address: IpAddr,
-    /// Its open connections.
+    /// The number of open connections of the client.
     pub connections: u32,
-    /// The time of its last call.
+    /// The time of the client's last call.
     pub heard: Time,
-    /// Its calls.
+    /// The counters of the client's calls.
     pub tally: Tally,
 }
 
@@ -51,12 +53,13 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Returns true if adding a client at an address evicts no other client.
+    /// Returns true if the client at an address has an entry or can get a free entry.
     pub(super) fn has_room_for(&self, address: IpAddr) -> bool {
         self.slots.len() < CLIENTS_MAX || self.by_address.contains_key(&address.to_canonical())
     }
 
-    /// Returns the client at an address, and records the time of its call.
+    /// Returns the id of the entry of the client at an address, and records the time of the
+    /// client's call.
     pub(super) fn at(&mut self, address: IpAddr, now: Time) -> ClientId {
         let address = address.to_canonical();
         let index = match self.by_address.get(&address) {
@@ -188,7 +191,8 @@ mod tests {
         assert_eq!(calls(&clients, address(1)), None);
         assert_eq!(calls(&clients, address(CLIENTS_MAX)), Some(1));
         assert_eq!((clients.iter().count(), clients.others().calls), (CLIENTS_MAX, 1));
-        // A late reply for the evicted client does not count for its successor.
+        // A late reply to the client that lost its entry does not count for the client that has
+        // taken the entry.
         clients.tally(ids[1]).calls += 1;
         assert_eq!(calls(&clients, address(CLIENTS_MAX)), Some(1));
         assert_eq!(clients.others().calls, 2);

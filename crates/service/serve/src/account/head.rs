@@ -13,13 +13,13 @@ const PROCEDURE_AT: usize = 20;
 const CREDENTIAL_LENGTH_AT: usize = 28;
 const CREDENTIAL_AT: usize = 32;
 
-/// The place of a call's counters: the number of its row and the export in its handle, in one word
-/// because every call compares it.
+/// The position of a call's counters: the index of its row and the export in its handle. Both
+/// values share one word, because the account compares them for every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u32);
 
 impl Place {
-    /// The export number that means no export; no export has this number.
+    /// The export number that stands for "no export"; no real export has this number.
     const NO_EXPORT: u16 = u16::MAX;
 
     #[inline]
@@ -33,7 +33,7 @@ impl Place {
         (self.0 >> u16::BITS) as usize
     }
 
-    /// Returns the export, if the call begins with a handle of this server.
+    /// Returns the export, if the arguments of the call begin with a handle of this server.
     pub(super) fn export(self) -> Option<u16> {
         let [.., high, low] = self.0.to_be_bytes();
         Some(u16::from_be_bytes([high, low])).filter(|export| *export != Self::NO_EXPORT)
@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-/// A row by name.
+/// The program, the version and the name of a row.
 pub(super) struct Named {
     pub(super) program: &'static str,
     pub(super) version: u32,
@@ -71,7 +71,7 @@ struct Rows {
     rows: &'static [Row],
     first: u16,
     handles: Handles,
-    /// Program and version in wire form.
+    /// The program and the version in wire form.
     key: [u8; 2 * size_of::<u32>()],
 }
 
@@ -116,8 +116,8 @@ impl Layout {
         Self { versions, rows: rows + 1, last }
     }
 
-    /// Returns the program, version and name of each row, and true if its results begin with a
-    /// status.
+    /// Returns the program, version and name of each row, and true if the results of the procedure
+    /// begin with a status.
     pub(super) fn rows(&self) -> impl Iterator<Item = Named> {
         let of = |rows: &Rows| {
             let (program, version) = (rows.program_name, rows.version);
@@ -133,7 +133,7 @@ impl Layout {
         self.versions.iter().flat_map(of).chain([unknown])
     }
 
-    /// Returns the place of a call's counters.
+    /// Returns the position of a call's counters.
     #[inline]
     pub(super) fn place(&mut self, call: &[u8]) -> Place {
         self.served(call).unwrap_or(Place::new(self.rows - 1, None))

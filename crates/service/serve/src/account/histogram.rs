@@ -1,4 +1,4 @@
-//! Durations: counts in buckets whose width grows with the duration.
+//! A histogram of durations, with buckets whose width grows with the duration.
 
 use core::time::Duration;
 
@@ -47,8 +47,8 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the counts of its buckets; bucket 0 begins at zero, and each bucket ends at the
-    /// beginning of the next.
+    /// Returns the counts of the buckets. Bucket 0 begins at zero, and each bucket ends at the
+    /// beginning of the next bucket.
     #[must_use]
     pub const fn counts(&self) -> &[u64; BUCKETS] {
         &self.counts

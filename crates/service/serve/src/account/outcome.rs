@@ -55,7 +55,7 @@ const REFUSED: usize = 2;
 const OTHER: usize = 7;
 const FIRST_STATUS: usize = 8;
 
-/// The outcome of a call: an index in [`OUTCOMES`].
+/// The outcome of a call, as an index in [`OUTCOMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome(usize);
 
@@ -89,7 +89,8 @@ impl Outcome {
 
     fn of_rpc(accepted: Option<u32>, status: Option<u32>) -> Self {
         match (accepted, status) {
-            // Four outcomes follow the refusal in the table.
+            // In [`OUTCOMES`] the refusal is followed by the RPC statuses 1 to 4 in numeric order,
+            // so the status is an offset from the index of the refusal.
             (Some(0), Some(status @ 1..=4)) => Self(REFUSED + status as usize),
             (Some(1), _) => Self(REFUSED),
             _ => Self(OTHER),
@@ -102,7 +103,7 @@ impl Outcome {
         Self(found.map_or(OTHER, |(index, _)| index))
     }
 
-    /// Returns its index.
+    /// Returns the index of the outcome in [`OUTCOMES`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0

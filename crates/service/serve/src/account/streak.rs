@@ -7,11 +7,11 @@ use super::{ClientId, Tally};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Whose {
     pub(super) client: ClientId,
-    /// The row, and the export if the server has accepted a handle of it.
+    /// The row, and the export if the server has accepted a handle of that export.
     pub(super) place: Place,
 }
 
-/// A streak, with the counters of its procedure at its beginning.
+/// A streak, with the counters that its procedure had at the beginning of the streak.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streak {
     pub(super) whose: Whose,

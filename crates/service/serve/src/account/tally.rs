@@ -8,26 +8,26 @@ use super::streak::Calls;
 /// The durations of a timed call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// The time in the queue before its loop started it.
+    /// The time for which the call waited before its loop started to process the call.
     pub waited: Duration,
-    /// The time for which the loop then worked on it.
+    /// The time for which the loop then processed the call.
     pub busy: Duration,
-    /// The time from the beginning of the queueing to the reply, including sleeps.
+    /// The time from the beginning of that wait to the reply, including all waits of the call.
     pub latency: Duration,
 }
 
 /// Counters of calls, with the durations of timed calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls that failed.
+    /// The number of calls that failed.
     pub failed: u64,
-    /// The bytes of the calls.
+    /// The number of bytes of the calls.
     pub bytes_in: u64,
-    /// The bytes of the replies.
+    /// The number of bytes of the replies.
     pub bytes_out: u64,
-    /// Calls that were timed.
+    /// The number of timed calls.
     pub timed: u64,
     /// The total queueing time of timed calls.
     pub waited: Duration,

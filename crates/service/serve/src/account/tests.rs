@@ -88,7 +88,8 @@ fn every_outcome_has_its_name() {
 fn results_without_status_are_successes() {
     let mut account = Account::new();
     let dump = (mount::PROGRAM, 3, 2);
-    // The word after the head means that the list is not empty.
+    // The result of DUMP has no status: its first word means only that the list is not empty. The
+    // account must not read this word as a failure.
     count(&mut account, &call(dump, None), Some(&reply(ReplyStatus::Success, &[1])));
     assert_eq!(account.total().failed, 0);
     assert_eq!(ends(&account, ("MOUNT", 3, "DUMP"), "ok").1, 1);

@@ -46,7 +46,8 @@ fn errors_beyond_the_standard_are_listed() {
         let beyond = move |error: &&FsError| row.errors.goes_beyond_with(**error);
         FsError::ALL.iter().filter(beyond).map(move |&error| (version, row.name, error))
     };
-    // The programs with leases have the errors of version 3.
+    // The programs with leases have the errors of version 3, so the table contains the standard
+    // programs only.
     let with_leases = [leasehold_wire::lease::PROGRAM, leasehold_wire::nqnfs::PROGRAM];
     let standard = rows().filter(|(program, ..)| !with_leases.contains(program));
     let beyond: Vec<_> = standard.flat_map(beyond).collect();

@@ -17,10 +17,10 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 use super::{ASKED_MAX, Leases, Outs, Protocol, State, Way};
 use crate::handles::Handles;
 
-/// The largest number of leases in one EVICT, so that it fits into a datagram.
+/// The maximum number of leases in one EVICT call, so that the call fits into a datagram.
 const TOGETHER_MAX: usize = 256;
 
-/// A call to a client without a reply so far.
+/// A call from the server to a client whose reply has not arrived.
 pub(super) struct Asked {
     client: Client,
     what: What,
@@ -40,7 +40,8 @@ impl Leases {
         };
         self.with(now, |state, outs| {
             let Some(Asked { client, .. }) = state.asked.get(&xid) else { return };
-            // A client may reply only on its own return path.
+            // The server accepts a reply only on a return path of the called client, so that no
+            // client can reply for another client.
             let peer = state.peers.get(client);
             if peer.is_none_or(|peer| !peer.ways.contains(&way)) {
                 return;
@@ -121,8 +122,8 @@ impl State {
         self.peers.get(&client)?.ways.front().copied()
     }
 
-    /// Sends EVICTED for each object on each return path of the client, because only the client can
-    /// tell which of its mounts caches the object.
+    /// Sends EVICTED for each object on each return path of the client, because only the host knows
+    /// which of its mounts caches the object.
     fn write_evicted(
         &mut self,
         client: Client,
@@ -157,7 +158,8 @@ impl State {
     fn call(&mut self, asked: Asked, procedure: u32, args: &impl Encode) -> Message {
         let xid = Xid(self.next_xid);
         self.next_xid = self.next_xid.wrapping_add(1);
-        // The server repeats a call whose reply never arrived.
+        // At the limit the server forgets its oldest call: the lease table repeats a recall whose
+        // reply does not arrive.
         if self.asked.len() >= ASKED_MAX {
             self.asked.pop_first();
         }

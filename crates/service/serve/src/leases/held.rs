@@ -12,9 +12,9 @@ use super::{Leases, State, Waiting};
 /// All leases of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseView {
-    /// The number of this start of the server.
+    /// The server epoch, which grows with each start of the server.
     pub epoch: u64,
-    /// The ids of clients for which the server waits since its start; empty if there are none.
+    /// The ids of the clients for whose reclaims the server waits in its grace period.
     pub waited_for: Vec<[u8; 16]>,
     /// The clients.
     pub holders: Vec<LeaseHolder>,
@@ -26,14 +26,14 @@ pub struct LeaseView {
     pub counts: table::Counts,
 }
 
-/// A client.
+/// A client that may hold leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseHolder {
-    /// Its id.
+    /// The id of the client.
     pub id: [u8; 16],
-    /// The name that it reports.
+    /// The name that the client reports.
     pub name: String,
-    /// True if it is connected.
+    /// True if the client has a return path.
     pub connected: bool,
 }
 
@@ -46,23 +46,23 @@ pub struct HeldLease {
     pub export: Option<ExportId>,
     /// The object's id in that export, as the client knows it.
     pub object: Option<ObjectId>,
-    /// A path to it from the root of that export, if the store can find one.
+    /// A path to the object from the root of that export, if the store can find a path.
     pub path: Option<Vec<u8>>,
-    /// The object's number in its file system.
+    /// The file id of the object.
     pub file: u64,
     /// True for a write lease.
     pub writes: bool,
     /// True if the holder may cache.
     pub cachable: bool,
-    /// True if the server has recalled it.
+    /// True if the server has recalled the lease.
     pub evicted: bool,
     /// The rest of the term, in milliseconds.
     pub rest_ms: u64,
-    /// The callers that wait for the lease to end, each with its number of calls.
+    /// The callers that wait for the end of the lease, each with the number of its waiting calls.
     pub waiting: BTreeMap<LeaseWaiter, usize>,
 }
 
-/// A caller that waits for another's lease to end.
+/// A caller that waits for the end of another client's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeaseWaiter {
     /// A client that may hold leases, by its id.
@@ -83,23 +83,23 @@ pub struct LeaseCounts {
     /// The number of clients that requested leases and receive none, because the server cannot
     /// write the list of clients.
     pub unlisted: usize,
-    /// The number of times that the server refused a client because there were too many clients, in
-    /// all or of its origin.
+    /// The number of HELLOs that the server refused because there were too many clients, in all or
+    /// of one origin.
     pub refused_clients: u64,
     /// The number of calls and local programs that wait for leases to end.
     pub waiting: usize,
     /// The numbers of events since the start.
     pub counts: table::Counts,
-    /// The numbers of waits since the start.
+    /// The numbers of waits for leases since the start.
     pub waits: LeaseWaits,
 }
 
-/// The number of waits for leases of others, by kind of caller.
+/// The number of waits for the end of other clients' leases, by kind of caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseWaits {
-    /// Calls of clients that may hold leases.
+    /// The number of waits of clients that may hold leases.
     pub clients: u64,
-    /// Calls of plain clients.
+    /// The number of waits of clients without leases.
     pub plain: u64,
     /// Local programs.
     pub programs: u64,
@@ -120,8 +120,8 @@ impl Leases {
         }
     }
 
-    /// Returns the clients, waits and up to `leases_max` leases, without paths, because this type
-    /// has no stores.
+    /// Returns the clients, the waits and at most `leases_max` leases. The paths are missing,
+    /// because this type has no stores that could find them.
     pub(crate) fn view(&self, leases_max: usize) -> LeaseView {
         let state = self.lock();
         let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
@@ -133,8 +133,8 @@ impl Leases {
             }
             let (id, names) = (&id, &state.names);
             let now = state.now;
-            // The leases of a client that has gone are void; the table removes them at its next
-            // visit.
+            // The leases of a client that has gone are void, although the table removes them only
+            // at its next access to the object. The view therefore omits these leases.
             leases.iter().filter(move |lease| is_known(lease.client)).map(move |lease| {
                 let (export, known_as) = names.of(lease.client, object).unzip();
                 HeldLease {
@@ -161,7 +161,8 @@ impl Leases {
             connected: !peer.ways.is_empty(),
         });
         let leases: Vec<HeldLease> = held.take(leases_max).collect();
-        // The table also counts void leases.
+        // The length of the table includes void leases, so it is used only if the view is
+        // truncated.
         let count = if leases.len() < leases_max { leases.len() } else { state.table.len() };
         LeaseView {
             epoch: state.clients.epoch(),
@@ -173,7 +174,8 @@ impl Leases {
         }
     }
 
-    /// Ends the wait for a client that will not return; returns true if the client is known.
+    /// Ends all leases of a client that will not return, and the wait for its reclaims. Returns
+    /// true if the client is known.
     pub(crate) fn forget(self: &Arc<Self>, id: [u8; 16]) -> bool {
         let name = Name(id);
         let now = self.lock().now;
@@ -187,7 +189,7 @@ impl Leases {
 }
 
 impl State {
-    /// Returns the caller of a waiting call.
+    /// Returns the kind of caller of a waiting call.
     fn waiter(&self, ticket: Ticket, client: Option<Client>) -> LeaseWaiter {
         if let Some(client) = client {
             return LeaseWaiter::Client(self.clients.name(client).map_or([0; 16], |name| name.0));

@@ -2,17 +2,17 @@
 //! layouts.
 //!
 //! No other client accesses such a file before the store has ended its layout, even after the
-//! holder has gone: writes of the holder may still be on the way.
+//! holder has gone: WRITEs of the holder may still be in transit to the iods.
 
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial};
 use leasehold_fs::{ExportId, ObjectId};
 
 use super::{Leases, State};
 
-/// The largest number of layouts for writing.
+/// The maximum number of layouts for writing.
 const LAYOUTS_MAX: usize = 1 << 16;
 
-/// The number of layouts that a search for an expired one visits.
+/// The maximum number of layouts that one search for a layout with an ended lease visits.
 const LOOKED_AT_MAX: usize = 64;
 
 /// A client's layout for writing a file.
@@ -21,7 +21,7 @@ pub(super) struct LaidOut {
     pub(super) client: Client,
     /// The lease of the layout.
     pub(super) serial: Serial,
-    /// The store's export and id of the file.
+    /// The export and the object id of the file.
     pub(super) export: ExportId,
     pub(super) id: ObjectId,
 }
@@ -33,7 +33,7 @@ pub(super) enum Begun {
     Now,
     /// Ending the layout of another file, whose lease has ended.
     After(Object, LaidOut),
-    /// No step helps: there are too many layouts.
+    /// A new layout is impossible, because there are too many layouts whose leases still exist.
     Never,
 }
 
@@ -66,7 +66,8 @@ impl Leases {
         told.map(|(_, since)| *since)
     }
 
-    /// Returns the layout for writing of a file if its lease has ended.
+    /// Returns the layout under which a client writes a file, if the lease of that layout has
+    /// ended. The caller must end the layout.
     pub(super) fn to_be_recalled(&self, object: Object) -> Option<LaidOut> {
         let state = self.lock();
         let told = state.layouts.get(&object).map(|(laid_out, _)| *laid_out);
@@ -89,8 +90,8 @@ impl Leases {
         own.find(|lease| lease.kind == kind).map(|lease| lease.serial)
     }
 
-    /// Returns true if no other caller changed an object since a client cached the object under
-    /// this lease.
+    /// Returns true if no other caller has changed an object since a client cached the object under
+    /// the lease `since`.
     pub(super) fn is_own_change(
         &self,
         object: Object,

@@ -1,16 +1,18 @@
 //! The lease-enforcing store: every operation acquires operation guards ([`Turn`]) on its objects
-//! before it runs on the store behind.
+//! before it runs on the wrapped store.
 //!
 //! Rules:
 //! - Operations acquire guards on several objects in one global order, so that no deadlock occurs.
-//! - The object of a name is certain only under the guard of its directory: the operation looks it
-//!   up before, and again under the guard.
+//! - The object of a name can change until the operation has the guard of the directory. The
+//!   operation therefore looks the name up before it acquires the guards, and again under the guard
+//!   of the directory.
 //! - The size, times and mode that the holder of a write lease reported override the store's
 //!   attributes.
 //! - A call of the lease program receives the leases that it requests, and late data is refused.
 //! - The server reports a change of names as the client's own only if the client held one lease on
 //!   the object throughout the operation. Otherwise other callers, and other servers of the same
-//!   files, may have changed the object between the sample before and the change.
+//!   files, may have changed the object after the server read its attributes and before the
+//!   client's change.
 
 mod asks;
 mod data;
@@ -45,7 +47,7 @@ pub(crate) struct LeasedStore {
     store: Arc<dyn Store>,
     export: ExportId,
     leases: Arc<Leases>,
-    /// The call of a client with leases; None for other callers.
+    /// The current call, if its client has leases; None for other callers.
     by: Option<By>,
 }
 
@@ -57,7 +59,9 @@ pub(crate) struct By {
     pub(crate) read_only: bool,
 }
 
-/// The access of an operation to an object, with the object's place in the call.
+/// The access of an operation to an object. `place` is the object's position in the call
+/// (`leasehold_wire::lease::place`), or None if the caller receives no lease information about the
+/// object.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     id: ObjectId,
@@ -69,21 +73,23 @@ struct Use {
 struct Held {
     turn: Turn,
     id: ObjectId,
-    /// The attributes at the start of the guard, and the change time in the store.
+    /// The attributes at the start of the guard (with the values that the holder of a write lease
+    /// reported), and the change time and modrev that the store had then.
     attributes: Attributes,
     changed: FileTime,
     modrev: Modrev,
     place: Option<u32>,
     /// The lease under which the caller cached the object at the start of the guard.
     cached: Option<Serial>,
-    /// True if a client set a mode that the store does not have yet.
+    /// True if the holder of a write lease set a mode that the store does not have yet.
     is_behind: bool,
-    /// Exclusive access among the servers of the same files, for operations that need it.
+    /// Exclusive access among the servers of the same files, for operations that need exclusive
+    /// access.
     _alone: Alone,
-    /// True if all attributes are current. A renewal of a lease does not wait for them, because
-    /// only the holder of the lease can have changed the object.
+    /// True if all attributes are current. A renewal of a lease does not wait for current
+    /// attributes, because only the holder of the lease can have changed the object.
     is_known: bool,
-    /// True if the call may be late for the object, because no lease covers the change.
+    /// True if the data of the call may be late, because no lease covers the change.
     may_be_late: bool,
 }
 
@@ -99,7 +105,8 @@ impl LeasedStore {
 
     /// Acquires the operation guard of an object.
     async fn hold(&self, used: Use) -> Result<Held, FsError> {
-        // The identity and the owner of the object are always current.
+        // `known` does not wait for unreachable iods. Its size and times may be out of date, but
+        // the identity and the owner are always current, and `hold_as` needs nothing else.
         let (attributes, _) = self.store.known(&used.id).await?;
         self.hold_as(used, &attributes).await
     }
@@ -134,12 +141,15 @@ impl LeasedStore {
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
         let alone = self.before_change(&id, access, attributes.file_type).await?;
-        // A recall from other servers is worthwhile for a read lease on the first object of a call,
-        // because it saves later calls: a client searches a directory once for each name, and reads
-        // the attributes of a file repeatedly.
+        // A recall of other servers' leases is worth its cost for a read lease on the first object
+        // of a call, because the lease saves later calls: a client searches a directory once for
+        // each name, and reads the attributes of a file repeatedly. For all other opportunistic
+        // requests the server recalls no leases of other servers.
         let is_worth_it = |ask: Ask| is_first(place) && ask.kind == Kind::Read;
         let is_opportune = ask.is_some_and(|ask| ask.opportune && !is_worth_it(ask));
-        // The interlock must exist before the attributes are read that the lease then covers.
+        // The local-access interlock must exist before the server reads the attributes for the
+        // reply. Otherwise a local program could change the object after the read and before the
+        // interlock, and the client would cache outdated attributes under the lease.
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let is_reclaimed = || ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
         let goes_on = grant
@@ -199,9 +209,10 @@ impl LeasedStore {
     }
 
     /// Acquires exclusive access to a file before a change by a client with leases, until the
-    /// result is dropped. No other server changes the file between the sample of its attributes and
-    /// the change, so the client may keep its cache afterwards. Nor does one between the check for
-    /// late data and the write.
+    /// result is dropped. While this call has exclusive access, no other server changes the file
+    /// between the read of its attributes and the change, so the client may keep its cache
+    /// afterwards. For the same reason no other server changes the file between the check for late
+    /// data and the write.
     async fn before_change(
         &self,
         id: &ObjectId,
@@ -215,10 +226,11 @@ impl LeasedStore {
         Ok(Alone::default())
     }
 
-    /// Drops the leases of a former file with the same number. A file system reuses a number as
-    /// soon as a file is gone, possibly before the call that removed it has ended. The former
-    /// file's leases do not apply to the new file, and a late caller of the former file gets no
-    /// access to it. Returns the other object if it still exists.
+    /// Drops the leases of a former file with the same file id. A file system reuses a file id as
+    /// soon as a file is gone, possibly before the call that removed the file has ended. The former
+    /// file's leases do not apply to the new file, and a late call for the former file gets no
+    /// access to the new file. Returns the id of the other object with this file id if that object
+    /// still exists.
     async fn let_go_of_before(&self, wanted: &Wanted) -> Result<Option<ObjectId>, FsError> {
         let Wanted { object, export, identity, .. } = *wanted;
         let Some(other) = self.leases.another(object, (export, identity)) else { return Ok(None) };
@@ -230,8 +242,8 @@ impl LeasedStore {
         Ok(Some(other))
     }
 
-    /// Acquires guards on several objects in their order. An object that occurs twice gets one
-    /// guard with the stronger access.
+    /// Acquires guards on several objects in the global order of objects. An object that occurs
+    /// twice gets one guard with the stronger access.
     async fn hold_all(&self, uses: &[Use]) -> Result<Vec<Held>, FsError> {
         let mut wanted: Vec<(Object, Attributes, Use)> = Vec::new();
         for used in uses {
@@ -253,14 +265,9 @@ impl LeasedStore {
         Ok(held)
     }
 
-    /// Returns the lease request for an object if the caller has the permission; a caller without
-    /// write permission must not delay others by a write lease.
-    async fn permitted(
-        &self,
-        id: &ObjectId,
-        attributes: &Attributes,
-        place: Option<u32>,
-    ) -> Option<Ask> {
+    /// Returns the lease request for the object at `place` if the caller has the permission for
+    /// that lease. A caller without write permission must not delay other callers by a write lease.
+    async fn permitted(&self, id: &ObjectId, attributes: &Attributes, place: u32) -> Option<Ask> {
         let By { asked, caller, read_only } = self.by.as_ref()?;
         let place = place?;
         let ask = asked.asks.of(place)?;
@@ -279,8 +286,9 @@ impl LeasedStore {
         }
         let space = match ask.space {
             0 => 0,
-            // A reclaimed lease reserved the space before the restart, and a recovering server
-            // recalls no leases.
+            // A reclaimed lease reserved the space before the restart, and a server in its grace
+            // period recalls no leases. A reclaim therefore never recalls other leases to make free
+            // space.
             space => {
                 let makes_room = !ask.opportune && !ask.reclaim && is_first(Some(place));
                 self.look_for_room(id, object_of(attributes), space, makes_room).await?
@@ -295,8 +303,8 @@ impl LeasedStore {
     async fn may_read(&self, caller: &Caller, id: &ObjectId, attributes: &Attributes) -> bool {
         let is_alike = !matches!(attributes.file_type, FileType::Regular | FileType::Directory);
         let is_open = attributes.mode.bits() & READ_OR_EXECUTE_BY_OTHERS != 0;
-        // A renewal or a reclaim skips the check of permissions, because a change of permissions
-        // recalls the leases.
+        // A client that already holds a lease (a renewal) needs no check of permissions, because a
+        // change of permissions would have recalled that lease.
         let holds = || self.serial(object_of(attributes)).is_some();
         if is_alike || is_open || attributes.uid == caller.uid || holds() {
             return true;
@@ -307,10 +315,10 @@ impl LeasedStore {
         has.is_ok_and(|has| has.read || has.lookup || has.execute)
     }
 
-    /// Returns the number of bytes to reserve for a write lease, after reporting the free space to
-    /// the lease table. If the free space is unknown, returns the bytes already reserved, so that
-    /// no client loses its lease. Returns None while other clients hold the space; the client
-    /// retries then.
+    /// Reports the free space to the lease table, and returns the number of bytes to reserve for a
+    /// write lease. If the free space is unknown, returns the bytes that the client has already
+    /// reserved, so that no client loses its lease. Returns None (no lease) while leases on other
+    /// objects reserve the space.
     async fn look_for_room(
         &self,
         id: &ObjectId,
@@ -334,9 +342,12 @@ impl LeasedStore {
             if reserved.elsewhere == 0 || lacking.bytes == 0 || !makes_room {
                 return Some(bytes);
             }
-            // A client whose data exceeds its share of the space writes through at once.
+            // If only the client's share lacks the bytes, the request is granted in the end: the
+            // client then writes through when its data exceeds the share. If the disk lacks the
+            // bytes, the client gets no lease.
             answer = lacking.is_of_share.then_some(bytes);
-            // The call holds at most the guard of a directory here, and only for a limited time.
+            // This wait cannot cause a deadlock: the call holds at most the guard of a directory
+            // here, and the wait is bounded.
             if !self.leases.make_room(object, lacking.bytes, lacking.whose).await {
                 break;
             }
@@ -344,9 +355,10 @@ impl LeasedStore {
         answer
     }
 
-    /// Sets the local-access interlock for a grant, and acquires the server-side lease. Returns the
-    /// grant, which is not cachable if a local program or a client of another metaserver uses the
-    /// object in a conflicting way, and true if the grant is protected.
+    /// Acquires the server-side lease for a grant, and sets the local-access interlock. Returns the
+    /// grant, and true if the server-side lease and the interlock protect the grant. The returned
+    /// grant is not cachable if a local program or a client of another metaserver uses the object
+    /// in a conflicting way.
     async fn guarded(
         &self,
         turn: &Turn,
@@ -359,14 +371,16 @@ impl LeasedStore {
         let covered = covered(turn, grant, self.store.cover(id, guard, is_opportune)).await;
         match covered.and_then(|()| self.store.guard(id, guard)) {
             Ok(()) => (Some(grant), true),
-            // Another server may hold a conflicting lease; a recall is not worth its cost here.
+            // Another server may hold a conflicting lease, and an opportunistic request does not
+            // recall that lease. The client therefore receives no grant.
             Err(_) if is_opportune && covered.is_err() => (None, false),
             Err(_) => (Some(Grant { cachable: false, space: 0, ..grant }), false),
         }
     }
 
-    /// Sets the interlock again for the caller's remaining lease, because the store made the change
-    /// through another file descriptor than the one with the interlock.
+    /// Sets the local-access interlock again for the lease that the caller still holds, because the
+    /// store made the change through another file descriptor than the descriptor with the
+    /// interlock. If the interlock fails, recalls the lease.
     fn guard_again(&self, held: &Held) {
         let Some(asked) = self.asked() else { return };
         let cached = held.turn.cached(asked.client);
@@ -389,7 +403,8 @@ impl LeasedStore {
     }
 
     /// Updates the modrev of an object after an operation that may have changed it, even if the
-    /// operation failed. Returns the modrevs before and after the change if there was one.
+    /// operation failed. Returns the modrevs before and after the operation if the operation
+    /// changed the object.
     async fn settle(
         &self,
         held: &Held,
@@ -401,9 +416,10 @@ impl LeasedStore {
         Some(change)
     }
 
-    /// Like [`LeasedStore::settle`], for directories and for objects that gained or lost names, which
-    /// other callers may have changed since the start of the guard. A client that receives no
-    /// modrevs drops its cache of the object with its next lease, which has another modrev.
+    /// Like [`LeasedStore::settle`], for directories and for objects that gained or lost names.
+    /// Other callers may have changed such an object since the start of the guard; the reply then
+    /// contains no modrevs. A client that receives no modrevs drops its cached state of the object
+    /// when its next lease has another modrev.
     async fn settle_names(&self, held: &Held, done: bool, after: Option<Attributes>) {
         let change = self.settle_untold(held, done, after).await;
         let client = self.client();
@@ -429,7 +445,8 @@ impl LeasedStore {
     ) -> Option<(Modrev, Modrev)> {
         let after = match after {
             Some(after) => after.changed,
-            // The change time is available even if other attributes need a wait.
+            // The store returns the change time at once even if it would have to wait for other
+            // attributes, such as the size at an unreachable iod.
             None => self.store.changed(&held.id).await.ok()?,
         };
         if !done && after == held.changed {
@@ -439,9 +456,9 @@ impl LeasedStore {
         Some((held.modrev, modrev))
     }
 
-    /// Like [`LeasedStore::settle`], for a call that names no lease but changes the object only under this
-    /// lease. Records the change as unacknowledged, because the client does not learn of it if the
-    /// call must be retried.
+    /// Like [`LeasedStore::settle`], for a call that names no lease but changes the object only
+    /// under the lease `serial`. Records the change as unacknowledged, because the client learns
+    /// nothing of the change if the reply requests a retry.
     async fn settle_under(&self, held: &Held, serial: Serial, after: Option<Attributes>) {
         let change = self.settle(held, false, after).await;
         if let (Some(client), Some(change)) = (self.client(), change) {
@@ -449,8 +466,8 @@ impl LeasedStore {
         }
     }
 
-    /// Refuses late data: a change that names a base older than `now`, unless the same client made
-    /// all changes since the base.
+    /// Refuses late data: a change whose base is older than the modrev `now`, unless the same
+    /// client made all changes since that base.
     fn refuse_late(&self, object: Object, asked: &Asked, now: Modrev) -> Result<(), FsError> {
         let Some(base) = asked.late_base(now) else { return Ok(()) };
         let under = (asked.client, Serial(base.serial));
@@ -494,8 +511,9 @@ impl LeasedStore {
         self.leases.seen(object, changed, self.store.upkeep(id))
     }
 
-    /// Waits for the exclusive right to write a guarded object; an earlier writer may have changed
-    /// it.
+    /// Waits for the exclusive right to write a guarded object. For a client with leases, reads the
+    /// change time of the object again, because an earlier writer may have changed the object, and
+    /// refuses late data.
     async fn alone(&self, held: &mut Held) -> Result<super::Alone, FsError> {
         let alone = self.leases.alone(held.turn.object).await;
         if let Some(asked) = self.asked() {
@@ -508,8 +526,8 @@ impl LeasedStore {
     }
 }
 
-/// Waits for the server-side lease of a grant. Fails if the grant ended meanwhile, because the end
-/// of an earlier server-side lease also ends all grants on the object.
+/// Waits for the server-side lease of a grant. Fails if the grant ended during the wait: the end of
+/// an earlier server-side lease also ends all grants on the object.
 async fn covered(
     turn: &Turn,
     grant: Grant,
@@ -528,7 +546,7 @@ pub(super) const fn guard(kind: Kind) -> Guard {
     }
 }
 
-/// Returns the object as the lease table identifies it.
+/// Returns the file system and file id by which the lease table identifies the object.
 const fn object_of(attributes: &Attributes) -> Object {
     Object { file_system: attributes.file_system, file: attributes.file_id }
 }
@@ -537,7 +555,7 @@ fn is_first(place: Option<u32>) -> bool {
     place == Some(place::FIRST)
 }
 
-/// Replaces attributes by the values that the holder of a write lease reported.
+/// Returns the attributes with the size, times and mode that the holder of a write lease reported.
 fn known_better(attributes: Attributes, told: Told) -> Attributes {
     let time = |nanoseconds: i128| FileTime {
         seconds: i64::try_from(nanoseconds.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),

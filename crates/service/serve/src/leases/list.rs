@@ -1,8 +1,8 @@
 //! The stable list of clients that may hold leases: admission of lease requests, and writes of the
 //! list.
 //!
-//! A call never fails because its client is not on the list: the call then continues without a
-//! grant. `core::leases::clients` has the rules of the list.
+//! A call whose client is not on the list does not fail: the call continues without a grant.
+//! `core::leases::clients` has the rules of the list.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use leasehold_core::leases::{Client, Ticket};
 
 use super::{Leases, Outs, State, Waiting};
 
-/// The time for which the server refuses lease requests with a retry status while earlier calls
-/// without lease enforcement still run. A call that hangs, for example on an unreachable disk, must
-/// not delay every mount.
+/// The time for which the server replies to lease requests with a retry status while earlier calls
+/// without lease enforcement still run. After this time the requests run without a grant, so that a
+/// call that hangs, for example on an unreachable disk, does not delay every mount.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The permission of a call to request leases.
@@ -26,7 +26,7 @@ pub(crate) enum Admission {
     Allowed,
     /// The call continues without a grant.
     Declined,
-    /// The client must retry the call: the server is about to grant its first leases.
+    /// The client must retry the call, because earlier calls without lease enforcement still run.
     Later,
 }
 
@@ -36,23 +36,25 @@ pub(super) struct ListWrite {
     list: Vec<([u8; 16], u64)>,
 }
 
-/// The writes of the stable list. One write runs at a time, and all changes of that time share one
-/// further write, so a peer that connects and disconnects in a loop cannot fill a queue of writes.
+/// The writes of the stable list. One write runs at a time. All changes of the list during that
+/// write share the next write, so a client that sends HELLO and GOODBYE in a loop cannot fill a
+/// queue of writes.
 #[derive(Default)]
 pub(super) struct Writes {
     /// The number of the latest write.
     number: u64,
     /// The clients that wait for the running write, each with its instance; None if no write runs.
     under_way: Option<Vec<(Name, u64)>>,
-    /// The clients that wait for the next write; None if the list has not changed since the last
-    /// one.
+    /// The clients that wait for the next write; None if the list has not changed since the start
+    /// of the last write.
     pub(super) due: Option<Vec<(Name, u64)>>,
     /// The result of a finished write (true for success) until the next step processes it.
     ended: Option<bool>,
 }
 
 impl Leases {
-    /// Decides if a client may request leases, after waiting for the stable list if necessary.
+    /// Waits until the stable list contains the client if necessary, and returns the permission of
+    /// the client's call to request leases.
     pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
         let asked = self.with(Time::ZERO, |state, outs| {
             if let Some(admission) = state.drained() {
@@ -72,9 +74,10 @@ impl Leases {
         }
     }
 
-    /// Starts a write of the stable list, which may block in another thread. That thread only
-    /// records the result: a step of the leases may run work of a store, which does not belong on
-    /// the thread for the server's own files.
+    /// Starts a write of the stable list, which may block in another thread. The callback in that
+    /// thread only records the result and requests a call of `wake`: a step of the lease state
+    /// machines may run work of a store, which must not run on the thread for the server's own
+    /// files.
     pub(super) fn write_list(self: &Arc<Self>, write: &ListWrite) {
         let leases = Arc::clone(self);
         let done = move |is_written: bool| {
@@ -87,7 +90,8 @@ impl Leases {
             Some(ledger) => ledger.write(write.number, &write.list, Box::new(done)),
             None => done(true),
         }
-        // A ledger may write synchronously.
+        // A ledger may write synchronously and call `done` before `write` returns. An empty step
+        // then processes the result.
         if self.lock().writes.ended.is_some() {
             self.with(Time::ZERO, |_, _| ());
         }
@@ -104,7 +108,8 @@ impl State {
         Some(if is_long { Admission::Declined } else { Admission::Later })
     }
 
-    /// Parks a call until the stable list is written; returns None if too many calls wait.
+    /// Records a call that waits for a write of the stable list. Returns None if too many calls
+    /// wait.
     fn await_list(&mut self, client: Client) -> Option<(Ticket, oneshot::Receiver<bool>)> {
         let (sender, receiver) = oneshot::channel();
         Some((self.keep_waiting(Waiting::List(client, sender)).ok()?, receiver))
@@ -123,7 +128,7 @@ impl State {
         }
     }
 
-    /// Returns the stable list to write, if a step has changed it and no write runs.
+    /// Returns the next write of the stable list, if a step has changed the list and no write runs.
     pub(super) fn list_to_write(&mut self) -> Option<ListWrite> {
         if self.writes.under_way.is_some() {
             return None;

@@ -1,8 +1,8 @@
 //! The map between objects and the handles by which clients know them, in both directions.
 //!
-//! Nearly always all clients know an object by one handle, so the map stores that handle once, in
-//! two orders. Handles of single clients that differ, for example of a second export, are stored
-//! separately.
+//! Nearly always all clients know an object by the same handle, so the map stores that handle once,
+//! in two orders. If a client knows the object by another handle, for example through a second
+//! export, the map stores that handle separately for the client.
 
 use core::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use leasehold_fs::{ExportId, ObjectId};
 /// The contents of a handle.
 type Name = (ExportId, ObjectId);
 
-/// The names of all objects with lease requests.
+/// The handles of all objects on which clients have requested leases.
 #[derive(Default)]
 pub(super) struct Names {
     by_object: BTreeSet<ByObject>,
@@ -28,15 +28,15 @@ struct Known {
     name: Name,
 }
 
-/// Sorted by object; each object occurs once.
+/// An entry of the set that is sorted by object; each object occurs once.
 struct ByObject(Arc<Known>);
 
-/// Sorted by name; each name occurs once.
+/// An entry of the set that is sorted by handle; each handle occurs once.
 struct ByName(Arc<Known>);
 
 impl Names {
-    /// Records that a client requests a lease on an object, which it knows by `named` and the store
-    /// by `identity`.
+    /// Records that a client requests a lease on an object. The client knows the object by the id
+    /// `named`, and the store by the object key `identity`.
     pub(super) fn note(
         &mut self,
         client: Client,
@@ -53,7 +53,8 @@ impl Names {
             }
         };
         let named = (export, named);
-        // The former file with this number is gone, and its record is useless.
+        // Another record with this file id belongs to a former file, which is gone. A recall can no
+        // longer need the record, so it is removed.
         if let Some(before) = self.another(object, identity) {
             self.forget_name(object, &(export, before));
         }
@@ -72,14 +73,14 @@ impl Names {
         }
     }
 
-    /// Returns the id of another object with the same number in the same export.
+    /// Returns the object key of another object with the same file id in the same export.
     pub(super) fn another(&self, object: Object, (export, identity): Name) -> Option<ObjectId> {
         let ByObject(known) = self.by_object.get(&object)?;
         let is_another = known.name.0 == export && known.name.1 != identity;
         is_another.then_some(known.name.1)
     }
 
-    /// Forgets a removed object.
+    /// Forgets the handles of a removed object.
     pub(super) fn forget_name(&mut self, object: Object, name: &Name) {
         self.by_object.remove(&object);
         self.by_name.remove(name);
@@ -91,13 +92,15 @@ impl Names {
         other.or_else(|| self.by_object.get(&object).map(|ByObject(known)| known.name))
     }
 
-    /// Returns the object with this key.
+    /// Returns the object with this export and object key.
     pub(super) fn object(&self, identity: &Name) -> Option<Object> {
         self.by_name.get(identity).map(|ByName(known)| known.object)
     }
 
-    /// Forgets the names of objects without leases. This visits all names, so it runs rarely. Names
-    /// of waiting calls stay, because a grant to such a call may later be recalled by its handle.
+    /// Forgets the handles of objects without leases. This function visits all handles, so it does
+    /// nothing until their number exceeds about twice the number of leases. The handles of waiting
+    /// calls stay: the server needs the handle to recall a lease that it may later grant to such a
+    /// call.
     pub(super) fn forget(&mut self, table: &Table) {
         let used = table.len().max(table.objects());
         if self.by_object.len().max(self.others.len()) <= 2 * used + 64 {
@@ -122,7 +125,7 @@ impl Borrow<Name> for ByName {
     }
 }
 
-/// Orders values by their lookup key.
+/// Orders the entries of a set by the field by which the set is searched.
 macro_rules! ordered_by {
     ($type:ty, $key:ident) => {
         impl PartialEq for $type {
@@ -211,7 +214,7 @@ mod tests {
         effects
     }
 
-    /// Adds enough names that `forget` runs.
+    /// Adds so many handles that `forget` visits them.
     fn many(names: &mut Names) {
         for number in 0..100 {
             names.note(ONE, object(number), (ExportId(1), id(number), id(number)));
@@ -231,8 +234,8 @@ mod tests {
         assert_eq!(names.object(&(ExportId(1), id(6))), None);
     }
 
-    /// A forgotten name made a later recall of the granted lease impossible, so all other clients
-    /// waited for the end of its term.
+    /// Without this rule the server could not recall a lease whose handle it had forgotten, and all
+    /// other clients waited for the end of the lease's term.
     #[test]
     fn names_of_waiting_calls_are_kept() {
         let mut names = Names::default();

@@ -4,12 +4,14 @@
 //! Rules:
 //! - A client is a host with all its ports: the server sends each message about a lease on every
 //!   return path of the host. A host becomes a client with its first lease request for an object
-//!   with a valid handle, so that the server never waits for a stranger after a restart.
+//!   with a valid handle, so that after a restart the server never waits for a host that had no
+//!   access.
 //! - The server reports a term without the paper's allowance for clock skew, in whole seconds.
-//! - If the server refuses a lease, the reply to GETLEASE contains a lease that may not be cached,
-//!   and other replies contain no lease.
-//! - Any lease of its client covers a WRITE. After a restart the server accepts writes of listed
-//!   clients once the clients that can reclaim have reclaimed their leases.
+//! - If the server refuses a lease, the reply to GETLEASE contains a lease under which the client
+//!   may not cache, and other replies contain no lease.
+//! - Any lease of the client on the file covers a WRITE of that client. After a restart the server
+//!   accepts writes of listed clients once the clients that can reclaim have reclaimed their
+//!   leases.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -118,8 +120,8 @@ pub(crate) fn handler<P: Procedure>(
     })
 }
 
-/// Returns true if the call names an object by a valid handle; all calls with leases begin with
-/// one.
+/// Returns true if the call contains a valid handle of an object; the arguments of all calls with
+/// leases begin with a handle.
 fn is_of_ours(context: &Context, arguments: &Bytes) -> bool {
     let call = Call::<nfs3::Handle>::decode(&mut Reader::new(arguments));
     call.is_ok_and(|call| context.service.handles.open(call.args.as_bytes()).is_ok())
@@ -134,7 +136,8 @@ fn granted(ask: Ask, asked: &Asked) -> Option<Grant> {
     Some(Grant { kind: ask.kind, terms })
 }
 
-/// Returns the lease requests of a call; None if its host has no leases and requests none.
+/// Returns the lease requests of a call; None if the host is not a client with leases and requests
+/// no lease.
 async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<Asked>>, FsError> {
     let Some(client) = host_of(context, ask.is_some())? else { return Ok(None) };
     let leases = &context.service.leases;
@@ -155,7 +158,8 @@ fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError>
         Err(Refused::Unknown) if asks || leases.waits_for_host(host) => {
             let (who, name) = ((leases.handles.name_of(host), 0), format!("NQNFS {host}"));
             let welcome = service.welcome(arrival, who, Protocol::Nqnfs, &name);
-            // This call started without leases, and must not delay the first grant.
+            // This call started with the exports without lease enforcement. The server grants no
+            // lease while a call uses those exports, so this call changes to the current exports.
             *exports = service.exports();
             let client =
                 welcome.and_then(|()| leases.admit_host(arrival.now, Way::back(arrival), host));
@@ -215,7 +219,8 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
     let ask = Ask { kind, seconds };
     context.target(object.as_bytes()).await?;
     let asked = of_nqnfs(context, Some(ask)).await?.ok_or(FsError::ServerFault)?;
-    // The registration may have replaced the exports.
+    // The registration of the host may have replaced the exports, so the call looks the object up
+    // again.
     let target = context.target(object.as_bytes()).await?;
     if kind == Kind::Write && target.request.read_only {
         return Err(FsError::ReadOnly);
@@ -236,7 +241,7 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
 
 async fn vacated(context: &Context, args: vacated::Args) -> Result<(), Refusal<()>> {
     let (service, arrival) = (&context.service, &context.arrival);
-    // A handle that this server did not issue was never leased.
+    // The server grants leases only on handles that it issued, so it ignores any other handle.
     if let Ok((export, id)) = service.handles.open(args.args.object.as_bytes()) {
         let id = service.exports().by_id(export).map_or(id, |o| o.export.store.identity(&id));
         service.leases.vacated(arrival.now, arrival.from.ip(), (export, id));
@@ -244,7 +249,7 @@ async fn vacated(context: &Context, args: vacated::Args) -> Result<(), Refusal<(
     Ok(())
 }
 
-/// Does nothing: a server holds no leases.
+/// Does nothing: EVICTED recalls a lease from a client, and a server holds no leases.
 async fn evicted(_: &Context, _: evicted::Args) -> Result<(), Refusal<()>> {
     Ok(())
 }
@@ -279,7 +284,8 @@ impl Leases {
             else {
                 return;
             };
-            // A late duplicate belongs to a lease that no longer exists.
+            // A late duplicate of VACATED refers to a lease that no longer exists. The message
+            // therefore ends only a lease that the server has recalled.
             let is_meant = |lease: &&table::Lease| lease.client == client && lease.evicted;
             let Some(lease) = state.table.leases(object).iter().find(is_meant) else { return };
             let open = match lease.kind {

@@ -1,5 +1,5 @@
-//! The operation guard (`Turn`) of a call on one object: an implicit lease from before the
-//! operation until its end.
+//! The operation guard (`Turn`) of a call on one object: an implicit lease that begins before the
+//! operation and lasts until the end of the operation.
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -20,23 +20,24 @@ use super::{LeaseWaits, Leases, Outs, State};
 pub(super) struct Wanted {
     pub(super) object: Object,
     pub(super) export: ExportId,
-    /// The object key, which does not depend on the handle.
+    /// The object key, which is equal for all handles of the object.
     pub(super) identity: ObjectId,
-    /// The id by which the client knows the object, for a lease grant.
+    /// The object id by which the client knows the object. A recall of a granted lease contains
+    /// this id.
     pub(super) named: ObjectId,
     pub(super) access: Access,
     pub(super) client: Option<Client>,
     /// The lease under which the client made the change.
     pub(super) under: Under,
     pub(super) ask: Option<Ask>,
-    /// Another existing object with the same number.
+    /// Another existing object with the same file id.
     pub(super) beside: Option<ObjectId>,
 }
 
 /// The lease under which a client made a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Under {
-    /// The lease that the client names, if any.
+    /// The lease that the call contains, if any.
     Named(Option<Serial>),
     /// The lease that the client holds.
     Held,
@@ -48,7 +49,7 @@ pub(super) enum Under {
 pub(super) struct Turn {
     leases: Arc<Leases>,
     pub(super) object: Object,
-    /// The name of the object, for a guard of a call.
+    /// The export and object key, for the guard of a call; None for a guard without a caller.
     name: Option<(ExportId, ObjectId)>,
     ticket: Ticket,
     receiver: oneshot::Receiver<Option<Run>>,
@@ -60,8 +61,8 @@ impl Turn {
     /// Requests a guard.
     ///
     /// # Errors
-    /// [`FsError::Delay`] if too many calls wait, or if another object got the number of this
-    /// object since its attributes were read.
+    /// [`FsError::Delay`] if too many calls wait, or if another object got the file id of this
+    /// object after the call read the attributes.
     pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
         let Wanted { object, export, identity, named, access, client, ask, beside, .. } = *wanted;
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
@@ -75,7 +76,10 @@ impl Turn {
             }
             let under = state.under(wanted);
             if access == Access::Write && under.is_some() {
-                // After a restart, further calls may follow whose leases are lost.
+                // After a restart, a client may write under a lease that the server has forgotten,
+                // and further such writes may follow. The event records the time of the last such
+                // write, because the server stays in its grace period until no such write has
+                // arrived for a while.
                 state.registry(clients::Event::Wrote, outs);
             }
             let call = table::Call { ticket, object, client, access, under, ask };
@@ -94,7 +98,8 @@ impl Turn {
         Ok(Self { leases, object, name, ticket, receiver, runs: false, outcome })
     }
 
-    /// Requests a guard without a caller: it begins when all clients have returned the object.
+    /// Requests a guard without a caller. The guard begins when all clients have returned their
+    /// leases on the object.
     ///
     /// # Errors
     /// [`FsError::Delay`] if too many calls wait.
@@ -125,8 +130,8 @@ impl Turn {
         Poll::Ready(run)
     }
 
-    /// Records a change by this call and returns the new modrev of the object, whose change time is
-    /// now `changed`.
+    /// Records a change by this call, after which the object has the change time `changed`. Returns
+    /// the new modrev of the object.
     pub(super) fn changed(
         &self,
         client: Option<Client>,
@@ -148,14 +153,14 @@ impl Turn {
         own.filter(|lease| lease.cachable).map(|lease| lease.kind)
     }
 
-    /// Returns true if the lease with this number still exists.
+    /// Returns true if the lease with this lease sequence number still exists.
     pub(super) fn stands(&self, serial: Serial) -> bool {
         let state = self.leases.lock();
         let mut leases = state.table.leases(self.object).iter();
         leases.any(|lease| lease.serial == serial)
     }
 
-    /// Drops all leases on a removed object, unless a new object has the same number.
+    /// Drops all leases on a removed object, unless a new object has the same file id.
     pub(super) fn gone(&self) {
         self.leases.with(Time::ZERO, |state, outs| {
             let another = self.name.and_then(|name| state.names.another(self.object, name));
@@ -169,11 +174,14 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let Self { object, ticket, outcome, .. } = *self;
-        // Closing first makes later sends fail, so that the sender ends the call.
+        // After the close a later send of the guard fails, and the sender then ends the guard
+        // ([`Leases::tell_settled`]). The code below handles only a guard that was sent before the
+        // close.
         self.receiver.close();
         self.leases.with(Time::ZERO, |state, outs| {
             let waits = state.waiting.remove(&ticket).is_some();
-            // The guard may have begun without a poll.
+            // The lease table may have sent the guard before the close, although the receiver was
+            // never polled. Such a guard has begun, so it must be ended.
             let runs = self.runs || matches!(self.receiver.try_recv(), Ok(Some(Some(_))));
             if runs {
                 state.step(table::Event::Done(object, ticket, outcome), outs);
@@ -185,12 +193,13 @@ impl Drop for Turn {
 }
 
 impl Leases {
-    /// Returns the id of another object with the same number.
+    /// Returns the object key of another object with the same file id.
     pub(super) fn another(&self, object: Object, name: (ExportId, ObjectId)) -> Option<ObjectId> {
         self.lock().names.another(object, name)
     }
 
-    /// Drops all leases on the former object of a name, even if a new object has its number.
+    /// Drops all leases on a former object, and forgets its handle, even if a new object has the
+    /// same file id.
     pub(super) fn gone(self: &Arc<Self>, object: Object, name: (ExportId, ObjectId)) {
         self.with(Time::ZERO, |state, outs| {
             if state.names.object(&name) == Some(object) {
@@ -210,7 +219,9 @@ impl Leases {
     ) -> Modrev {
         self.with(Time::ZERO, |state, _| {
             let now = state.now;
-            // The store may have recorded more maintenance since the attributes were read.
+            // The store may have recorded more maintenance after the caller read the attributes.
+            // The interval of maintenance counts only if it contains the change time that the
+            // caller read.
             let upkeep = upkeep.filter(|(since, until)| (*since..=*until).contains(&changed));
             let Some((since, _)) = upkeep else { return state.modrevs.seen(now, object, changed) };
             let (before, after) = state.modrevs.seen_since(now, object, (since, changed));
@@ -226,7 +237,7 @@ impl State {
         self.forget_layout(object);
     }
 
-    /// Returns the lease that a call names, or that its client holds.
+    /// Returns the lease that a call contains, or the lease that its client holds.
     fn under(&self, wanted: &Wanted) -> Option<Serial> {
         let held = || {
             let mut leases = self.table.leases(wanted.object).iter();
@@ -235,7 +246,8 @@ impl State {
         match wanted.under {
             Under::Named(serial) => serial,
             Under::Held => held(),
-            // No lease has the number zero.
+            // No lease has the lease sequence number zero. The zero makes the lease table treat the
+            // call as a call under a lease that the server has forgotten.
             Under::HeldOrLost => held().or(Some(Serial(0))),
         }
     }

@@ -1,5 +1,5 @@
 //! The front end of the lease program (`spec/lease.x`): the procedures of NFS version 3 with
-//! leases, and its own procedures.
+//! leases, and the procedures that only this program has.
 
 use core::future::ready;
 use core::net::IpAddr;
@@ -28,7 +28,7 @@ use crate::nfs3::{Nfs3, data, objects};
 use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, garbage, null};
 use crate::table::{Keep, Row, row};
 
-/// The largest number of lease requests of one call that run concurrently.
+/// The maximum number of lease requests of one call that run concurrently.
 const TOGETHER_MAX: usize = 64;
 
 /// The procedures in the order of their numbers.
@@ -75,8 +75,8 @@ pub(crate) const ROWS: &[Row] = &[
         .with_leases(),
 ];
 
-/// The dialect of the lease program: every reply begins with a status, and no procedure fails in
-/// another way.
+/// The dialect of the lease program's own procedures: every reply begins with a status of the lease
+/// program, and no procedure fails in another way.
 struct Worded;
 
 impl Dialect for Worded {
@@ -87,7 +87,7 @@ impl Dialect for Worded {
     }
 }
 
-/// Returns the answer to a call that has no effect.
+/// Returns the answer to a call that the server refuses.
 const fn refused<T>(why: Refused) -> Answer<T> {
     match why {
         Refused::Epoch(now) => Answer::Epoch(now),
@@ -132,7 +132,7 @@ pub(crate) fn handler<P: Procedure>(
         if !asks.is_empty() {
             match context.service.leases.may_ask(client).await {
                 Admission::Allowed => {}
-                // The operation does not need a lease.
+                // The operation itself does not need a lease, so it runs without the requests.
                 Admission::Declined => asks = Asks::default(),
                 Admission::Later => return Some(answered(&Answer::Later, writer)),
             }
@@ -201,7 +201,7 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
 }
 
 /// Ends a layout. A client of an earlier version that requests a layout gets an empty one, because
-/// the objects' servers no longer accept the numbers of its calls.
+/// the iods no longer accept the user and group numbers in the calls of such a client.
 async fn layout(context: &Context, args: layout::Wanted) -> Result<layout::Layout, Refusal<()>> {
     let target = context.target(args.file.as_bytes()).await?;
     if args.kind.is_none() {
@@ -218,7 +218,8 @@ async fn find_objects(
     let (request, object) = (&target.request, &target.object);
     let purpose = match args.kind {
         lease::Kind::Write if request.read_only => return Err(FsError::ReadOnly.into()),
-        // The iods do not apply the rule that changes the caller's user.
+        // An access rule may change the caller's user, and the iods do not apply access rules. A
+        // caller whose user is changed therefore gets no layout.
         _ if !target.trusted => return Ok(told(None, context.arrival.to)),
         lease::Kind::Write => Purpose::Write,
         lease::Kind::Read => Purpose::Read,
@@ -227,8 +228,9 @@ async fn find_objects(
     Ok(told(found, context.arrival.to))
 }
 
-/// Encodes a layout for a client that reaches this server at `server`. Loopback addresses become
-/// that address, because the client cannot use them.
+/// Encodes a layout for a client that reaches this server at `server`. The function replaces a
+/// loopback address of an iod by `server`, because the client cannot reach the iod at a loopback
+/// address.
 fn told(found: Option<Layout>, server: IpAddr) -> laid_out::Layout {
     let nowhere = || {
         let (unit, user, group, verifier) = (0, 0, 0, [0; 8]);
@@ -278,7 +280,7 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
     };
     let service = &context.service;
     for leases::Returned { object, serial, open } in args.returned.0 {
-        // A handle that this server did not issue was never leased.
+        // The server grants leases only on handles that it issued, so it ignores any other handle.
         if let Ok((export, id)) = service.handles.open(object.as_bytes()) {
             let open = match open {
                 lease::Open::No => Open::No,
@@ -294,7 +296,8 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
         let reclaims = wanted.iter().any(|one| one.reclaim);
         match service.leases.may_ask(client).await {
             Admission::Allowed => {}
-            // A client whose reclaim gets no lease would give the lease up.
+            // A reply without leases would make the client give up the leases that it reclaims. A
+            // call with a reclaim therefore gets a retry status instead.
             Admission::Declined if !reclaims => wanted = Vec::new(),
             Admission::Declined | Admission::Later => return Ok(Answer::Later),
         }

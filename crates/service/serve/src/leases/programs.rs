@@ -1,5 +1,5 @@
-//! Local programs that access leased objects. To the lease table they are calls of clients without
-//! leases, which run until the program may continue.
+//! Local programs that access leased objects. The lease table treats the access of a local program
+//! as a call of a client without leases, which runs until the program may continue.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use leasehold_fs::{Disturbance, ExportId, Guard, ObjectId, Store};
 use super::leased_store::guard;
 use super::{Leases, Waiting};
 
-/// A waiting local program, with the store and object whose interlock delays it.
+/// A waiting local program, as the store and the object whose local-access interlock delays the
+/// program.
 pub(super) struct Program {
     pub(super) store: Arc<dyn Store>,
     pub(super) id: ObjectId,
@@ -36,10 +37,11 @@ impl Leases {
             }
             (Some(object), Disturbance::Nothing) if self.cached(object).is_some() => {}
             (_, Disturbance::Nothing) | (None, _) => {
-                // Removing an interlock cannot fail.
+                // The removal of an interlock cannot fail, so the result is ignored.
                 let _ = program.store.guard(&program.id, Guard::Nothing);
-                // A grant at this moment found the interlock still in place. Its holder would cache
-                // an object without an interlock, so the server recalls the lease.
+                // A call may have received a grant while the interlock was still in place. The
+                // holder of that lease would cache an object without an interlock, so the server
+                // recalls the lease.
                 if let Some(object) = object.filter(|object| self.cached(*object).is_some()) {
                     self.disturbed(object, program, Access::Write);
                 }
@@ -54,8 +56,8 @@ impl Leases {
         leases.map(|lease| lease.kind).max()
     }
 
-    /// Recalls the leases that conflict with the access of a local program; then the program
-    /// continues.
+    /// Recalls the leases that conflict with the access of a local program. When the leases have
+    /// ended, the program continues.
     pub(super) fn disturbed(self: &Arc<Self>, object: Object, program: Program, access: Access) {
         self.with(Time::ZERO, |state, outs| {
             let ticket = Ticket(state.next_ticket);
@@ -67,8 +69,8 @@ impl Leases {
         });
     }
 
-    /// Lets a local program continue. Sets the interlock again for remaining leases, or recalls
-    /// them if the program's access conflicts with the interlock.
+    /// Lets a local program continue. Sets the interlock again for the leases that remain on the
+    /// object, or recalls those leases if the program's access conflicts with the interlock.
     pub(super) fn free(self: &Arc<Self>, program: Program, ran: Option<(Object, Ticket)>) {
         let _ = program.store.guard(&program.id, Guard::Nothing);
         let Some((object, ticket)) = ran else { return };

@@ -12,7 +12,8 @@ use super::operation_guard::Turn;
 
 impl Leases {
     /// Recalls all leases of clients on an object. Returns true if no client has a lease or a
-    /// layout any more, and false if the recall takes too long; the caller may retry at once.
+    /// layout any more. Returns false in the grace period or if the recall takes too long; the
+    /// caller may retry at once.
     pub(crate) async fn vacate(
         self: &Arc<Self>,
         export: ExportId,

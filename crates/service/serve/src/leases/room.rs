@@ -1,10 +1,10 @@
 //! Disk space that the server reserves for holders of write leases.
 //!
-//! Holders reserve more than they need, and keep it as long as their leases. If a writer lacks
-//! space, the server first recalls leases on other objects: their holders write the data that they
-//! still have, and the rest becomes free.
+//! A holder reserves more space than it needs, and the reservation lasts as long as the lease. If a
+//! writer lacks space, the server first recalls write leases on other objects: their holders write
+//! the data that they have cached, and the rest of the reserved space becomes free.
 //!
-//! One call at a time reclaims space on a file system, so the search through the leases serves all
+//! One call at a time reclaims space on a file system, so one search through the leases serves all
 //! calls that lack space. The wait for each recall is bounded.
 
 use core::future::poll_fn;
@@ -21,22 +21,24 @@ use leasehold_core::leases::{Client, Object};
 use super::Leases;
 use super::operation_guard::Turn;
 
-/// The excess that a reclaim recalls, so that the next writer need not reclaim, in bytes. Also the
-/// largest reclaim for one lease.
+/// The number of bytes that a reclaim recalls in excess of the lacking bytes, so that the next
+/// writer need not reclaim. It is also the maximum number of bytes that the server reclaims for one
+/// lease request.
 pub(super) const ROOM_AHEAD: u64 = 16 << 20;
 
-/// The largest number of leases that one reclaim recalls.
+/// The maximum number of objects whose leases one reclaim recalls.
 const CALLED_BACK_MAX: usize = 256;
 
-/// The largest number of reclaims by one call: another call may reserve the freed space first.
+/// The maximum number of reclaims by one call. One reclaim may not suffice, because another call
+/// may reserve the freed space first.
 pub(super) const ROUNDS_MAX: usize = 4;
 
 /// The reserved bytes on an object's file system.
 pub(super) struct Reserved {
-    /// For a client on that object.
+    /// The bytes that the client itself has reserved on that object.
     pub(super) own: u64,
-    /// On other objects. Other clients' reservations on that object do not count, because their
-    /// leases end before the client's operation.
+    /// The bytes that all clients have reserved on other objects. Other clients' reservations on
+    /// that object do not count, because their leases end before the client's operation.
     pub(super) elsewhere: u64,
 }
 
@@ -45,17 +47,17 @@ pub(super) struct Reserved {
 pub(super) enum Whose {
     /// All clients.
     Anybodys,
-    /// The clients of the same origin as a client that has used its whole share: clients of other
-    /// origins give up no lease for it.
+    /// The clients of the same origin as this client, which has used its whole share. The server
+    /// recalls no leases of other origins in this case.
     Of(Client),
 }
 
 /// The space that a lease request lacks.
 pub(super) struct Lacking {
     pub(super) bytes: u64,
-    /// The leases that have reserved the lacking bytes.
+    /// The clients whose leases have reserved the lacking bytes.
     pub(super) whose: Whose,
-    /// True if the disk has the bytes and only the client's share lacks them.
+    /// True if the disk has enough free bytes and only the client's share is too small.
     pub(super) is_of_share: bool,
 }
 
@@ -67,7 +69,8 @@ struct Maker {
 
 impl Drop for Maker {
     fn drop(&mut self) {
-        // Dropping the senders wakes the waiting calls.
+        // The drop of the senders wakes the waiting calls. The mutex is released before the drop,
+        // because a woken call may acquire the mutex.
         let waiting = self.leases.lock().making_room.remove(&self.file_system);
         drop(waiting);
     }
@@ -95,8 +98,8 @@ impl Leases {
         Reserved { own, elsewhere: all.saturating_sub(here) }
     }
 
-    /// Returns the space that a request for `bytes` lacks on a file system with `free` bytes. A
-    /// request for a whole disk lacks at most the largest space of one lease.
+    /// Returns the space that a request for `bytes` lacks on a file system with `free` bytes. For a
+    /// request of a whole disk the result is bounded by the maximum space of one lease.
     pub(super) fn lacking(
         &self,
         object: Object,
@@ -117,8 +120,8 @@ impl Leases {
     }
 
     /// Recalls reservations on other objects of the file system until `bytes` more are free, or
-    /// waits for another call that does. Returns true if there may be more space now; a lease that
-    /// its holder does not return in time keeps its space.
+    /// waits for the end of another call's reclaim. Returns true if there may be more free space
+    /// now. A lease that its holder does not return in time keeps its reserved space.
     pub(super) async fn make_room(
         self: &Arc<Self>,
         object: Object,
@@ -149,8 +152,8 @@ impl Leases {
             .collect();
         let mut has_made = false;
         poll_fn(|context| {
-            // Each guard ends as soon as it begins: it need not delay its object during the other
-            // recalls.
+            // Each guard ends as soon as it begins: the recall is complete then, and the guard need
+            // not delay other operations on its object during the other recalls.
             turns.retain_mut(|turn| match turn.poll_begin(context) {
                 Poll::Ready(begun) => {
                     has_made |= begun.is_ok();
@@ -164,8 +167,8 @@ impl Leases {
         has_made
     }
 
-    /// Returns objects that together reserve the given bytes, least recently written first, without
-    /// objects under recall.
+    /// Returns objects other than `but` whose leases together reserve the given bytes, least
+    /// recently written first. Omits objects whose leases the server is already recalling.
     fn longest_unwritten(&self, but: Object, bytes: u64, whose: Whose) -> Vec<Object> {
         let state = self.lock();
         let is_meant = |client| match whose {
@@ -183,7 +186,8 @@ impl Leases {
                 let last_write = leases.iter().map(|lease| lease.last_write).max()?;
                 (space > 0).then_some((last_write, object, space))
             });
-        // The heap's top is the most recently written object.
+        // The top of the heap is the most recently written object, so `pop` removes it and the heap
+        // keeps the least recently written objects.
         let mut longest = BinaryHeap::with_capacity(CALLED_BACK_MAX + 1);
         for one in reserved {
             longest.push(one);

@@ -1,12 +1,13 @@
 //! Unacknowledged changes: changes by clients that have not received the reply, and internal
 //! maintenance by the store.
 //!
-//! Data that arrives after the end of its lease names its base modrev. The server refuses it if the
-//! object has changed since, except by the client itself. The client does not know all of its own
-//! changes: its direct writes become visible when the layout ends, possibly by another client's
-//! call, and a call that it must retry may already have changed something. Internal maintenance
-//! does not count either: the store marks out-of-date replicas or migrates data regardless of
-//! leases, and reports this to no client.
+//! Data that arrives after the end of its lease names its base modrev. The server refuses such data
+//! if the object has changed since that modrev, unless the client itself made all these changes.
+//! The client does not know all of its own changes: its direct writes become visible when the
+//! layout ends, possibly by another client's call, and a call that it must retry may already have
+//! changed something. Internal maintenance does not make data late either: the store marks
+//! out-of-date replicas or migrates data regardless of leases, and reports such a change to no
+//! client.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,8 +15,8 @@ use leasehold_core::leases::{Client, Modrev, Object, Serial};
 
 use super::Leases;
 
-/// The largest number of objects with a record. Late data for an object without a record may be
-/// refused.
+/// The maximum number of objects with a record. The server may refuse late data for an object
+/// without a record, even if only its own client changed the object.
 const UNTOLD_MAX: usize = 1 << 16;
 
 /// The latest unacknowledged changes of objects.
@@ -45,7 +46,7 @@ impl Own {
 }
 
 impl Unacknowledged {
-    /// Records a change by the holder of a lease that the holder does not know of.
+    /// Records a change that the holder of a lease made without knowing.
     fn note(&mut self, object: Object, under: (Client, Serial), before: Modrev, after: Modrev) {
         if before == after {
             return;
@@ -53,7 +54,8 @@ impl Unacknowledged {
         let (client, serial) = (Some(under.0), Some(under.1));
         let change = Own { client, serial, before, after };
         match self.changes.get_mut(&object) {
-            // Consecutive changes, without a change by another client in between.
+            // The new change continues the recorded interval, without a change by another client in
+            // between. The interval is extended.
             Some(own) if own.is_under(under) && (own.before..=own.after).contains(&before) => {
                 *own = Own { before: own.before, after: own.after.max(after), ..change };
             }
@@ -76,14 +78,16 @@ impl Unacknowledged {
         }
     }
 
-    /// Records a change by a client with leases or by another caller, acknowledged or not. The
-    /// record then covers no change by another caller, even if modrevs cannot distinguish them.
+    /// Records a change by a client with leases or by another caller, acknowledged or not. After a
+    /// change by another caller the record covers no modrev: a change within the resolution of the
+    /// clock may have no modrev of its own.
     pub(super) fn changed(&mut self, object: Object, client: Option<Client>) {
         let Some(own) = self.changes.get_mut(&object) else { return };
         if client.is_some() && own.client.is_none_or(|own| Some(own) == client) {
             own.client = client;
         } else {
-            // The record keeps its place in the order, but no interval can contain or extend it.
+            // The empty interval makes the record match no later question and no later change,
+            // while the object keeps its position in the order.
             (own.before, own.after) = (Modrev(u64::MAX), Modrev(0));
         }
     }
@@ -108,7 +112,7 @@ impl Unacknowledged {
 }
 
 impl Leases {
-    /// Records a change by the holder of a lease that the holder may not learn of.
+    /// Records a change that the holder of a lease made and may not learn of.
     pub(super) fn note_untold(
         &self,
         object: Object,
@@ -118,7 +122,8 @@ impl Leases {
         self.lock().untold.note(object, under, before, after);
     }
 
-    /// Returns true if only changes under this lease have changed an object since this modrev.
+    /// Returns true if all changes of an object since the modrev `since` were made under this lease
+    /// or by internal maintenance.
     pub(super) fn is_own(
         &self,
         object: Object,
@@ -178,7 +183,7 @@ mod tests {
             assert!(!untold.is_own(object(1), under, Modrev(9), Modrev(14)), "changed before");
             assert!(!untold.is_own(object(1), under, Modrev(10), Modrev(15)), "changed after");
         }
-        // A client's change and upkeep, in either order.
+        // A client's change and internal maintenance form one interval, in either order.
         untold.note(object(1), LEASE, Modrev(14), Modrev(16));
         untold.kept_up(object(1), Modrev(16), Modrev(18));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));

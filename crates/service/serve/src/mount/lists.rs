@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::exports::{Offer, plain_path};
 use crate::procedure::Refusal;
 
-/// The largest size of a list's entries in a datagram; the server omits the rest. A datagram does
-/// not prove its source address, so a stranger could direct a long list at a victim. A few exports
-/// fit.
+/// The maximum size of a list's entries in a datagram, in bytes; the server omits the other
+/// entries. A datagram does not prove its source address, so an attacker could direct a long list
+/// at a victim. This size is enough for a few exports.
 const DATAGRAM_LIST_BYTES_MAX: usize = 224;
 
 /// Truncates a list to the entries that the server may send to the caller.
@@ -33,15 +33,16 @@ fn told<T: Encode>(context: &Context, mut entries: Vec<T>) -> Vec<T> {
     entries
 }
 
-/// The source address of a datagram may be forged, so a reply by datagram contains only the mounts
-/// of that address: the long reply to a short question would amplify an attack.
+/// DUMP. The source address of a datagram may be forged, so a reply by datagram contains only the
+/// mounts of that address. A long reply to a short call would amplify an attack.
 pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()>> {
     let (mounts, asking) = (&context.service.mounts, context.arrival.from.ip());
     let mut mounts = match context.arrival.transport() {
         Transport::Stream => mounts.list(),
         Transport::Datagram => mounts.list_of(asking),
     };
-    // The rules may have changed, and a client must not learn of an export that is hidden from it.
+    // The access rules may have changed since a client mounted. The list therefore omits mounts of
+    // exports that are hidden from the calling client.
     mounts.retain(|(client, path)| {
         let access = context.exports.meant(path).map(|offer| &offer.access);
         access.is_some_and(|access| [*client, asking].into_iter().all(|one| access.has(one)))
@@ -50,7 +51,7 @@ pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()
     Ok(List(told(context, mounts)))
 }
 
-/// The clients that have mounted an export, each with the path.
+/// The reply to DUMP: clients, each with a path that it has mounted.
 pub(super) type Mounts = List<Mounted>;
 
 /// A client, and the path that it mounted.
@@ -64,8 +65,8 @@ impl Encode for Mounted {
     }
 }
 
-/// For the same reason, a list over datagrams omits the other clients that may mount an export, and
-/// is truncated.
+/// EXPORT. Because a source address may be forged, a list over datagrams is truncated and omits the
+/// other clients that may mount an export.
 pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal<()>> {
     let client = context.arrival.from.ip();
     let entry = |offer: &Offer| {
@@ -86,10 +87,11 @@ pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal
     Ok(List(told(context, found.map(entry).collect())))
 }
 
-/// The exports that are visible to a client, each with the clients that may mount it.
+/// The reply to EXPORT: the exports that are visible to a client, each with the clients that may
+/// mount the export.
 pub(super) type Exports = List<Entry>;
 
-/// An export, with the clients that may mount it.
+/// An export, with the clients that may mount the export.
 pub(super) struct Entry {
     path: Vec<u8>,
     names: Vec<Vec<u8>>,

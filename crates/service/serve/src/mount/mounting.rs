@@ -55,7 +55,7 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
     }
 }
 
-/// Returns the directory of a path: an export's root, or a directory below it.
+/// Returns the directory of a path: the root of an export, or a directory below that root.
 async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsError> {
     let client = context.arrival.from.ip();
     let (offer, below) = context.exports.by_path(path, client).ok_or(FsError::NotFound)?;
@@ -100,7 +100,8 @@ mod mask {
     }
 }
 
-/// Returns only the limits that hold for every path: limits of links, names and paths.
+/// PATHCONF of version 2. Returns only the limits that hold for every path: the limits of links,
+/// names and paths.
 pub(super) async fn pathconf(
     context: &Context,
     path: Path<'_>,

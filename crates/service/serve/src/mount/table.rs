@@ -1,21 +1,22 @@
-//! The mounts that clients have reported; nothing depends on them (RFC 1813 5.2.2).
+//! The mounts that clients have reported. The server only lists these mounts, and no decision
+//! depends on them (RFC 1813 5.2.2).
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The largest number of recorded mounts; further mounts work but are not listed.
+/// The maximum number of recorded mounts. Further mounts work, but DUMP does not list them.
 const MOUNTS_MAX: usize = 4096;
 
-/// The largest number of recorded mounts of one client: they fit into a datagram, and no client can
-/// fill the list alone.
+/// The maximum number of recorded mounts of one client. This number of mounts fits into a datagram,
+/// and no client can fill the table alone.
 const CLIENT_MOUNTS_MAX: usize = 16;
 
 /// The mounts that clients have reported and not removed.
 #[derive(Default)]
 pub(crate) struct MountTable(Mutex<BTreeSet<Mount>>);
 
-/// A client and the directory that it mounted, by its canonical path.
+/// A client, and the canonical path of the directory that it has mounted.
 pub(crate) type Mount = (IpAddr, Vec<u8>);
 
 impl MountTable {

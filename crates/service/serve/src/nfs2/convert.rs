@@ -5,9 +5,9 @@ use leasehold_wire::nfs2;
 
 use crate::context::{Context, Target};
 
-/// Returns the status of an error (RFC 1094 2.3.1). An error without a status in version 2 becomes
-/// an I/O error, which no client mistakes for another error; an invalid handle becomes a stale
-/// handle.
+/// Returns the status of an error (RFC 1094 2.3.1). An invalid handle becomes a stale handle. Any
+/// other error without a status in version 2 becomes an I/O error, which no client mistakes for a
+/// more specific error.
 pub(crate) const fn status(error: FsError) -> nfs2::Status {
     use nfs2::Status;
     match error {
@@ -51,7 +51,7 @@ pub(super) mod type_bits {
     pub(crate) const SOCKET: u32 = 0o140_000;
 }
 
-/// The value in place of a device number for objects without one.
+/// The value in place of a device number for objects that are not devices.
 const NO_DEVICE: u32 = u32::MAX;
 
 /// The unit of `blocks`, in bytes.
@@ -80,13 +80,14 @@ pub(super) fn attributes(attributes: &fs::Attributes) -> nfs2::Attributes {
     }
 }
 
-/// Folds a file id to 32 bits; two files of one file system may get the same number.
+/// Folds a file id to 32 bits. Two files of one file system may get the same folded id.
 pub(super) fn file_id(file_id: leasehold_base::units::FileId) -> nfs2::FileId {
     nfs2::FileId(fold(file_id.0))
 }
 
-/// Returns the type and device number. A named pipe is a character device without a number, as in
-/// other servers of version 2; clients use the type bits of the mode.
+/// Returns the type and device number. A named pipe is a character device with the number
+/// [`NO_DEVICE`], as in other servers of version 2; clients recognise the pipe by the type bits of
+/// the mode.
 const fn file_type(file_type: FileType) -> (nfs2::FileType, u32) {
     match file_type {
         FileType::Regular => (nfs2::FileType::Regular, type_bits::REGULAR),

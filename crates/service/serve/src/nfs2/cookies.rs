@@ -1,10 +1,11 @@
 //! Directory cookies in the 4 bytes of version 2.
 //!
 //! Cookies of stores have 64 bits. A cookie that fits in 31 bits stays unchanged. Any other cookie
-//! becomes a 31-bit hash with the top bit set. The server remembers the original for a while; later
-//! it finds the original by listing the whole directory. If two cookies have the same hash, the
-//! second gets the next free value while the server remembers both. After that the server cannot
-//! distinguish them, and refuses both: a listing continues at the correct position or fails.
+//! becomes a 31-bit hash with the top bit set. The server remembers the original cookie of a hash
+//! for a while; later it finds the original cookie by a search of the whole directory. If two
+//! cookies have the same hash, the second cookie gets the next free value while the server
+//! remembers both cookies. After that the server cannot distinguish the two cookies, and refuses
+//! both. A listing therefore continues at the correct position or fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,16 +18,16 @@ use crate::context::Target;
 
 const MADE: u32 = 1 << 31;
 
-/// The largest number of remembered cookies: enough for some hundred concurrent listings.
+/// The maximum number of remembered cookies: enough for some hundred concurrent listings.
 const REMEMBERED_MAX: usize = 64 << 10;
 
 /// The number of bytes of entries in one step of a search: less than a millisecond of work.
 const SEARCH_BYTES: u32 = 16 << 10;
 
-/// The largest number of steps of a search: some millions of names.
+/// The maximum number of steps of a search, which visit some millions of names.
 const SEARCH_STEPS_MAX: u32 = 8192;
 
-/// The largest number of concurrent searches, each in its own directory.
+/// The maximum number of concurrent searches, each in its own directory.
 const SEARCHES_MAX: usize = 4;
 
 /// The cookies that the server sent as hashes.
@@ -70,12 +71,12 @@ impl Cookies {
         cookies.map(|cookie| nfs2::Cookie(remembered.keep(directory, cookie))).collect()
     }
 
-    /// Returns the cookie of 4 bytes.
+    /// Returns the original cookie of a cookie of 4 bytes.
     ///
     /// # Errors
-    /// [`FsError::BadCookie`] if no name of the directory has it, or more than one;
-    /// [`FsError::Delay`] while the directory, or too many others, are being searched; and the
-    /// errors of a listing.
+    /// [`FsError::BadCookie`] if no name of the directory has this cookie, or if several names have
+    /// it; [`FsError::Delay`] while another call searches the directory, or while other calls
+    /// search too many directories; and the errors of a listing.
     pub(super) async fn widen(
         &self,
         directory: &Target<'_>,
@@ -128,7 +129,8 @@ impl Remembered {
             match self.cookies.get(&(export, object, narrow)) {
                 None => break,
                 Some(same) if *same == cookie => return narrow,
-                // The table is sparse, so a free value is near.
+                // Another cookie has this value. The table is sparse, so one of the next values is
+                // free.
                 Some(_) => narrow = MADE | narrow.wrapping_add(1),
             }
         }

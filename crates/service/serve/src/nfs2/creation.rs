@@ -7,9 +7,9 @@ use super::convert::{self, type_bits};
 use crate::context::Context;
 use crate::procedure::Refusal;
 
-/// Accepts an existing file, and sets its size if one is given. CREATE also makes special files,
-/// with the type in the mode and the device number in the size. This convention of all clients of
-/// version 2 is not part of RFC 1094.
+/// CREATE. Accepts an existing file, and sets its size if the call contains a size. CREATE also
+/// makes special files: the mode contains the type, and the size contains the device number. All
+/// clients of version 2 follow this convention, which is not part of RFC 1094.
 pub(super) async fn create(
     context: &Context,
     args: wire::create::Args<'_>,
@@ -31,7 +31,8 @@ pub(super) async fn create(
         }
         type_bits::CHARACTER_DEVICE => match number {
             Some(number) => NewNode::CharacterDevice(convert::unpack_device(number)),
-            // Clients without type bits for named pipes use this form.
+            // Clients that have no type bits for named pipes request a named pipe as a character
+            // device without a number.
             None => NewNode::Fifo,
         },
         _ => return Err(FsError::BadType.into()),

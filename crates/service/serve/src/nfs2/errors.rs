@@ -1,5 +1,6 @@
-//! The errors that each procedure may return. RFC 1094 has no list for each procedure, so these are
-//! the lists of RFC 1813, reduced to the statuses of version 2, with their meanings in 2.3.1.
+//! The errors that each procedure may return. RFC 1094 has no list of errors for each procedure.
+//! The lists are therefore the lists of RFC 1813, reduced to the statuses of version 2 with their
+//! meanings in RFC 1094 2.3.1.
 
 use leasehold_fs::FsError::{
     Access, AlreadyExists, Delay, FileTooBig, Io, IsDirectory, NameTooLong, NoSpace, NoSuchDevice,
@@ -18,7 +19,8 @@ const CHANGE: Errors =
 pub(super) const GETATTR: Errors = OBJECT;
 pub(super) const SETATTR: Errors = CHANGE.with(&[NotOwner]);
 pub(super) const LOOKUP: Errors = NAME.with(&[NotFound]);
-/// A target may exceed the longest path of version 2.
+/// READLINK may return NAMETOOLONG, because a target may be longer than the longest path of version
+/// 2.
 pub(super) const READLINK: Errors = OBJECT.with(&[Access, NameTooLong]);
 pub(super) const READ: Errors =
     OBJECT.with(&[Access, IsDirectory, NoSuchDevice]).beyond(&[FileTooBig]);

@@ -28,7 +28,8 @@ pub(super) async fn setattr(
     settled(&target, changed).await.map(|((), attributes)| attributes)
 }
 
-/// Returns the result of a change with the attributes after it, which version 2 always sends.
+/// Returns the result of a change with the attributes after the change, which the replies of
+/// version 2 always contain.
 pub(super) async fn settled<T>(
     target: &Object<'_>,
     changed: fs::Changed<T>,

@@ -7,7 +7,8 @@ use leasehold_wire::nfs2 as wire;
 use crate::context::Context;
 use crate::procedure::Refusal;
 
-/// The largest number of blocks has 31 bits, because some clients of version 2 use a signed number.
+/// The maximum number of blocks in a reply. It has 31 bits, because some clients of version 2 use a
+/// signed number.
 const BLOCKS_MAX: u64 = 0x7fff_ffff;
 
 const BLOCK_BYTES_MIN: u32 = 4096;
@@ -18,7 +19,7 @@ pub(super) async fn statfs(
 ) -> Result<wire::statfs::Done, Refusal<()>> {
     let target = context.target(&args.0).await?;
     let (space, _) = ops::space(&target.request, &target.object).await?;
-    // Large file systems get larger blocks.
+    // The block size doubles until the number of blocks of a large file system fits.
     let mut block_bytes = BLOCK_BYTES_MIN;
     while space.bytes / u64::from(block_bytes) > BLOCKS_MAX && block_bytes < 1 << 31 {
         block_bytes <<= 1;

@@ -91,7 +91,8 @@ impl From<fs::ops::Failed> for Refusal<Option<nfs3::Attributes>> {
     }
 }
 
-/// Returns the result of a change; success and failure both have the attributes before and after.
+/// Returns the result of a change. Success and failure both contain the attributes before and after
+/// the change.
 pub(super) fn settled<T>(changed: Changed<T>) -> Result<(T, nfs3::Wcc), Refusal<nfs3::Wcc>> {
     let results = wcc(&changed.wcc);
     match changed.result {

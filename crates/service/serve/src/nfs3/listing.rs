@@ -40,7 +40,8 @@ pub(super) async fn readdirplus(
 ) -> Result<Everything, Refusal<After>> {
     let target = context.target(args.directory.as_bytes()).await?;
     let bytes = entry_bytes(context, args.count, wire::readdirplus::EMPTY_BYTES)?;
-    // The budget for names always permits one entry, because some clients request very few bytes.
+    // Some clients request very few bytes, so the budget for names always permits one entry.
+    // Otherwise the listing could not continue.
     let one = wire::readdir::ENTRY_BYTES + target.request.export.store.properties().name_bytes_max;
     let budget = Budget {
         reply: Allowance { bytes, entry_bytes: wire::readdirplus::ENTRY_BYTES },
@@ -64,7 +65,7 @@ fn entry_bytes(context: &Context, count: u32, empty_bytes: u32) -> Result<u32, F
     count.min(most).checked_sub(empty_bytes).ok_or(FsError::TooSmall)
 }
 
-/// A page of names, encoded entry by entry without a second list.
+/// A page of names, which the front end encodes entry by entry without a second list.
 pub(super) struct Names(Page);
 
 impl Encode for Names {

@@ -11,7 +11,8 @@ use crate::procedure::Refusal;
 /// small relative to a client's memory.
 const DIRECTORY_BYTES_BEST: u32 = 64 << 10;
 
-/// Reads and writes of whole pages use the page cache without extra work.
+/// The recommended multiple of the sizes of READs and WRITEs, in bytes. Reads and writes of whole
+/// pages use the page cache without extra work.
 const PAGE_BYTES: u32 = 4096;
 
 pub(super) async fn fsstat(
@@ -28,7 +29,8 @@ pub(super) async fn fsstat(
         files: space.files,
         free_files: space.free_files,
         available_files: space.available_files,
-        // Other programs use the file system too, so the server guarantees no period.
+        // Other programs use the same file system and may change its free space at any time, so the
+        // server guarantees no period.
         steady_seconds: 0,
     })
 }

@@ -26,7 +26,7 @@ async fn later(_: &Context, (): ()) -> Result<(), Refusal<()>> {
     Err(FsError::Delay.into())
 }
 
-/// The error in a row's reply when its procedure returns `Later`.
+/// Returns the status in the reply of a row whose procedure fails with [`FsError::Delay`].
 fn told(row: &Row) -> Option<u32> {
     let service = Arc::new(Service::new(Vec::new(), HandleKey([1; 16]), Box::new(Deaf)));
     let context = Context {

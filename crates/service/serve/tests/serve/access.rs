@@ -104,7 +104,8 @@ fn export_is_hidden_from_clients_without_a_rule() {
         |closed_for| vec![offer(1, "open", &open, ours()), offer(2, "closed", &closed, closed_for)];
     let mut server = server(offers(theirs()), &refusals);
 
-    // The reply equals that for a missing export, also for the absolute path on the server.
+    // A hidden export gets the same reply as a missing export, also by its absolute path on the
+    // server.
     for path in ["/closed", "/srv/closed", "/none"] {
         assert_eq!(mount(&mut server, path), Err(mnt::Status::NotFound), "{path}");
     }
@@ -119,7 +120,8 @@ fn export_is_hidden_from_clients_without_a_rule() {
     };
     assert_eq!(listed(&mut server), [(b"/open".to_vec(), vec![b"192.0.2.0/24".to_vec()])]);
 
-    // The other client's handle is stale for this client, and valid for the other.
+    // The handle of a hidden export is stale for this client, and valid for the client that may
+    // access the export.
     server.arrival.from = "198.51.100.7:700".parse().expect("an address");
     let theirs_root = mount(&mut server, "/closed").expect("that one may");
     server.arrival.from = "192.0.2.1:700".parse().expect("an address");
@@ -133,7 +135,7 @@ fn export_is_hidden_from_clients_without_a_rule() {
     };
     assert_eq!(mounts(&mut server), 1);
 
-    // The rules change between two calls; handles stay valid.
+    // After a change of the rules between two calls, handles stay valid.
     server.service.offer(offers(ours()));
     assert!(owner(&mut server, theirs_root).is_ok());
     assert_eq!(mounts(&mut server), 1, "the other client may no longer have it mounted");
@@ -173,7 +175,8 @@ fn export_for_all_clients_is_listed_without_names() {
     assert_eq!(results.read::<export::Reply<'_>>().0[0].groups.0, []);
 }
 
-/// A datagram proves no address: a stranger could direct a long list at a victim.
+/// A datagram does not prove its source address, so an attacker could direct a long list at a
+/// victim.
 #[test]
 fn a_list_by_datagram_is_no_longer_than_a_question() {
     let store = Arc::new(MemStore::default());

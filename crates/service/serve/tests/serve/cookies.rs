@@ -37,7 +37,8 @@ fn list(server: &mut Server) -> Listing {
     server.service.answer(server.arrival, message, Writer::new()).reply
 }
 
-/// Returns the file ids after a cookie, each with its own cookie, or the status of the failure.
+/// Returns the file ids of the entries after a cookie, each with the cookie of its entry, or the
+/// status of the failure.
 fn names(
     server: &mut Server,
     cookie: Cookie,
@@ -57,7 +58,7 @@ fn poll(listing: &mut Listing) -> Poll<Option<Message>> {
     core::pin::Pin::new(listing).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// One small call listed a whole directory while all others waited.
+/// Without yields one small call searches a whole directory while all other calls wait.
 #[test]
 fn search_yields_to_other_calls() {
     let mut server = large();
@@ -73,7 +74,7 @@ fn search_yields_to_other_calls() {
     assert_eq!(reply[24..], [0, 0, 0, 5], "an I/O error: the cookie does not exist");
 }
 
-/// Many small calls would keep a server busy.
+/// Without this bound many small calls with forged cookies would keep a server busy.
 #[test]
 fn a_directory_is_searched_once_at_a_time() {
     let mut server = large();
@@ -118,7 +119,8 @@ fn cookies_with_the_same_bytes_are_distinguished() {
     }
 }
 
-/// After a restart the server cannot distinguish the two.
+/// After a restart the server has forgotten the originals of both cookies and cannot distinguish
+/// them.
 #[test]
 fn ambiguous_cookie_is_refused_once_forgotten() {
     let positions = [ONE, 2 << 40, twin(ONE), ONLY];

@@ -81,7 +81,8 @@ fn superseded_metaserver_changes_nothing() {
     assert_eq!(content(&mut server, file), "old");
     assert_eq!(server.service.metaservers_refused(), 5);
 
-    // Other callers are accepted: another number or volume, or no valid epoch.
+    // The iod accepts all other callers: metaservers with another metaserver number or volume, and
+    // callers without a valid epoch.
     let other = Epoch { volume: 6, metaserver: 1, number: 1 }.word(KEY);
     let forged = Epoch { volume: 5, metaserver: 1, number: 9 }.word(EpochKey([8; 16]));
     for machine in [word(2, 1), word(Epoch::ALONE, 1), other, forged, "client".to_owned()] {
@@ -120,7 +121,7 @@ fn poll(pending: &mut Pending) -> Option<ReplyStatus> {
     }
 }
 
-/// A WRITE that the disk is still processing precedes the writes of its metaserver's successor.
+/// The writes of a metaserver's successor wait for a WRITE that the disk is still processing.
 #[test]
 fn running_calls_precede_the_successor() {
     let (mut server, _, file) = iod(&[]);
@@ -130,7 +131,7 @@ fn running_calls_precede_the_successor() {
     server.machine = word(1, 6);
     let mut second = begin(&mut server, &written(file, "second"));
     assert_eq!(poll(&mut second), None);
-    // Other metaservers do not wait.
+    // Calls of other metaservers do not wait.
     server.machine = word(2, 1);
     assert_eq!(poll(&mut begin(&mut server, &written(file, "other"))), Some(ReplyStatus::Success));
     assert_eq!(poll(&mut first), Some(ReplyStatus::Success));

@@ -22,11 +22,11 @@ const KEY: EpochKey = EpochKey([9; 16]);
 const CLIENTS: ClientKey = ClientKey([10; 16]);
 const STRANGER: ReplyStatus = ReplyStatus::AuthError(AuthStatus::TooWeak);
 
-/// An odd number: clients may write.
+/// A user number of an object's owner. An odd number means that clients may write the object.
 const WRITTEN: u32 = Layout::OWNERS.start + 5;
 const READ: u32 = WRITTEN + 1;
 
-/// The rule of the export makes every caller the superuser.
+/// Returns the service of an iod whose export has a rule that makes every caller the superuser.
 fn service(server: &Server) -> Service {
     let anonymous = User { uid: 0, gid: 0 };
     let rule = Rule {
@@ -40,7 +40,7 @@ fn service(server: &Server) -> Service {
     Service::offering(vec![offer], HandleKey([1; 16]), Box::new(Deaf))
 }
 
-/// An iod with an object of an owner.
+/// An iod with one object, and the owner of the object.
 struct Iod {
     server: Server,
     root: Handle,
@@ -180,7 +180,8 @@ fn a_caller_has_the_access_of_its_numbers() {
     for stranger in strangers {
         assert_eq!(iod.may(stranger), NONE, "{stranger:?}");
     }
-    // The earlier numbers are void once the object has another owner.
+    // After the object has received another owner, numbers that derive from the earlier owner are
+    // void.
     iod.give(CLIENTS.owner([1; 16], READ));
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
@@ -253,7 +254,8 @@ fn client_receives_its_access_and_no_attributes() {
     assert_eq!((status, attributes), (Status::Access, None));
 }
 
-/// The number of guesses, each correct with a probability of about 2^-27, must be bounded.
+/// The iod must bound the number of guesses, each of which is correct with a probability of about
+/// 2^-27.
 #[test]
 fn address_with_many_wrong_numbers_must_retry_later() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
@@ -262,7 +264,8 @@ fn address_with_many_wrong_numbers_must_retry_later() {
         let guessed = Owner { group: Layout::OWNERS.start + guess, ..writer };
         assert_eq!(iod.may(guessed), NONE);
     }
-    // Any other answer would distinguish correct from wrong numbers.
+    // The iod makes correct numbers retry as well, because any other answer would distinguish
+    // correct from wrong numbers.
     iod.calls_as(writer);
     let read = read::Args { file: iod.object, offset: 0, count: 4 };
     let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
@@ -274,7 +277,7 @@ fn address_with_many_wrong_numbers_must_retry_later() {
     iod.give(iod.owner);
 }
 
-/// An iod that cannot change owners does all work as its own user, and accepts no client.
+/// An iod that cannot change the owners of objects cannot fence clients, so it accepts no client.
 #[test]
 fn iod_without_a_client_key_accepts_no_client() {
     let mut iod = Iod::new(None, WRITTEN);
@@ -283,7 +286,7 @@ fn iod_without_a_client_key_accepts_no_client() {
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
 }
 
-/// The objects of an iod that has just started may come from a backup.
+/// The objects of an iod that has just started may be an older copy from a backup.
 #[test]
 fn no_client_is_accepted_before_the_stored_counter_arrives() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
@@ -294,7 +297,7 @@ fn no_client_is_accepted_before_the_stored_counter_arrives() {
     service(&mut iod);
     assert_eq!(iod.may(reader), NONE);
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
-    // The iod counts no guess while it answers all clients alike.
+    // While the iod makes all clients retry, wrong numbers do not count as misses.
     for _ in 0..400 {
         assert_eq!(iod.read_status(stranger), Some(Status::Jukebox));
     }
@@ -318,7 +321,7 @@ fn no_client_is_accepted_before_the_stored_counter_arrives() {
     // The metaserver detects that the iod was rolled back.
     iod.hears(&KEY.turn_word(u64::MAX));
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
-    // A token for an older copy reaches the iod, whose stored counter differs.
+    // A token whose counter differs from the stored counter makes the iod accept no client.
     iod.notes(7);
     iod.hears(&KEY.turn_word(7));
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
@@ -327,7 +330,8 @@ fn no_client_is_accepted_before_the_stored_counter_arrives() {
     assert_eq!(iod.read_status(reader), Some(Status::Jukebox));
 }
 
-/// The rules of the exports exclude the sender of the token, so the iod compares no counter.
+/// The access rules of the exports exclude the sender of the token, so the iod finds no stored
+/// counter to compare.
 #[test]
 fn counter_without_comparison_accepts_no_client() {
     let mut iod = Iod::new(Some(CLIENTS), WRITTEN);

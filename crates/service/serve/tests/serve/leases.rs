@@ -147,7 +147,7 @@ impl World {
         world
     }
 
-    /// Starts or restarts the server.
+    /// Starts or restarts the server in the next epoch.
     fn start(&mut self) {
         self.epoch += 1;
         let list = self.ledger.list.lock().expect("no test panics").clone();
@@ -310,8 +310,7 @@ fn client_gets_leases_after_hello() {
     assert_eq!(world.granted(1, file, Kind::Read).serial, grant.serial);
 }
 
-/// Models one of several metaservers: it leases files as usual, and no lease covers any other
-/// object.
+/// A store like the store of one of several metaservers: the server leases regular files only.
 #[test]
 fn hello_reports_a_server_that_leases_only_files() {
     let mut world = World::new();
@@ -356,8 +355,9 @@ fn plain_write_waits_for_the_readers_return() {
     assert!(next.modrev > grant.modrev && next.serial > grant.serial);
 }
 
-/// Sequential requests that each waited for some seconds, for example for an unreachable iod, used
-/// up the terms of all leases of the call, which count from the request.
+/// If the requests ran one after the other and each waited some seconds, for example for an
+/// unreachable iod, the terms of all leases of the call would be over before the reply: a term
+/// counts from the request.
 #[test]
 fn lease_requests_of_one_call_do_not_wait_for_each_other() {
     let mut world = World::new();
@@ -443,7 +443,7 @@ fn plain_call_must_retry_while_a_holder_is_silent() {
     let Reply::Failed(status, _) = read.results::<read::Reply>() else { panic!("it failed") };
     assert_eq!(status, Status::Jukebox);
     assert_eq!(older.poll(), Some(None), "version 2 has no status for it");
-    // Its lease ends by itself, at most the write slack after its last write.
+    // The holder's lease ends by itself, at most the write slack after the holder's last write.
     world.pass(Duration::from_secs(40));
     let mut read = world.nfs(read::NUMBER, &reading(file));
     assert!(read.results::<read::Reply>().done().is_ok());
@@ -471,7 +471,7 @@ fn server_queries_size_and_time_from_the_holder() {
     Some(report::Now { size: 1234, modified: time, changed: time, set: None }).encode(&mut reply);
     let reply = reply.finish().into_bytes();
     let mut arrival = world.server.arrival;
-    // No client may reply for another.
+    // The server ignores a reply that another client sends.
     arrival.connection = Some(connection(2));
     drop(world.server.service.answer(arrival, reply.clone(), Writer::new()));
     assert_eq!(look.poll(), None);
@@ -532,7 +532,8 @@ fn late_data_is_refused_only_if_the_object_changed() {
         world.lease::<merged::Reply>(1, merged::NUMBER, &LeaseCall { head, args })
     };
     let Answer::Done(done) = push(&mut world, b"late") else { panic!("no client had changed it") };
-    // The data does not make the attributes that follow it late, and both form one change.
+    // The client sends data and then attributes with the same base. The server does not refuse the
+    // attributes as late because of the data, and reports both as one change.
     let after =
         done.results.done().expect("it is written").file.after.expect("the reply contains it");
     assert_eq!(after.mode, 0o604);
@@ -558,7 +559,7 @@ fn new_name_recalls_names_but_not_attributes_of_siblings() {
     assert_eq!(world.evictions(1), [evict::Lease { object: root, serial: names.serial }]);
     world.give_back(1, root, names.serial);
     assert!(made.results::<create::Reply>().done().is_ok());
-    // Removing a name also recalls leases on its object.
+    // The removal of a name also recalls the leases on the object of that name.
     let at = DirectoryArgs { directory: root, name: Name(b"file") };
     let mut removed = world.nfs(remove::NUMBER, &at);
     assert_eq!(removed.poll(), None);

@@ -105,7 +105,7 @@ fn mounts_are_listed_until_unmounted() {
     assert_eq!(server.mounts(), []);
 }
 
-/// One client filled the list for all clients with different spellings of `/`.
+/// Otherwise one client could fill the list for all clients with different spellings of `/`.
 #[test]
 fn spellings_of_a_path_are_one_mount() {
     let mut server = Server::new();
@@ -119,7 +119,7 @@ fn spellings_of_a_path_are_one_mount() {
     assert_eq!(server.mounts(), []);
 }
 
-/// One client filled the list for all clients.
+/// Without a bound for each client, one client could fill the list for all clients.
 #[test]
 fn mounts_of_one_client_are_bounded() {
     let mut server = Server::new();
@@ -135,7 +135,8 @@ fn mounts_of_one_client_are_bounded() {
     assert_eq!(server.mounts().len(), 17);
 }
 
-/// The reply to a small datagram with a forged source address sent the whole list to the victim.
+/// Otherwise the reply to a small datagram with a forged source address would send the whole list
+/// to a victim.
 #[test]
 fn datagram_reply_lists_only_the_clients_own_mounts() {
     let mut server = Server::new();
@@ -173,7 +174,7 @@ fn limits_of_a_directory() {
     assert_eq!(results.read::<pathconf::Reply>().mask, u32::MAX);
 }
 
-/// Records its events.
+/// An observer that records the events.
 struct Listener(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Listener {

@@ -101,7 +101,8 @@ fn a_call_runs_once_across_a_restart() {
             let message = noting.message(procedure, name);
             let first = noting.answer(&message);
             assert_eq!(first[24..28], [0; 4], "succeeds");
-            // A retransmitted datagram comes from the same port.
+            // A client retransmits a datagram from the same port, and may reconnect a stream from
+            // another port.
             let ports = if connection.is_some() { 701..703 } else { 700..702 };
             for port in ports {
                 noting.restart();
@@ -137,7 +138,7 @@ fn entry_expires_at_its_original_time() {
     noting.server.arrival.now = Time::ZERO + (REPLY_AGE_MAX - Duration::from_secs(1));
     noting.restart();
     assert_eq!(noting.answer(&remove), first);
-    // Resending the reply restarted its time.
+    // The server has sent the reply again, which restarted the age of the entry.
     noting.server.arrival.now = Time::ZERO + (REPLY_AGE_MAX + Duration::from_secs(1));
     noting.restart();
     let create = noting.message(create::NUMBER, b"none");

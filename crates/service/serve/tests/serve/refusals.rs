@@ -22,7 +22,7 @@ fn said(server: &Server, message: &Bytes, running: &mut Vec<Response>) -> Option
     None
 }
 
-/// A client on a stream waits for a long time before it retransmits.
+/// Without a reply a client on a stream would wait for a long time before it retransmits.
 #[test]
 fn client_with_too_many_calls_gets_a_retry_status() {
     let mut server = Server::new();
@@ -40,7 +40,8 @@ fn client_with_too_many_calls_gets_a_retry_status() {
     let results: remove::Reply = decode_all(&mut reader).expect("results of REMOVE");
     assert!(matches!(results, Reply::Failed(Status::Jukebox, _)), "{results:?}");
 
-    // Version 2 has no retry status, and a client retransmits a datagram soon.
+    // Version 2 has no retry status, and a client retransmits a datagram soon, so the server sends
+    // no reply in these cases.
     let args = nfs2::DirectoryArgs { directory: nfs2::Handle(root), name: nfs2::Name(b"none") };
     let old = server.message((PROGRAM, nfs2::VERSION, nfs2::remove::NUMBER), &args);
     assert_eq!(said(&server, &old, &mut running), Some(None));
@@ -57,7 +58,7 @@ fn client_with_too_many_calls_gets_a_retry_status() {
     let reply: getattr::Reply = server.call((PROGRAM, VERSION, getattr::NUMBER), &args).read();
     assert!(matches!(reply, Reply::Done(_)));
 
-    // The refusal is not cached: the same call runs once there is room.
+    // The cache does not store the refusal: the same call runs when the cache has a free entry.
     running.truncate(running.len() - 2);
     assert_eq!(said(&server, &refused, &mut running), None);
 }

@@ -89,7 +89,8 @@ fn auth_status(
     None
 }
 
-/// Clients without any rights can still detect that the server runs.
+/// The server answers NULL at every trust, so that clients without any rights can detect that the
+/// server runs.
 #[test]
 fn null_replies_at_every_trust() {
     let mut server = Server::new();

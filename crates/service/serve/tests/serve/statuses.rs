@@ -1,5 +1,5 @@
-//! The statuses of every procedure over a store that fails in every possible way: only statuses
-//! that its standard lists.
+//! Every procedure runs over a store that fails with every possible error, and may return only
+//! statuses that its standard lists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -323,7 +323,8 @@ fn version_3_returns_the_statuses_of_rfc_1813_for_objects() {
     check3(19, &fsinfo::Args { root }, object);
     check3(20, &pathconf::Args { object: root }, object);
     let commit = commit::Args { file: root, offset: 0, count: 0 };
-    // The last status is an addition to the list (docs/design/0006-statuses.md).
+    // The last expected status is an addition to the list of the standard
+    // (docs/design/0006-statuses.md).
     check3(21, &commit, &format!("{disk} INVAL"));
 }
 
@@ -346,7 +347,8 @@ fn version_3_returns_the_statuses_of_rfc_1813_for_names() {
     check3(
         12,
         &at,
-        // The last status is an addition to the list (docs/design/0006-statuses.md).
+        // The last expected status is an addition to the list of the standard
+        // (docs/design/0006-statuses.md).
         "NOENT IO ACCES NOTDIR NAMETOOLONG ROFS STALE BADHANDLE SERVERFAULT ISDIR",
     );
     check3(

@@ -20,7 +20,7 @@ pub(crate) struct Server {
     pub(crate) store: Arc<MemStore>,
     pub(crate) arrival: Arrival,
     pub(crate) uid: u32,
-    /// The caller's group, if its number differs from the user's.
+    /// The caller's group, if the group id differs from the user id.
     pub(crate) gid: Option<u32>,
     /// The name of the caller's machine.
     pub(crate) machine: String,
@@ -85,13 +85,13 @@ impl Server {
         }]);
     }
 
-    /// Replaces the server by another one over the same files.
+    /// Replaces the server by another server over the same files.
     pub(crate) fn restart(&mut self, with: impl FnOnce(Service) -> Service) {
         let service = Service::new(vec![export(&self.store)], HandleKey([1; 16]), Box::new(Deaf));
         self.service = Arc::new(with(service));
     }
 
-    /// Returns the message of a call with an AUTH_SYS credential and its own xid.
+    /// Returns the message of a call with an AUTH_SYS credential and a new xid.
     pub(crate) fn message(
         &mut self,
         (program, version, procedure): (u32, u32, u32),

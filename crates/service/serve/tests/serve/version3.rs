@@ -336,7 +336,7 @@ fn a_call_that_must_not_run_twice_runs_once() {
     let place = DirectoryArgs { directory: root, name: Name(b"file") };
     let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);
     let first = server.answer(&remove).expect("it is answered");
-    // A second execution would report a missing name.
+    // The retransmission gets the cached reply; a second execution would report a missing name.
     assert_eq!(server.answer(&remove), Some(first.clone()));
     // The client lost its connection, and reconnects.
     let first_connection = ConnectionId::default();
@@ -356,7 +356,8 @@ fn reply_expires() {
     let end = server.arrival.now + REPLY_AGE_MAX;
     assert_eq!(server.service.wake(server.arrival.now), Some(end));
     assert_eq!(server.service.wake(end), None);
-    // The age of a reply counts from the latest time that the service received.
+    // The age of a reply counts from the latest time that the service has received, even if a call
+    // arrives with an earlier time.
     server.answer(&remove).expect("it is answered");
     assert_eq!(server.service.wake(end), Some(end + REPLY_AGE_MAX));
 }

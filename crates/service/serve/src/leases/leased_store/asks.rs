@@ -17,7 +17,7 @@ pub(crate) struct Asked {
     pub(super) client: Client,
     pub(super) asks: Asks,
     made_from: MadeFrom,
-    /// True if a restart may have lost the lease of the call's change.
+    /// True if the server may have forgotten the lease of the call's change in a restart.
     may_be_lost: AtomicBool,
     told: Mutex<Outcome>,
 }
@@ -25,13 +25,14 @@ pub(crate) struct Asked {
 /// The base of a change: the state of the object from which the client made it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MadeFrom {
-    /// The base that the call names, if any.
+    /// The base that the call contains, if any.
     Named(Option<Base>),
     /// The lease that the client holds; NQNFS cannot name a base.
     Held,
 }
 
-/// The leases that a call asks for.
+/// The leases that a call requests, for its first object, its second object, and the entries of its
+/// listing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asks {
     first: Option<Ask>,
@@ -60,7 +61,8 @@ impl Asks {
             let asked = asks.iter().find(|ask| ask.place == place);
             asked.map(|asked| ask(&asked.terms, false))
         };
-        // A listing recalls no leases for its entries.
+        // A listing recalls no leases for its entries, so the request for the entries is always
+        // opportunistic.
         let entries = at(place::ENTRIES).map(|ask| Ask { opportune: true, ..ask });
         Self { first: at(place::FIRST), second: at(place::SECOND), entries }
     }
@@ -70,7 +72,7 @@ impl Asks {
         Self { first: Some(ask(terms, reclaim)), ..Self::default() }
     }
 
-    /// Returns a request of NQNFS for the first object of a call.
+    /// Returns the request of an NQNFS call, which concerns the first object of the call.
     pub(crate) const fn mute(kind: Kind, term: Duration) -> Self {
         let (opportune, space, reclaim, reports) = (false, 0, false, false);
         let ask = Ask { kind, term, opportune, space, reclaim, reports };
@@ -115,7 +117,8 @@ impl Asked {
         }
     }
 
-    /// Records that the change may belong to a lease of before the restart.
+    /// Records that the change may belong to a lease that the client held before the server
+    /// restarted.
     pub(crate) fn may_be_lost(&self) {
         self.may_be_lost.store(true, Ordering::Relaxed);
     }
@@ -125,8 +128,8 @@ impl Asked {
         matches!(self.made_from, MadeFrom::Held)
     }
 
-    /// Returns the base of the change if the call names one that is older than `now`. A change by
-    /// the call itself does not count.
+    /// Returns the base of the change if the call contains a base that is older than the modrev
+    /// `now`. A change by the call itself does not make the base older.
     pub(super) fn late_base(&self, now: Modrev) -> Option<Base> {
         let MadeFrom::Named(Some(base)) = self.made_from else { return None };
         let is_own = |change: &Change| (change.place, change.after) == (place::FIRST, now.0);
@@ -134,7 +137,8 @@ impl Asked {
         (is_late && !self.lock().changes.iter().any(is_own)).then_some(base)
     }
 
-    /// Records that the call is refused because the object has changed to `now`.
+    /// Records that the data of the call is late because the object now has the modrev `now`.
+    /// Returns the error of the refusal.
     pub(super) fn is_late(&self, now: Modrev) -> FsError {
         self.lock().late = Some(now.0);
         FsError::Delay
@@ -147,12 +151,12 @@ impl Asked {
 
     pub(super) fn granted(&self, place: u32, grant: &table::Grant, modrev: Modrev) {
         let mut told = self.lock();
-        // A call that acquires the same object twice receives only the last grant.
+        // A call may acquire the same object twice; the reply contains only the last grant.
         told.granted.retain(|other| other.place != place);
         told.granted.push(Granted { place, grant: grant_of(grant, modrev) });
     }
 
-    /// Withdraws the grant for a place.
+    /// Removes the grant for the object at `place` from the reply.
     pub(super) fn ungranted(&self, place: u32) {
         self.lock().granted.retain(|other| other.place != place);
     }
@@ -168,7 +172,7 @@ impl Asked {
         }
     }
 
-    /// Appends the call's data to the file.
+    /// Makes the call append its data to the file.
     pub(crate) fn append(&self) {
         self.lock().appends = true;
     }

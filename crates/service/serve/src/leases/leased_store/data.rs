@@ -21,9 +21,9 @@ impl LeasedStore {
         self.hold(Use { id: *id, access, place: Some(place::FIRST) }).await
     }
 
-    /// Grants the requested lease without an operation, and returns the attributes and modrev. A
-    /// renewal or a reclaim returns no attributes if they need a wait, because little of the term
-    /// is left.
+    /// Grants the requested lease without an operation, and returns the attributes and the modrev
+    /// of the object. A renewal or a reclaim returns no attributes if the store would have to wait
+    /// for current attributes, because little of the term is left.
     pub(crate) async fn lease(
         &self,
         id: &ObjectId,
@@ -51,8 +51,9 @@ impl LeasedStore {
     ) -> Result<(Access, Attributes), FsError> {
         let mut held = self.first(id, Turns::Look).await?;
         if held.is_behind {
-            // Only the store can check permissions, after the holder has reported all changes of
-            // the mode.
+            // Only the store can check permissions, and it does not have the mode that the holder
+            // of a write lease set. The guard for reading makes the holder write the mode back
+            // first.
             drop(held);
             held = self.first(id, Turns::Read).await?;
         }
@@ -88,7 +89,8 @@ impl LeasedStore {
         data: Bytes,
         stability: Stability,
     ) -> Changed<WriteDone> {
-        // No other write runs between reading the size and an append.
+        // The exclusive right lasts until the write has ended. No other write therefore runs
+        // between the read of the size and the write of appended data.
         let (mut held, _alone) = match self.with_room(caller, id, data.len() as u64).await {
             Ok(held) => held,
             Err(error) => return Changed::failed(error),
@@ -166,8 +168,9 @@ impl LeasedStore {
         }
         let told = self.store.open_layout(caller, id, purpose).await;
         if self.leases.laid_out(object) != Some(laid_out) {
-            // The lease ended meanwhile, and the recall that noticed it ran before the layout
-            // existed.
+            // Another call noticed the end of the lease and ended the layout record before the
+            // store opened the layout. No later call would end the new layout, so this call ends
+            // the layout and returns none.
             let recalled = self.store.recall(id).await;
             self.settle_under(&held, serial, None).await;
             return recalled.map(|()| None);
@@ -179,8 +182,8 @@ impl LeasedStore {
         told
     }
 
-    /// Ends a layout that its client returns. A layout of before a restart ends at the next access
-    /// to the file.
+    /// Ends a layout that its client returns. A layout that a client received before a restart ends
+    /// at the next access to the file.
     pub(super) async fn end_layout(&self, id: &ObjectId) -> Result<(), FsError> {
         let attributes = self.store.getattr(id).await?;
         let is_own = |laid_out: LaidOut| Some(laid_out.client) == self.client();
@@ -210,14 +213,16 @@ impl LeasedStore {
             |held: &Held| self.leases.cachable(held.turn.object, self.client()?, Kind::Write);
         let before = held.as_ref().and_then(lease);
         if let (Some(held), Some(_)) = (&mut held, before)
-            // No change by another client follows this sample.
+            // The client holds a write lease, so no other client changes the file between this read
+            // of the change time and the COMMIT.
             && let Err(error) = self.look_again(held).await
         {
             return Changed::failed(error);
         }
         let changed = self.store.commit(caller, id, offset, length).await;
-        // COMMIT changes a file that a client has written directly. A client without a lease must
-        // not take changes by others for its own.
+        // COMMIT updates the attributes of a file that a client has written directly at the iods.
+        // The change counts as the client's own only if the client held the same write lease
+        // throughout the COMMIT; otherwise other callers may have made the change.
         if let (Some(held), Some(serial)) = (&held, before)
             && lease(held) == before
         {
@@ -246,8 +251,8 @@ impl LeasedStore {
         Ok(Page { entries, ..page })
     }
 
-    /// Returns the attributes of an entry of a listing, or None if another client has newer ones: a
-    /// listing recalls no leases for its entries.
+    /// Returns the attributes of an entry of a listing. Returns None if another client has newer
+    /// attributes under a write lease, because a listing recalls no leases for its entries.
     async fn entry(
         &self,
         id: ObjectId,
@@ -272,12 +277,12 @@ impl LeasedStore {
         self.asked().map(|asked| asked.client)
     }
 
-    /// Acquires the guard and the exclusive right for a write, once the write takes no space that
-    /// is reserved for other clients.
+    /// Acquires the operation guard and the exclusive right for a write. Waits while the write
+    /// would use space that is reserved for other clients.
     ///
     /// # Errors
-    /// [`FsError::Delay`] while other clients hold the space: the server cannot know before their
-    /// writes if the disk is full.
+    /// [`FsError::Delay`] while leases on other objects reserve the space: the server cannot know
+    /// if the disk is full before their holders have written.
     async fn with_room(
         &self,
         caller: &Caller,
@@ -291,7 +296,8 @@ impl LeasedStore {
             if lacking == 0 {
                 return Ok((held, alone));
             }
-            // The grant may end before the next guard, which grants it again.
+            // This attempt must not leave a grant in the reply: the lease may end before the next
+            // attempt, which requests the lease again.
             held.turn.outcome.void = true;
             if let Some(asked) = self.asked() {
                 asked.ungranted(place::FIRST);
@@ -305,8 +311,8 @@ impl LeasedStore {
         Err(FsError::Delay)
     }
 
-    /// Returns the number of bytes of a write that are reserved for other clients. The caller may
-    /// use the space reserved for itself.
+    /// Returns the number of bytes that a write lacks because they are reserved for other clients.
+    /// The caller may use the space that is reserved for itself.
     async fn lacking(&self, caller: &Caller, held: &Held, bytes: u64) -> Result<u64, FsError> {
         let reserved = self.leases.reserved(held.turn.object, self.client());
         if reserved.elsewhere == 0 || bytes <= reserved.own {

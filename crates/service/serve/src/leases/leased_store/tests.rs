@@ -1,4 +1,4 @@
-//! A lease-enforcing store keeps the promises of the store behind it.
+//! A lease-enforcing store gives the same guarantees as the store that it wraps.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -25,8 +25,8 @@ use crate::leases::{Leases, Protocol, Remembered, Way};
 
 const HOST: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
-/// A store in memory behind the lease-enforcing store of a client without leases, or of one that
-/// requests leases with every operation.
+/// Returns a lease-enforcing store that wraps a store in memory, for a client without leases or for
+/// a client that requests leases with every operation.
 fn subject(with_leases: bool) -> Subject {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let by = with_leases.then(|| {
@@ -75,7 +75,7 @@ fn gate_matches_the_model() {
     }
 }
 
-/// Acquiring a server-side lease takes a while, in which all grants of clients may end.
+/// All grants of clients may end while the server acquires a server-side lease.
 #[test]
 fn grant_that_ends_before_its_cover_is_refused() {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
@@ -124,10 +124,11 @@ fn grant_that_ends_before_its_cover_is_refused() {
 struct Away {
     store: MemStore,
     is_away: AtomicBool,
-    /// True if another server changes a file before exclusive access begins.
+    /// True if another server changes a file before a call acquires exclusive access.
     others_come: AtomicBool,
     upkeep: Mutex<Option<(FileTime, FileTime)>>,
-    /// The work of other callers during the creation of a file.
+    /// A future that does the work of other callers; the store runs it during the creation of a
+    /// file.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 
@@ -561,8 +562,8 @@ fn change_of_a_call_without_a_base_is_recorded() {
 }
 
 /// Migrating a file's data or marking a replica as out of date, after the end of a client's lease,
-/// is no change by another client. A change by another client counts before, after and between such
-/// maintenance.
+/// is no change by another client. A real change by another client makes data late before, after
+/// and between such maintenance.
 #[test]
 fn maintenance_makes_no_data_late() {
     for others_come in [None, Some(0), Some(1), Some(2)] {
@@ -582,7 +583,8 @@ fn maintenance_makes_no_data_late() {
         };
         another(0);
         store.keep_up(file, 2);
-        // Another caller reads the attributes.
+        // A caller without leases reads the attributes, which makes the lease-enforcing store
+        // record the maintenance.
         let plain = Arc::<Away>::clone(store);
         let plain = LeasedStore::new(plain, ExportId(1), Arc::clone(&writer.leases), None);
         block_on(plain.getattr(file)).expect("it is there");
@@ -604,9 +606,9 @@ fn maintenance_makes_no_data_late() {
     }
 }
 
-/// A new file has the number of a file that was removed just now, whose lease is held until the
-/// removing call has ended. The old lease has no effect on the new file, and a lease on the new
-/// file survives the end of that call.
+/// A new file has the file id of a file that was removed just now. The lease on the removed file
+/// exists until the removing call has ended. That lease has no effect on the new file, and a lease
+/// on the new file survives the end of the removing call.
 #[test]
 fn reused_file_number_inherits_no_lease() {
     let writer = Writer::new();
@@ -627,7 +629,7 @@ fn reused_file_number_inherits_no_lease() {
     assert!(writer.leases.lock().table.leases(writer.object).is_empty());
     removing.turn.gone();
     drop(removing);
-    // The same sequence, with a client that takes a lease on the new file.
+    // The same sequence again, with a client that requests a lease on the new file.
     let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
     let asks = || Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
     let held = |id| Use { id, access: Access::Write, place: Some(place::FIRST) };
@@ -641,7 +643,7 @@ fn reused_file_number_inherits_no_lease() {
     let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
     removing.turn.gone();
     drop(removing);
-    // A late caller of the former file takes nothing from the new one.
+    // A late call for the former file fails, and does not drop the lease on the new file.
     let late = block_on(writer.call(asks(), None).0.hold_as(held(made.object), &made.attributes));
     assert_eq!(late.map(drop), Err(FsError::Stale));
     let name = (ExportId(1), next.object);

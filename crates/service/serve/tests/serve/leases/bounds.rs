@@ -10,7 +10,7 @@ fn hello_by_number(number: u64) -> hello::Args<'static> {
 }
 
 impl World {
-    /// Sends HELLO from new clients; returns the number of registered ones.
+    /// Sends HELLO from new clients; returns the number of clients that the server registered.
     fn welcomed(&mut self, numbers: core::ops::Range<u64>) -> usize {
         let welcomed = |number| {
             let answer: hello::Reply = self.lease(1, hello::NUMBER, &hello_by_number(number));
@@ -57,7 +57,7 @@ fn number_of_clients_of_one_machine_is_bounded() {
     assert_eq!(world.server.service.lease_counts().clients, 512 + 10 + 512);
     world.come_from("[2001:db8:0:1::1]:700");
     assert_eq!(world.welcomed(3000..3001), 1);
-    // A departing client makes room for another.
+    // After a client has left, the server registers another client.
     world.come_from("192.0.2.1:700");
     let client = hello_by_number(3).client;
     let caller = Caller { client, instance: 1, epoch: 1 };
@@ -82,7 +82,8 @@ fn only_machines_of_a_rule_become_clients() {
     assert_eq!(world.welcomed(0..10), 10);
 }
 
-/// Sixteen thousand lease requests in one call delayed all other callers for 39 ms.
+/// Without a bound, sixteen thousand lease requests in one call would delay all other callers by 39
+/// ms.
 #[test]
 fn call_with_too_many_lease_requests_is_refused() {
     let mut world = World::new();
@@ -119,8 +120,8 @@ fn a_client_that_has_gone_is_shown_with_no_lease() {
     assert_eq!(shown, [id(2)], "the lease of the client that has gone is void");
 }
 
-/// A lease of another user prevented the owner from writing a private file or changing a private
-/// directory.
+/// Otherwise the lease of a user without permission could prevent the owner from writing a private
+/// file or changing a private directory.
 #[test]
 fn user_without_read_permission_gets_no_lease() {
     let mut world = World::new();
@@ -145,9 +146,9 @@ fn user_without_read_permission_gets_no_lease() {
     }
 }
 
-/// Clients that never returned leases alternated with read leases, and an owner without leases
-/// could never write: each of its calls waited for two seconds, and the server granted another
-/// lease before the next call.
+/// Several clients take read leases in turn and never return them. Without this rule an owner
+/// without leases could never write: each of its calls would wait for two seconds, and the server
+/// would grant another lease before the next call.
 #[test]
 fn silent_readers_keep_a_plain_writer_waiting_for_one_term() {
     let mut world = World::new();

@@ -59,7 +59,7 @@ fn recall_uses_the_clients_return_path() {
     let file = world.file(b"file");
     let grant = world.holds_by_datagram(1, file, Kind::Read);
     assert!(grant.cachable);
-    // A client on a connection waits without a limit.
+    // The wait of a client on a connection has no limit.
     world.hello(3);
     let head = Head { caller: world.caller(3), asks: List(Vec::new()), base: None };
     let attributes = SetAttributes::default();
@@ -78,7 +78,7 @@ fn recall_uses_the_clients_return_path() {
     let mut reply = Writer::new();
     rpc::Reply { xid: again[0].0, status: rpc::ReplyStatus::Success }.encode(&mut reply);
     let reply = reply.finish().into_bytes();
-    // No client may reply for another.
+    // The server ignores a reply that another client sends.
     drop(world.datagram(2, reply.clone()));
     world.pass(Duration::from_secs(1));
     assert_eq!(evicted(&world.datagrams_to(1)), [lease]);
@@ -91,7 +91,7 @@ fn recall_uses_the_clients_return_path() {
     assert!(done.results.done().is_ok());
 }
 
-/// A client over datagrams retransmits, and each copy would wait.
+/// A client over datagrams retransmits its calls, and each copy of a call would wait.
 #[test]
 fn long_wait_ends_with_a_retry_only_over_datagrams() {
     let mut world = World::new();

@@ -36,8 +36,8 @@ fn leases_of(waiting: &mut Waiting) -> usize {
     granted.0.len()
 }
 
-/// A mount hung in its first operation, even after space was available again, because the server
-/// answered each call with a retry status and wrote the list only once.
+/// A mount must not hang in its first operation: the server does not answer each call with a retry
+/// status, and repeats the write of the list until space is available again.
 #[test]
 fn an_operation_runs_without_a_lease_while_the_list_cannot_be_written() {
     let mut world = World::new();
@@ -53,7 +53,7 @@ fn an_operation_runs_without_a_lease_while_the_list_cannot_be_written() {
     assert_eq!(world.list_writes(), 1, "calls do not write the list again");
     let counts = world.server.service.lease_counts();
     assert_eq!((counts.waiting, counts.unlisted, counts.held), (0, 1, 0));
-    // The pauses double: 1 s, 2 s, 4 s, 8 s, 16 s, 16 s.
+    // The pauses between the writes double: 1 s, 2 s, 4 s, 8 s, 16 s, 16 s.
     for _ in 0..60 {
         world.pass(Duration::from_secs(1));
         assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 0);
@@ -122,8 +122,8 @@ fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
 
-/// A peer without a credential that sent HELLO and GOODBYE in a loop filled the queue of writes,
-/// and the event loops waited for room in the queue.
+/// Otherwise a peer without a credential that sends HELLO and GOODBYE in a loop could fill the
+/// queue of writes, and the event loops would wait for space in the queue.
 #[test]
 fn one_list_write_runs_at_a_time() {
     let mut world = World::new();

@@ -193,12 +193,13 @@ fn writing_is_shared_as_in_the_paper() {
     );
     let next = wrote(&mut world.writes(b, file, ask(WRITE), b"through")).expect("it is granted");
     assert!(!next.terms.cachable && world.evicted(a).is_empty());
-    // After the last renewal the file becomes cachable again.
+    // When the shared leases are no longer renewed, the file becomes cachable again.
     world.pass(Duration::from_secs(40));
     assert!(world.leased(b, file, WRITE).cachable);
 }
 
-/// A bug of every BSD: a sole reader that requested a write lease counted as a reader.
+/// The servers of all BSD systems have this fault: a sole reader that requests a write lease counts
+/// as a reader of the file.
 #[test]
 fn sole_reader_becomes_a_writer() {
     let mut world = World::new();
@@ -376,7 +377,8 @@ fn grace_period_accepts_only_writes_of_lease_holders() {
     assert!(is_put_off(&mut world.reads(1, file, ask(READ))));
     assert!(is_put_off(&mut world.writes(2, file, ask(WRITE), b"other")));
     assert!(is_put_off(&mut world.nfs(read::NUMBER, &reading(file))));
-    // The longest earlier lease has expired, and the last WRITE is a write slack ago.
+    // The longest lease from before the restart has expired, and the write slack since the last
+    // WRITE has passed.
     world.pass(Duration::from_secs(62));
     wrote(&mut world.writes(1, file, None, b"DELAYED"));
     world.pass(Duration::from_secs(4));

@@ -16,8 +16,8 @@ impl World {
     }
 }
 
-/// A lease for the whole disk gets only a share of it. All clients of one address have one share,
-/// and clients of another address have another share.
+/// A request for a lease with the space of the whole disk gets only a share of the disk. All
+/// clients of one address have one share, and clients of another address have another share.
 #[test]
 fn a_lease_for_the_whole_disk_leaves_room_for_others() {
     let mut world = World::with_room(8 << 20);
@@ -45,7 +45,8 @@ fn a_lease_for_the_whole_disk_leaves_room_for_others() {
     }
 }
 
-/// A client that has its whole share gets space from its own leases, and other clients keep theirs.
+/// If a client has used its whole share, the server recalls leases of this client to make space,
+/// and other clients keep their leases.
 #[test]
 fn a_client_with_its_whole_share_gives_back_its_own_leases() {
     let mut world = World::with_room(8 << 20);
@@ -91,7 +92,7 @@ fn writer_without_space_retries_while_a_holder_keeps_it() {
     };
     assert!(end >= (1 << 20) / 2, "the writer without a lease has half of the disk: {end}");
     assert_eq!(world.evictions(1).len(), 1);
-    // A second WRITE without space recalls no lease.
+    // A second WRITE without space does not recall the lease a second time.
     let mut second = world.nfs(write::NUMBER, &written(other, end, piece));
     assert_eq!(second.poll(), None);
     world.pass(Duration::from_secs(2));
